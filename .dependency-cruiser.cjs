@@ -1,0 +1,81 @@
+/** The boundaries of docs/architecture.md, each with its reason. */
+module.exports = {
+  forbidden: [
+    {
+      name: 'plants-imports-nothing',
+      comment: 'plants is what auditors read to know the rules: pure functions over plain data, no I/O, no library.',
+      severity: 'error',
+      from: { path: '^src/plants/' },
+      to: { pathNot: '^src/plants/' },
+    },
+    {
+      name: 'ports-import-plants-only',
+      comment: 'A port is a promise in words of the domain; an adapter or a framework in it would bind every implementer.',
+      severity: 'error',
+      from: { path: '^src/ports/' },
+      to: { pathNot: '^src/(plants|ports)/' },
+    },
+    {
+      name: 'core-knows-no-adapter',
+      comment: 'write, read, projector and audit work on any log and any read model, so they know only the ports.',
+      severity: 'error',
+      from: { path: '^src/(write|read|projector|audit)/' },
+      to: { path: '^src/(adapters|http)/|^src/[^/]+\\.ts$' },
+    },
+    {
+      name: 'core-parts-are-apart',
+      comment: 'Writing, reading and projecting are scaled and reasoned about separately; they meet in the log and the read model.',
+      severity: 'error',
+      from: { path: '^src/(write|read|projector|audit)/' },
+      to: { path: '^src/(write|read|projector|audit)/', pathNot: '^src/$1/' },
+    },
+    {
+      name: 'adapters-implement-ports-only',
+      comment: 'An adapter that knew its callers could not be replaced by another.',
+      severity: 'error',
+      from: { path: '^src/adapters/([^/]+)/' },
+      to: { path: '^src/(?!plants/|ports/|adapters/)' },
+    },
+    {
+      name: 'adapters-are-apart',
+      comment: 'SQLite, EventStoreDB and Redis are chosen one by one.',
+      severity: 'error',
+      from: { path: '^src/adapters/([^/]+)/' },
+      to: { path: '^src/adapters/([^/]+)/', pathNot: '^src/adapters/$1/' },
+    },
+    {
+      name: 'http-knows-no-adapter',
+      comment: 'Only the wiring (app.module.ts, cli.ts) names an adapter; HTTP speaks to the buses and the ports.',
+      severity: 'error',
+      from: { path: '^src/http/' },
+      to: { path: '^src/adapters/' },
+    },
+    {
+      name: 'database-clients-in-adapters-only',
+      comment: 'A database client that is used elsewhere cannot be replaced by choosing another URL.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/adapters/' },
+      to: { path: 'node_modules/(@photostructure/sqlite|redis|@redis|@eventstore)|^(node:)?sqlite$' },
+    },
+    {
+      name: 'no-cycles',
+      comment: 'A cycle means that two files are one thing with two names.',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'no-orphans',
+      comment: 'A file that nothing imports is dead.',
+      severity: 'error',
+      from: { orphan: true, pathNot: '^src/(main|cli)\\.ts$|worker\\.ts$' },
+      to: {},
+    },
+  ],
+  options: {
+    tsConfig: { fileName: 'tsconfig.json' },
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'types', 'default'] },
+  },
+};

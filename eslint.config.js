@@ -1,0 +1,34 @@
+import { defineConfig } from 'eslint/config';
+import prettier from 'eslint-config-prettier';
+import tseslint from 'typescript-eslint';
+
+export default defineConfig(
+  { ignores: ['dist', 'build', 'coverage', 'data'] },
+  {
+    files: ['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/restrict-template-expressions': [
+        'error',
+        { allowNumber: true, allowBoolean: true },
+      ],
+      // A Nest module is a class with no members: the decorator is its content.
+      '@typescript-eslint/no-extraneous-class': ['error', { allowWithDecorator: true }],
+      // Declared by types alone is not checked at run time: what comes from outside may still be undefined.
+      '@typescript-eslint/no-unnecessary-condition': [
+        'error',
+        { allowConstantLoopConditions: 'only-allowed-literals' },
+      ],
+      'no-console': 'error',
+    },
+  },
+  {
+    // Command line and benchmark speak to a person on the terminal.
+    files: ['src/cli.ts', 'bench/**/*.ts'],
+    rules: { 'no-console': 'off' },
+  },
+  prettier,
+);

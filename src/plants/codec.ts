@@ -1,0 +1,178 @@
+import { EventRefused } from './errors.js';
+import { type PlantEvent } from './events.js';
+import { idFault, nameFault, tagFault } from './fields.js';
+import { type RequestEvent, type RequestOutcome } from './request.js';
+import { PLANT_STREAMS, REQUEST_STREAMS, parsePlantStream } from './stream.js';
+
+/** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
+export interface StoredEvent {
+  readonly stream: string;
+  readonly revision: bigint;
+  readonly type: string;
+  readonly data: unknown;
+  readonly metadata: unknown;
+}
+
+/** A plant's event with whose plant it is. */
+export interface PlantFact {
+  readonly kind: 'plant';
+  readonly owner: string;
+  readonly event: PlantEvent;
+}
+
+/** An event of a request that was named by an Idempotency-Key. */
+export interface RequestFact {
+  readonly kind: 'request';
+  readonly event: RequestEvent;
+}
+
+export type Fact = PlantFact | RequestFact;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A reason to refuse, on its way to `decode`, which knows the stream and the revision. */
+class Reason extends Error {}
+
+/**
+ * How each version of each event is read, oldest first. An event of an older version is upcast by its own
+ * reader, which gives the shape of today: a new version adds a reader and changes the older ones to match.
+ */
+const READERS: Readonly<
+  Record<
+    string,
+    { readonly streams: string; readonly versions: readonly ((data: Fields) => Fact['event'])[] }
+  >
+> = {
+  PlantCreated: {
+    streams: PLANT_STREAMS,
+    versions: [
+      (data) => {
+        only(data, ['id', 'name', 'tag']);
+        return {
+          type: 'PlantCreated',
+          data: {
+            id: integer(data, 'id'),
+            name: text(data, 'name', nameFault),
+            tag: text(data, 'tag', tagFault),
+          },
+        };
+      },
+    ],
+  },
+  PlantDeleted: {
+    streams: PLANT_STREAMS,
+    versions: [
+      (data) => {
+        only(data, ['id']);
+        return { type: 'PlantDeleted', data: { id: integer(data, 'id') } };
+      },
+    ],
+  },
+  RequestAccepted: {
+    streams: REQUEST_STREAMS,
+    versions: [
+      (data) => {
+        only(data, ['fingerprint', 'commandId']);
+        return {
+          type: 'RequestAccepted',
+          data: {
+            fingerprint: text(data, 'fingerprint', stringFault),
+            commandId: text(data, 'commandId', stringFault),
+          },
+        };
+      },
+    ],
+  },
+  RequestCompleted: {
+    streams: REQUEST_STREAMS,
+    versions: [
+      (data) => {
+        only(data, ['outcome']);
+        return { type: 'RequestCompleted', data: { outcome: outcome(data.outcome) } };
+      },
+    ],
+  },
+};
+
+/** The version that every event of a type is written with today. */
+export const versionOf = (type: Fact['event']['type']): number => READERS[type]?.versions.length ?? 0;
+
+/**
+ * Reads a stored event: checks it whole and brings it to today's shape.
+ * Throws EventRefused for an unknown type or version, for data that the rules of its type refuse, and for an
+ * event that stands in a stream where it does not belong.
+ */
+export const decode = (stored: StoredEvent): Fact => {
+  try {
+    const reader = READERS[stored.type];
+    if (!Object.hasOwn(READERS, stored.type) || !reader)
+      throw new Reason(`unknown type ${quoted(stored.type)}`);
+    if (!stored.stream.startsWith(reader.streams))
+      throw new Reason(`a ${stored.type} belongs into a stream that begins with ${reader.streams}`);
+    const version = versionIn(stored.metadata);
+    const read = reader.versions[version - 1];
+    if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`);
+    if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
+    const event = read(stored.data);
+    if (event.type === 'RequestAccepted' || event.type === 'RequestCompleted')
+      return { kind: 'request', event };
+    const plant = parsePlantStream(stored.stream);
+    if (!plant) throw new Reason('the name of its stream is not one of a plant');
+    if (plant.id !== event.data.id) throw new Reason(`its id ${event.data.id} is not the one of its stream`);
+    return { kind: 'plant', owner: plant.owner, event };
+  } catch (error) {
+    if (error instanceof Reason) throw new EventRefused(stored.stream, stored.revision, error.message);
+    throw error;
+  }
+};
+
+const versionIn = (metadata: unknown): number => {
+  const version = isObject(metadata) ? metadata.schemaVersion : undefined;
+  if (typeof version !== 'number' || !Number.isInteger(version) || version < 1)
+    throw new Reason('its metadata has no schemaVersion');
+  return version;
+};
+
+const outcome = (value: unknown): RequestOutcome => {
+  if (!isObject(value)) throw new Reason('outcome must be an object');
+  switch (value.kind) {
+    case 'done':
+      only(value, ['kind', 'position']);
+      return { kind: 'done', position: text(value, 'position', stringFault) };
+    case 'refused': {
+      only(value, ['kind', 'code', 'message']);
+      const code = value.code;
+      if (code !== 'plant_exists' && code !== 'plant_not_found')
+        throw new Reason('outcome has an unknown code');
+      return { kind: 'refused', code, message: text(value, 'message', stringFault) };
+    }
+    default:
+      throw new Reason('outcome has an unknown kind');
+  }
+};
+
+const isObject = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const stringFault = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? undefined : 'must be a string that is not empty';
+
+const only = (data: Fields, names: readonly string[]): void => {
+  const unknown = Object.keys(data).find((name) => !names.includes(name));
+  if (unknown !== undefined) throw new Reason(`unknown field ${quoted(unknown)}`);
+};
+
+const integer = (data: Fields, name: string): number => {
+  const reason = idFault(data[name]);
+  if (reason !== undefined) throw new Reason(`${name} ${reason}`);
+  return data[name] as number; // what idFault lets through is one
+};
+
+const text = (data: Fields, name: string, fault: (value: unknown) => string | undefined): string => {
+  const reason = fault(data[name]);
+  if (reason !== undefined) throw new Reason(`${name} ${reason}`);
+  return data[name] as string; // what a fault of texts lets through is one
+};
+
+/** What came from outside, made safe and short enough for a message. */
+const quoted = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

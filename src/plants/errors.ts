@@ -1,0 +1,43 @@
+/** Codes of the refusals that the domain itself makes; clients match on them, so they never change. */
+export type DomainErrorCode = 'plant_exists' | 'plant_not_found' | 'idempotency_key_reused';
+
+/** A command that the rules refuse. Nothing was written. */
+export class DomainError extends Error {
+  override readonly name = 'DomainError';
+  constructor(
+    readonly code: DomainErrorCode,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export const plantExists = (id: number): DomainError =>
+  new DomainError(
+    'plant_exists',
+    `You already have a plant with the id ${id}. Delete it first, or choose another id.`,
+  );
+
+export const plantNotFound = (id: number): DomainError =>
+  new DomainError('plant_not_found', `You have no plant with the id ${id}.`);
+
+export const idempotencyKeyReused = (): DomainError =>
+  new DomainError(
+    'idempotency_key_reused',
+    'This Idempotency-Key was used before, with a different request. Use a new key for a new request.',
+  );
+
+/**
+ * A stored event that the codec cannot read. It is never skipped silently: whoever reads stops at it.
+ * `stream` and `revision` say where it stands, `reason` what is wrong with it.
+ */
+export class EventRefused extends Error {
+  override readonly name = 'EventRefused';
+  constructor(
+    readonly stream: string,
+    readonly revision: bigint,
+    readonly reason: string,
+  ) {
+    super(`event ${revision} of stream ${stream} is refused: ${reason}`);
+  }
+}

@@ -1,0 +1,56 @@
+/** Every stream of plants begins so. Subscriptions filter by it. */
+export const PLANT_STREAMS = 'plant-';
+
+/** Every stream of requests that were named by an Idempotency-Key begins so. */
+export const REQUEST_STREAMS = 'request-';
+
+/**
+ * An owner as it stands in names of streams and keys of stores: ASCII, without `/`, different for different
+ * owners, and readable where the owner is. Any string has one: what UTF-8 cannot carry (a lone surrogate)
+ * becomes `%u` and four hexadecimal digits, which percent-encoding never yields.
+ */
+export const encodeOwner = (owner: string): string =>
+  owner.replace(/[^A-Za-z0-9_.~-]/gu, (character) =>
+    /\p{Surrogate}/u.test(character)
+      ? `%u${character.charCodeAt(0).toString(16).toUpperCase()}`
+      : encodeURIComponent(character).replace(
+          /[!'()*]/g,
+          (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
+        ),
+  );
+
+/** The owner that `encodeOwner` encoded, or undefined where `encoded` is none of its results. */
+export const decodeOwner = (encoded: string): string | undefined => {
+  try {
+    const owner = encoded
+      .split(/(%u[0-9A-F]{4})/)
+      .map((part) =>
+        part.startsWith('%u')
+          ? String.fromCharCode(Number.parseInt(part.slice(2), 16))
+          : decodeURIComponent(part),
+      )
+      .join('');
+    return encodeOwner(owner) === encoded ? owner : undefined;
+  } catch {
+    return undefined; // decodeURIComponent refuses what is no percent-encoded UTF-8
+  }
+};
+
+/** The stream of one plant of one owner. */
+export const plantStream = (owner: string, id: number): string =>
+  `${PLANT_STREAMS}${encodeOwner(owner)}/${id}`;
+
+/** The stream of one named request; `keyHash` is a hash of its key, in hexadecimal digits. */
+export const requestStream = (owner: string, keyHash: string): string =>
+  `${REQUEST_STREAMS}${encodeOwner(owner)}/${keyHash}`;
+
+/** Whose plant a stream holds, or undefined where the name is not one that `plantStream` gives. */
+export const parsePlantStream = (stream: string): { owner: string; id: number } | undefined => {
+  const [encoded, digits, ...more] = stream.slice(PLANT_STREAMS.length).split('/');
+  if (!stream.startsWith(PLANT_STREAMS) || encoded === undefined || digits === undefined || more.length > 0)
+    return undefined;
+  const owner = decodeOwner(encoded);
+  const id = Number(digits);
+  if (owner === undefined || !Number.isSafeInteger(id) || String(id) !== digits) return undefined;
+  return { owner, id };
+};

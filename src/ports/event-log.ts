@@ -1,0 +1,133 @@
+/**
+ * An event's place in the whole log: an opaque text whose string order is the order of the log, so that SQL, Lua
+ * and JavaScript all compare it with `<`. All positions of one log have the same length.
+ */
+export type Position = string & { readonly __brand: 'Position' };
+
+/** Before the first event: less than every position. */
+export const START = '' as Position;
+
+/** What an append states about its stream: that it has no event yet, or the revision of its last one. */
+export type ExpectedRevision = 'none' | bigint;
+
+/** A JSON value that survives being stored: no undefined, no bigint, no NaN. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+/** What is known about how an event came to be. */
+export type EventMetadata = Readonly<{
+  /** The version of the event's type, from 1. */
+  schemaVersion: number;
+  /** When it was decided: RFC 3339, UTC, from the clock port. */
+  decidedAt: string;
+  /** Who asked: the token's subject, and the client that it was issued to where the token says so. */
+  actor: Readonly<{ sub: string; clientId?: string }>;
+  /** The same for everything that follows from one request of a client. */
+  correlationId: string;
+  /** The command that caused the event. */
+  causationId: string;
+  /** W3C Trace Context of the request, where it had one. */
+  traceparent?: string;
+}>;
+
+/** An event that is to be appended. `id` is a UUID, the same again whenever the same append is retried. */
+export interface NewEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly data: Json;
+  readonly metadata: EventMetadata;
+}
+
+/**
+ * An event as the log holds it. `data` and `metadata` are parsed JSON and not to be trusted before the codec has
+ * looked: text that is no JSON comes as a string.
+ */
+export interface RecordedEvent {
+  readonly stream: string;
+  readonly revision: bigint;
+  readonly position: Position;
+  readonly id: string;
+  readonly type: string;
+  readonly data: unknown;
+  readonly metadata: unknown;
+}
+
+/** Where the last event of an append stands. */
+export interface Appended {
+  readonly revision: bigint;
+  readonly position: Position;
+}
+
+/** A piece of a subscription. */
+export interface LogBatch {
+  /** The next events in log order: at most 500, possibly none. */
+  readonly events: readonly RecordedEvent[];
+  /** Everything at or before this position has been delivered. At least the last event's; never goes back. */
+  readonly position: Position;
+  /** Whether the end of the log was reached when this batch was read. */
+  readonly caughtUp: boolean;
+}
+
+/**
+ * The truth: an append-only log of events in streams. There is no update, no delete and no overwrite.
+ *
+ * An implementer guarantees:
+ * - an append that returned is durable, is in the log exactly once, and was atomic;
+ * - revisions of a stream count from 0 without a gap;
+ * - every reader sees the events in one order, that of their positions, and never one before its predecessor;
+ * - an append with the same event ids at the same expected revision succeeds again, with the first result.
+ *
+ * Every method throws LogUnavailable where the log cannot be reached or used (and after `close`), in bounded time.
+ */
+export interface EventLog {
+  /**
+   * Appends one or more events to a stream. Throws WrongExpectedRevision if the stream is not as stated (nothing
+   * was written), LogUnavailable if nothing was written, OutcomeUnknown if it may or may not have been.
+   */
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
+
+  /** All events of a stream after a revision (all of them without one), in order; none if it does not exist. */
+  readStream(stream: string, after?: bigint): Promise<RecordedEvent[]>;
+
+  /** All events after a position up to the end of the log as it was when the end was reached. */
+  readAll(after: Position): AsyncIterable<RecordedEvent>;
+
+  /**
+   * All events after a position, and then those still to come, until `signal` aborts (it then ends, without an
+   * error). A caller gets a batch at least once a second, an empty one where nothing happened, so that it needs
+   * no timer of its own. Throws LogUnavailable when it cannot go on; re-subscribing is the caller's decision.
+   */
+  subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
+
+  /** The position of the last event, or START in an empty log. */
+  head(): Promise<Position>;
+
+  /**
+   * What tells this log from every other one, also from a new one at the same place; stable over restarts. A
+   * read model belongs to the log with its identity.
+   */
+  identity(): string;
+
+  /** Lets appends that have been handed over finish, then lets go of everything. May be called twice. */
+  close(): Promise<void>;
+}
+
+/** The stream's last revision is not what the append stated. Nothing was written. */
+export class WrongExpectedRevision extends Error {
+  override readonly name = 'WrongExpectedRevision';
+  constructor(
+    readonly stream: string,
+    readonly expected: ExpectedRevision,
+  ) {
+    super(`stream ${stream} is not at the expected revision ${expected}`);
+  }
+}
+
+/** The append may or may not have been written. Retry it with the same event ids and expected revision. */
+export class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown';
+}
+
+/** The log cannot be reached or used. An append that ended so wrote nothing. */
+export class LogUnavailable extends Error {
+  override readonly name = 'LogUnavailable';
+}

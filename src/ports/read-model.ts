@@ -1,0 +1,126 @@
+import { encodeOwner } from '../plants/stream.js';
+import { type Position } from './event-log.js';
+
+/** Owners are spread over this many partitions. It is fixed: another number means a new generation. */
+export const PARTITIONS = 64;
+
+/** The partition of an owner, 0 to PARTITIONS - 1: FNV-1a (32 bits) over the encoded owner. */
+export const partitionOf = (owner: string): number => {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(encodeOwner(owner), 'ascii')) {
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return (hash >>> 0) % PARTITIONS;
+};
+
+/** One whole copy of the read model, numbered from 1. */
+export type Generation = number & { readonly __brand: 'Generation' };
+
+export interface GenerationInfo {
+  readonly generation: Generation;
+  /** Lists are answered from the active one; there is at most one. */
+  readonly active: boolean;
+}
+
+/** What one event does to a row. `row` is the text that a list answers with, or undefined to remove it. */
+export interface RowChange {
+  readonly position: Position;
+  readonly owner: string;
+  readonly id: number;
+  readonly row: string | undefined;
+}
+
+/** What happened in one partition after position `from` up to and including position `upTo`. */
+export interface PartitionChanges {
+  readonly partition: number;
+  readonly from: Position;
+  readonly upTo: Position;
+  /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
+  readonly changes: readonly RowChange[];
+}
+
+/** A part of an owner's list. */
+export interface Page {
+  /** In ascending order of id: the stored texts as they are. */
+  readonly rows: readonly { readonly id: number; readonly row: string }[];
+  /** Whether the owner has more plants after the last of these rows. */
+  readonly more: boolean;
+  /** The rows are the fold of the log up to this position, neither more nor less. */
+  readonly position: Position;
+}
+
+/**
+ * The lists of all owners, derived from the log and never a source of truth: it may be thrown away at any time.
+ * One instance belongs to one log; what another log's projection has stored is invisible to it.
+ *
+ * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
+ */
+export interface ReadModel {
+  /** All generations, in ascending order. */
+  generations(): Promise<GenerationInfo[]>;
+
+  /** Makes a new, empty, inactive generation whose partitions all stand at START. */
+  createGeneration(): Promise<Generation>;
+
+  /**
+   * Makes a generation the active one, in one atomic switch. Throws NotAsFar (and changes nothing) if a partition
+   * of it stands before the same partition of the active one, GenerationMissing if there is none such.
+   */
+  promote(generation: Generation): Promise<void>;
+
+  /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
+  drop(generation: Generation): Promise<void>;
+
+  /** The position of each partition, PARTITIONS of them. Throws GenerationMissing. */
+  positions(generation: Generation): Promise<Position[]>;
+
+  /**
+   * Applies changes, each partition atomically with its position and guarded by it:
+   * - a partition that stands before `from` has lost data: it is refused, unchanged;
+   * - otherwise the changes after its position are applied and it moves to `upTo`, never back.
+   * So applying twice, or from two projectors with different batches, changes nothing.
+   * Gives for each entry the position where its partition stands afterwards: one before `from` was refused.
+   * A partition occurs once at most. Throws GenerationMissing.
+   */
+  apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
+
+  /**
+   * At most `limit` of an owner's plants with an id greater than `after` (all ids without one), from the active
+   * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation.
+   */
+  list(owner: string, after: number | undefined, limit: number): Promise<Page>;
+
+  /**
+   * Resolves once the partition of the active generation stands at `position` or after it. Rejects with the
+   * signal's reason when that aborts first; while the store is unavailable or no generation active it goes on waiting.
+   */
+  reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
+
+  /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
+  close(): Promise<void>;
+}
+
+/** The store of the read model cannot be reached or used. */
+export class ReadModelUnavailable extends Error {
+  override readonly name = 'ReadModelUnavailable';
+}
+
+/** No generation is active: the read model is missing or being built for the first time. */
+export class ReadModelIncomplete extends Error {
+  override readonly name = 'ReadModelIncomplete';
+}
+
+/** There is no such generation (any more). */
+export class GenerationMissing extends Error {
+  override readonly name = 'GenerationMissing';
+}
+
+/** The active generation cannot be dropped. */
+export class GenerationActive extends Error {
+  override readonly name = 'GenerationActive';
+}
+
+/** A generation stands before the active one, so that lists would go backwards if it were promoted. */
+export class NotAsFar extends Error {
+  override readonly name = 'NotAsFar';
+}
