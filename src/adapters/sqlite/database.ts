@@ -1,0 +1,54 @@
+import { DatabaseSync as DropIn } from '@photostructure/sqlite';
+
+/** Node's own SQLite where this Node has it (from 22.13 without a flag), else its drop-in, which runs on 20. */
+const builtin = process.getBuiltinModule('node:sqlite') as { DatabaseSync: typeof DropIn } | undefined;
+export const DatabaseSync = builtin?.DatabaseSync ?? DropIn;
+export type Database = InstanceType<typeof DropIn>;
+
+/**
+ * How long a statement waits for a lock that another process holds, in milliseconds: longer than any transaction
+ * of ours, shorter than a client waits for an answer.
+ */
+export const BUSY_TIMEOUT_MS = 5_000;
+
+/** Primary result codes, https://www.sqlite.org/rescode.html */
+export const SQLITE = {
+  BUSY: 5,
+  LOCKED: 6,
+  READONLY: 8,
+  IOERR: 10,
+  CORRUPT: 11,
+  FULL: 13,
+  CANTOPEN: 14,
+  CONSTRAINT: 19,
+  NOTADB: 26,
+} as const;
+
+/** The primary result code of an error that SQLite raised, or undefined for any other error. */
+export const sqliteCode = (error: unknown): number | undefined => {
+  const code: unknown = error instanceof Error && 'errcode' in error ? error.errcode : undefined;
+  return typeof code === 'number' ? code & 0xff : undefined;
+};
+
+/** What a person can do about an error that SQLite raised on a file, in one line. */
+export const explainSqliteError = (error: unknown, file: string): string => {
+  switch (sqliteCode(error)) {
+    case SQLITE.BUSY:
+    case SQLITE.LOCKED:
+      return `${file} has been locked by another process for longer than ${BUSY_TIMEOUT_MS} ms: find out which one holds it`;
+    case SQLITE.READONLY:
+      return `${file} is read-only: let the user of this process write the file and its folder`;
+    case SQLITE.IOERR:
+      return `reading or writing ${file} failed: check the disk and the system's log, then start again`;
+    case SQLITE.CORRUPT:
+      return `${file} is damaged: keep a copy of it, and restore it from a backup`;
+    case SQLITE.NOTADB:
+      return `${file} is not an SQLite database, or is damaged from its first bytes on`;
+    case SQLITE.FULL:
+      return `the disk of ${file} is full: free some space`;
+    case SQLITE.CANTOPEN:
+      return `${file} cannot be opened: check that its folder exists and that the user of this process may write there`;
+    default:
+      return `${file}: ${error instanceof Error ? error.message : String(error)}`;
+  }
+};
