@@ -20,6 +20,8 @@ export default defineConfig(
       ],
       // A Nest module is a class with no members: the decorator is its content.
       '@typescript-eslint/no-extraneous-class': ['error', { allowWithDecorator: true }],
+      // Nest takes its options as plain objects, and types them by classes.
+      '@typescript-eslint/no-unsafe-class-instance-assignment': 'off',
       // Declared by types alone is not checked at run time: what comes from outside may still be undefined.
       '@typescript-eslint/no-unnecessary-condition': [
         'error',

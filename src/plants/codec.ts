@@ -1,7 +1,7 @@
 import { EventRefused } from './errors.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
-import { type RequestEvent, type RequestOutcome } from './request.js';
+import { type RefusalCode, REFUSALS, type RequestEvent } from './request.js';
 import { PLANT_STREAMS, REQUEST_STREAMS, parsePlantStream } from './stream.js';
 
 /** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
@@ -83,12 +83,18 @@ const READERS: Readonly<
       },
     ],
   },
-  RequestCompleted: {
+  RequestRefused: {
     streams: REQUEST_STREAMS,
     versions: [
       (data) => {
-        only(data, ['outcome']);
-        return { type: 'RequestCompleted', data: { outcome: outcome(data.outcome) } };
+        only(data, ['code', 'message']);
+        return {
+          type: 'RequestRefused',
+          data: {
+            code: text(data, 'code', refusalFault) as RefusalCode,
+            message: text(data, 'message', stringFault),
+          },
+        };
       },
     ],
   },
@@ -114,7 +120,7 @@ export const decode = (stored: StoredEvent): Fact => {
     if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`);
     if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
     const event = read(stored.data);
-    if (event.type === 'RequestAccepted' || event.type === 'RequestCompleted')
+    if (event.type === 'RequestAccepted' || event.type === 'RequestRefused')
       return { kind: 'request', event };
     const plant = parsePlantStream(stored.stream);
     if (!plant) throw new Reason('the name of its stream is not one of a plant');
@@ -133,29 +139,14 @@ const versionIn = (metadata: unknown): number => {
   return version;
 };
 
-const outcome = (value: unknown): RequestOutcome => {
-  if (!isObject(value)) throw new Reason('outcome must be an object');
-  switch (value.kind) {
-    case 'done':
-      only(value, ['kind', 'position']);
-      return { kind: 'done', position: text(value, 'position', stringFault) };
-    case 'refused': {
-      only(value, ['kind', 'code', 'message']);
-      const code = value.code;
-      if (code !== 'plant_exists' && code !== 'plant_not_found')
-        throw new Reason('outcome has an unknown code');
-      return { kind: 'refused', code, message: text(value, 'message', stringFault) };
-    }
-    default:
-      throw new Reason('outcome has an unknown kind');
-  }
-};
-
 const isObject = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const stringFault = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? undefined : 'must be a string that is not empty';
+
+const refusalFault = (value: unknown): string | undefined =>
+  REFUSALS.some((code) => code === value) ? undefined : `must be one of ${REFUSALS.join(', ')}`;
 
 const only = (data: Fields, names: readonly string[]): void => {
   const unknown = Object.keys(data).find((name) => !names.includes(name));

@@ -1,23 +1,25 @@
 /**
- * A request that its client named with an Idempotency-Key
- * (draft-ietf-httpapi-idempotency-key-header). Its stream holds at most these two events, so that the same key
- * gives the first outcome again, from any process and for as long as the log exists.
+ * A request that its client named with an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) was taken
+ * on. `fingerprint` tells it from other requests; its events derive their ids from `commandId`, so that whoever
+ * runs it again writes nothing twice.
  */
 export interface RequestAccepted {
   readonly type: 'RequestAccepted';
-  /** `fingerprint` tells one request from another, `commandId` is what its events derive their ids from. */
   readonly data: { readonly fingerprint: string; readonly commandId: string };
 }
 
-/** The request has its final outcome: a position in the log, or the domain's refusal. */
-export interface RequestCompleted {
-  readonly type: 'RequestCompleted';
-  readonly data: { readonly outcome: RequestOutcome };
+/**
+ * The rules refused a named request: the same request is refused again, whatever has happened since. A request
+ * that succeeded needs no such event, since the plant's stream holds what it wrote.
+ */
+export interface RequestRefused {
+  readonly type: 'RequestRefused';
+  readonly data: { readonly code: RefusalCode; readonly message: string };
 }
 
-/** What a named request came to. `refused` holds a DomainErrorCode and the message that went with it. */
-export type RequestOutcome =
-  | { readonly kind: 'done'; readonly position: string }
-  | { readonly kind: 'refused'; readonly code: 'plant_exists' | 'plant_not_found'; readonly message: string };
+/** The domain's codes that a named request may have been refused with. */
+export type RefusalCode = (typeof REFUSALS)[number];
+export const REFUSALS = ['plant_exists', 'plant_not_found'] as const;
 
-export type RequestEvent = RequestAccepted | RequestCompleted;
+/** What can happen to a named request; its stream holds one of each at most. */
+export type RequestEvent = RequestAccepted | RequestRefused;

@@ -77,38 +77,43 @@ export interface LogBatch {
  * - an append with the same event ids at the same expected revision succeeds again, with the first result.
  *
  * Every method throws LogUnavailable where the log cannot be reached or used (and after `close`), in bounded time.
+ *
+ * It is a class without code only so that Nest can inject by it.
  */
-export interface EventLog {
+export abstract class EventLog {
   /**
    * Appends one or more events to a stream. Throws WrongExpectedRevision if the stream is not as stated (nothing
    * was written), LogUnavailable if nothing was written, OutcomeUnknown if it may or may not have been.
    */
-  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
+  abstract append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
   /** All events of a stream after a revision (all of them without one), in order; none if it does not exist. */
-  readStream(stream: string, after?: bigint): Promise<RecordedEvent[]>;
+  abstract readStream(stream: string, after?: bigint): Promise<RecordedEvent[]>;
 
   /** All events after a position up to the end of the log as it was when the end was reached. */
-  readAll(after: Position): AsyncIterable<RecordedEvent>;
+  abstract readAll(after: Position): AsyncIterable<RecordedEvent>;
 
   /**
    * All events after a position, and then those still to come, until `signal` aborts (it then ends, without an
    * error). A caller gets a batch at least once a second, an empty one where nothing happened, so that it needs
    * no timer of its own. Throws LogUnavailable when it cannot go on; re-subscribing is the caller's decision.
    */
-  subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
+  abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
 
   /** The position of the last event, or START in an empty log. */
-  head(): Promise<Position>;
+  abstract head(): Promise<Position>;
+
+  /** Resolves if appends and reads would work, as far as that is known. */
+  abstract ready(): Promise<void>;
 
   /**
    * What tells this log from every other one, also from a new one at the same place; stable over restarts. A
    * read model belongs to the log with its identity.
    */
-  identity(): string;
+  abstract identity(): string;
 
   /** Lets appends that have been handed over finish, then lets go of everything. May be called twice. */
-  close(): Promise<void>;
+  abstract close(): Promise<void>;
 }
 
 /** The stream's last revision is not what the append stated. Nothing was written. */

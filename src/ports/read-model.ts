@@ -54,25 +54,27 @@ export interface Page {
  * One instance belongs to one log; what another log's projection has stored is invisible to it.
  *
  * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
+ *
+ * It is a class without code only so that Nest can inject by it.
  */
-export interface ReadModel {
+export abstract class ReadModel {
   /** All generations, in ascending order. */
-  generations(): Promise<GenerationInfo[]>;
+  abstract generations(): Promise<GenerationInfo[]>;
 
   /** Makes a new, empty, inactive generation whose partitions all stand at START. */
-  createGeneration(): Promise<Generation>;
+  abstract createGeneration(): Promise<Generation>;
 
   /**
    * Makes a generation the active one, in one atomic switch. Throws NotAsFar (and changes nothing) if a partition
    * of it stands before the same partition of the active one, GenerationMissing if there is none such.
    */
-  promote(generation: Generation): Promise<void>;
+  abstract promote(generation: Generation): Promise<void>;
 
   /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
-  drop(generation: Generation): Promise<void>;
+  abstract drop(generation: Generation): Promise<void>;
 
   /** The position of each partition, PARTITIONS of them. Throws GenerationMissing. */
-  positions(generation: Generation): Promise<Position[]>;
+  abstract positions(generation: Generation): Promise<Position[]>;
 
   /**
    * Applies changes, each partition atomically with its position and guarded by it:
@@ -82,22 +84,22 @@ export interface ReadModel {
    * Gives for each entry the position where its partition stands afterwards: one before `from` was refused.
    * A partition occurs once at most. Throws GenerationMissing.
    */
-  apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
+  abstract apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
 
   /**
    * At most `limit` of an owner's plants with an id greater than `after` (all ids without one), from the active
    * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation.
    */
-  list(owner: string, after: number | undefined, limit: number): Promise<Page>;
+  abstract list(owner: string, after: number | undefined, limit: number): Promise<Page>;
 
   /**
    * Resolves once the partition of the active generation stands at `position` or after it. Rejects with the
    * signal's reason when that aborts first; while the store is unavailable or no generation active it goes on waiting.
    */
-  reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
+  abstract reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
 
   /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
-  close(): Promise<void>;
+  abstract close(): Promise<void>;
 }
 
 /** The store of the read model cannot be reached or used. */
@@ -123,4 +125,9 @@ export class GenerationActive extends Error {
 /** A generation stands before the active one, so that lists would go backwards if it were promoted. */
 export class NotAsFar extends Error {
   override readonly name = 'NotAsFar';
+}
+
+/** The read model holds what its log does not: the log has lost events, or is a copy from before them. */
+export class ReadModelAhead extends Error {
+  override readonly name = 'ReadModelAhead';
 }

@@ -1,0 +1,72 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+import { PassportModule } from '@nestjs/passport';
+import { TerminusModule } from '@nestjs/terminus';
+import { BearerStrategy } from './http/auth/bearer.strategy.js';
+import { BearerGuard } from './http/auth/bearer.guard.js';
+import { RateLimit } from './http/auth/rate-limit.js';
+import { TokenVerifier } from './http/auth/verify.js';
+import { HealthController } from './http/health.controller.js';
+import { PlantsController } from './http/plants.controller.js';
+import { ProblemFilter } from './http/problem.filter.js';
+import { KnownRoutes } from './http/routes.js';
+import { Shutdown } from './http/shutdown.js';
+import { EventLog } from './ports/event-log.js';
+import { ReadModel } from './ports/read-model.js';
+import { Projector } from './projector/projector.js';
+import { Freshness } from './read/freshness.js';
+import { ListPlantsHandler } from './read/list-plants.js';
+import { CreatePlantHandler, DeletePlantHandler } from './write/handlers.js';
+import { NamedRequests } from './write/named-request.js';
+
+/** What is made before Nest is: the parts that can fail at start, with a clear line each. */
+export interface Parts {
+  readonly log: EventLog;
+  readonly model: ReadModel;
+  readonly projector: Projector;
+  readonly freshness: Freshness;
+  readonly verifier: TokenVerifier;
+  readonly rateLimit: RateLimit | undefined;
+  readonly routes: KnownRoutes;
+  readonly shutdown: Shutdown;
+  readonly now: () => Date;
+}
+
+/** The wiring of the HTTP service. */
+@Module({})
+export class AppModule {
+  static of({
+    log,
+    model,
+    projector,
+    freshness,
+    verifier,
+    rateLimit,
+    routes,
+    shutdown,
+    now,
+  }: Parts): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
+      controllers: [PlantsController, HealthController],
+      providers: [
+        { provide: EventLog, useValue: log },
+        { provide: ReadModel, useValue: model },
+        { provide: Projector, useValue: projector },
+        { provide: Freshness, useValue: freshness },
+        { provide: TokenVerifier, useValue: verifier },
+        { provide: RateLimit, useValue: rateLimit },
+        { provide: KnownRoutes, useValue: routes },
+        { provide: Shutdown, useValue: shutdown },
+        { provide: NamedRequests, useValue: new NamedRequests({ log, now }) },
+        BearerStrategy,
+        BearerGuard,
+        ProblemFilter,
+        CreatePlantHandler,
+        DeletePlantHandler,
+        ListPlantsHandler,
+      ],
+    };
+  }
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { Command, CommanderError } from 'commander';
+import { type Config, ConfigError, loadConfig, SETTINGS } from './config.js';
+import { LocalKeyError } from './http/auth/local-key.js';
+import { SCOPES } from './http/auth/principal.js';
+import { createLogger } from './logging.js';
+import { type Service, start, StartError } from './main.js';
+import { LogUnavailable } from './ports/event-log.js';
+import { ReadModelUnavailable } from './ports/read-model.js';
+import { signToken, TokenRefused } from './token.js';
+
+/** What scripts can rely on. */
+const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+
+/** How long a shutdown may take, in milliseconds: longer than a request, shorter than what kills us (30 s usually). */
+const SHUTDOWN_MS = 20_000;
+
+const { version } = JSON.parse(
+  readFileSync(createRequire(import.meta.url).resolve('#package.json'), 'utf8'),
+) as {
+  version: string;
+};
+
+const settingsHelp = (): string => {
+  const width = Math.max(...SETTINGS.map(({ name }) => name.length));
+  const lines = SETTINGS.map(
+    (setting) =>
+      `  ${setting.name.padEnd(width)}  ${setting.meaning}${setting.default === '' ? '' : ` (default: ${setting.default})`}`,
+  );
+  return `\nSettings (environment variables):\n${lines.join('\n')}`;
+};
+
+const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings.';
+
+const serve = async ({ json }: { json?: true }): Promise<void> => {
+  const config = loadConfig(process.env);
+  const logger = createLogger(config.logLevel, process.stdout.isTTY && !json ? 'readable' : 'json');
+  const stopSignal = new Promise<NodeJS.Signals>((resolve) => {
+    let received = 0;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const)
+      process.on(signal, () => {
+        received += 1;
+        if (received > 1) process.exit(EXIT.failed); // asked twice: somebody does not want to wait
+        resolve(signal);
+      });
+  });
+  const service = await start(config, logger);
+  logger.info({ url: service.url, version, node: process.version }, `listening on ${service.url}`);
+  if (service.firstStart) process.stderr.write(welcome(service));
+
+  const signal = await stopSignal;
+  logger.info({ signal }, 'stopping');
+  setTimeout(() => {
+    logger.fatal('stopping took too long: what was acknowledged is in the log');
+    process.exit(EXIT.failed);
+  }, SHUTDOWN_MS).unref();
+  await service.stop();
+  logger.info('stopped');
+};
+
+const welcome = ({ url }: Service): string => `
+The plant store listens on ${url}, and has made a key to sign tokens with.
+Get a token, and add the first plant:
+
+  TOKEN=$(npx plants token --owner alice)
+  curl -i ${url}/plants -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
+    -d '{"name": "Monstera deliciosa", "tag": "aroid", "id": 1}'
+
+The API is described at ${url}/docs
+
+`;
+
+interface TokenOptions {
+  readonly owner: string;
+  readonly scope?: string;
+  readonly expires: string;
+  readonly client?: string;
+  readonly json?: true;
+}
+
+const token = async ({ owner, scope, expires, client, json }: TokenOptions): Promise<void> => {
+  const config: Config = loadConfig(process.env);
+  const signed = await signToken(config, { owner, scope, expires, clientId: client }, new Date());
+  if (signed.keyCreated) process.stderr.write(`made the signing key ${signed.keyFile}\n`);
+  process.stdout.write(
+    `${json ? JSON.stringify({ token: signed.token, expiresAt: signed.expiresAt.toISOString() }) : signed.token}\n`,
+  );
+};
+
+const program = new Command('plants')
+  .description('An event-sourced plant store.')
+  .version(version)
+  .showHelpAfterError('(plants --help tells more)')
+  .addHelpText('after', EXITS)
+  .exitOverride();
+
+program
+  .command('serve')
+  .description('run the service')
+  .option('--json', 'log JSON on a terminal too')
+  .addHelpText('after', settingsHelp() + EXITS)
+  .action(serve);
+
+program
+  .command('token')
+  .description('make a token, signed with the local key of DATA_DIR')
+  .requiredOption('--owner <name>', 'whose plants it is for')
+  .option(
+    '--scope <scopes>',
+    `what it allows, separated by spaces: ${SCOPES.join(', ')}; without it, reading and writing plants`,
+  )
+  .option('--expires <duration>', 'how long it is good: 15m, 12h, 30d; at most 365d', '30d')
+  .option('--client <id>', 'the client that it is for; appears as the actor in the history')
+  .option('--json', 'print {token, expiresAt}')
+  .addHelpText('after', `\nExample:\n  TOKEN=$(npx plants token --owner alice --expires 12h)\n${EXITS}`)
+  .action(token);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = complain(error);
+}
+
+/** One line for what a person can mend, the whole error for what is our mistake. Gives the exit status. */
+function complain(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken already
+  if (error instanceof ConfigError || error instanceof TokenRefused) {
+    process.stderr.write(`plants: ${error.message}\n`);
+    return EXIT.usage;
+  }
+  const known = [StartError, LocalKeyError, LogUnavailable, ReadModelUnavailable].some(
+    (type) => error instanceof type,
+  );
+  process.stderr.write(
+    `plants: ${known ? (error as Error).message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+  );
+  return EXIT.failed;
+}

@@ -1,0 +1,261 @@
+import { isIPv6 } from 'node:net';
+import { join, normalize } from 'node:path';
+
+/**
+ * Every setting: what README and `plants serve --help` print. A setting is an environment variable; an empty one
+ * counts as unset.
+ */
+export const SETTINGS = [
+  { name: 'HOST', default: '127.0.0.1', meaning: 'Address to listen on; 0.0.0.0 or :: for every interface.' },
+  { name: 'PORT', default: '3000', meaning: 'Port to listen on; 0 for any free one.' },
+  {
+    name: 'ROLES',
+    default: 'api,projector',
+    meaning: 'What this process does: api answers requests, projector maintains the read model.',
+  },
+  {
+    name: 'DATA_DIR',
+    default: './data',
+    meaning: 'Folder of the database files and of the local signing key.',
+  },
+  { name: 'EVENT_LOG', default: 'sqlite:DATA_DIR/events.db', meaning: 'Where the events are: sqlite:FILE.' },
+  {
+    name: 'READ_MODEL',
+    default: 'sqlite:DATA_DIR/read-model.db',
+    meaning: 'Where the lists are: sqlite:FILE. They can be rebuilt from the events at any time.',
+  },
+  {
+    name: 'AUTH_ISSUER',
+    default: '',
+    meaning:
+      'Whose tokens are accepted (claim iss). Unset: a local key is made in DATA_DIR, and `plants token` signs with it.',
+  },
+  {
+    name: 'AUTH_AUDIENCE',
+    default: 'plants',
+    meaning: 'Whom a token must be meant for (claim aud). Required with AUTH_ISSUER.',
+  },
+  {
+    name: 'AUTH_JWKS_URL',
+    default: '',
+    meaning: "Where the issuer's public keys are: https, or http on this machine. Required with AUTH_ISSUER.",
+  },
+  {
+    name: 'AUTH_OWNER_CLAIM',
+    default: 'sub',
+    meaning: 'The claim that names the owner of plants. Only with AUTH_ISSUER.',
+  },
+  {
+    name: 'WRITE_WAIT_MS',
+    default: '2000',
+    meaning: 'How long a write waits until lists contain it, in milliseconds, 0 to 60000.',
+  },
+  {
+    name: 'LOG_LEVEL',
+    default: 'info',
+    meaning: 'fatal, error, warn, info, debug, trace or silent.',
+  },
+  {
+    name: 'RATE_LIMIT',
+    default: 'off',
+    meaning: 'Requests a minute that each process answers for one owner, or off.',
+  },
+] as const;
+
+type SettingName = (typeof SETTINGS)[number]['name'];
+
+const ROLES = ['api', 'projector'] as const;
+export type Role = (typeof ROLES)[number];
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Who signs the tokens of a service that has no issuer. */
+export const LOCAL_ISSUER = 'urn:plants:local';
+
+/** Whose tokens are accepted. */
+export type AuthConfig = Readonly<{ issuer: string; audience: string; ownerClaim: string }> &
+  (Readonly<{ kind: 'local' }> | Readonly<{ kind: 'issuer'; jwksUrl: URL }>);
+
+/** Which adapter, and what it opens. */
+export interface StoreConfig {
+  readonly kind: 'sqlite';
+  readonly file: string;
+}
+
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly roles: ReadonlySet<Role>;
+  readonly dataDir: string;
+  readonly eventLog: StoreConfig;
+  readonly readModel: StoreConfig;
+  readonly auth: AuthConfig;
+  readonly writeWaitMs: number;
+  readonly logLevel: LogLevel;
+  /** Requests a minute for one owner. */
+  readonly rateLimit: number | 'off';
+}
+
+/** A setting that cannot be used. The message is one line for the person who set it, without a secret. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Reads the settings; throws ConfigError at the first bad one. */
+export const loadConfig = (env: Environment): Config => {
+  const dataDir = path(setting(env, 'DATA_DIR'), 'DATA_DIR');
+  const eventLog = store(env, 'EVENT_LOG', join(dataDir, 'events.db'));
+  const readModel = store(env, 'READ_MODEL', join(dataDir, 'read-model.db'));
+  if (normalize(eventLog.file) === normalize(readModel.file))
+    throw new ConfigError(
+      'READ_MODEL must name another file than EVENT_LOG: a read model can be thrown away, the events cannot',
+    );
+  return {
+    host: host(setting(env, 'HOST')),
+    port: integer(env, 'PORT', 0, 65_535),
+    roles: roles(setting(env, 'ROLES')),
+    dataDir,
+    eventLog,
+    readModel,
+    auth: auth(env),
+    writeWaitMs: integer(env, 'WRITE_WAIT_MS', 0, 60_000),
+    logLevel: logLevel(setting(env, 'LOG_LEVEL')),
+    rateLimit: setting(env, 'RATE_LIMIT') === 'off' ? 'off' : rateLimit(env),
+  };
+};
+
+const given = (env: Environment, name: SettingName): string | undefined =>
+  env[name] === '' ? undefined : env[name];
+
+const setting = (env: Environment, name: SettingName): string =>
+  given(env, name) ?? SETTINGS.find((one) => one.name === name)?.default ?? '';
+
+/** A value made safe for one line of a terminal. One that may hold credentials or a secret query is not shown. */
+const shown = (value: string): string => {
+  if (/[@?]/.test(value)) return 'the given value (not shown: it may hold a secret)';
+  const text = value.length > 80 ? `${value.slice(0, 80)}…` : value;
+  return JSON.stringify(text).replace(
+    /[\p{Cc}\p{Zl}\p{Zp}]/gu,
+    (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+};
+
+const bad = (name: SettingName, value: string, allowed: string): ConfigError =>
+  new ConfigError(`${name} must be ${allowed}, not ${shown(value)}`);
+
+const path = (value: string, name: SettingName): string => {
+  if (/\p{Cc}/u.test(value)) throw bad(name, value, 'a path without control characters');
+  return value;
+};
+
+const integer = (env: Environment, name: SettingName, minimum: number, maximum: number): number => {
+  const value = setting(env, name);
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : NaN;
+  if (!(number >= minimum && number <= maximum))
+    throw bad(name, value, `an integer from ${minimum} to ${maximum}`);
+  return number;
+};
+
+const rateLimit = (env: Environment): number => {
+  const value = setting(env, 'RATE_LIMIT');
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : 0;
+  if (number === 0) throw bad('RATE_LIMIT', value, 'a positive number of requests a minute, or off');
+  return number;
+};
+
+const host = (value: string): string => {
+  if (!/^[A-Za-z0-9._-]+$/.test(value) && !isIPv6(value))
+    throw bad('HOST', value, 'an IP address or a host name, without port and brackets');
+  return value;
+};
+
+const roles = (value: string): ReadonlySet<Role> => {
+  const chosen = value.split(',').map((name) => {
+    const role = ROLES.find((one) => one === name.trim());
+    if (!role) throw bad('ROLES', value, `one or more of ${ROLES.join(', ')}, separated by commas`);
+    return role;
+  });
+  return new Set(chosen);
+};
+
+const logLevel = (value: string): LogLevel => {
+  const level = LOG_LEVELS.find((one) => one === value);
+  if (!level) throw bad('LOG_LEVEL', value, `one of ${LOG_LEVELS.join(', ')}`);
+  return level;
+};
+
+/** Schemes of adapters to come: said so, since a reader of the plans may try them. */
+const LATER = ['esdb:', 'esdb+discover:', 'redis:', 'rediss:'];
+
+/** `sqlite:FILE`. Nothing of a value but its scheme is ever shown: connection strings hold passwords. */
+const store = (env: Environment, name: 'EVENT_LOG' | 'READ_MODEL', fallback: string): StoreConfig => {
+  const value = given(env, name);
+  if (value === undefined) return { kind: 'sqlite', file: fallback };
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
+  if (LATER.includes(scheme))
+    throw new ConfigError(`${name}: ${scheme}// is not available in this version yet; use sqlite:FILE`);
+  if (scheme !== 'sqlite:') {
+    const what = scheme === '' ? 'a value without a scheme' : `${scheme}…`;
+    throw new ConfigError(`${name} must be sqlite:FILE, not ${what}`);
+  }
+  const file = value.slice(scheme.length).replace(/^\/\/(?=\/)/, '');
+  if (file === '' || file.endsWith('/')) throw new ConfigError(`${name} must name a file: sqlite:FILE`);
+  if (file.startsWith('//'))
+    throw new ConfigError(`${name} must name a file of this machine: sqlite:FILE or sqlite:///FILE`);
+  if (file.startsWith(':'))
+    throw new ConfigError(
+      `${name} must name a file on disk: what is only in memory is lost at the next start`,
+    );
+  return { kind: 'sqlite', file: path(file, name) };
+};
+
+const auth = (env: Environment): AuthConfig => {
+  const issuer = given(env, 'AUTH_ISSUER');
+  const jwksUrl = given(env, 'AUTH_JWKS_URL');
+  const audience = claimText(setting(env, 'AUTH_AUDIENCE'), 'AUTH_AUDIENCE');
+  const ownerClaim = claimText(setting(env, 'AUTH_OWNER_CLAIM'), 'AUTH_OWNER_CLAIM');
+  if (issuer === undefined) {
+    if (jwksUrl !== undefined)
+      throw new ConfigError(
+        'AUTH_JWKS_URL needs AUTH_ISSUER: keys without an issuer would be trusted blindly',
+      );
+    if (ownerClaim !== 'sub')
+      throw new ConfigError(
+        'AUTH_OWNER_CLAIM needs AUTH_ISSUER: tokens of the local key name the owner in sub',
+      );
+    return { kind: 'local', issuer: LOCAL_ISSUER, audience, ownerClaim };
+  }
+  if (given(env, 'AUTH_AUDIENCE') === undefined)
+    throw new ConfigError(
+      'AUTH_AUDIENCE is required with AUTH_ISSUER: the aud that its tokens for this service have',
+    );
+  if (jwksUrl === undefined)
+    throw new ConfigError("AUTH_JWKS_URL is required with AUTH_ISSUER: where the issuer's public keys are");
+  return {
+    kind: 'issuer',
+    issuer: claimText(issuer, 'AUTH_ISSUER'),
+    audience,
+    ownerClaim,
+    jwksUrl: keysUrl(jwksUrl),
+  };
+};
+
+/** What is compared with a claim as it is: a space or a line end around it would never match and never be seen. */
+const claimText = (value: string, name: SettingName): string => {
+  if (/[\s\p{Cc}]/u.test(value)) throw bad(name, value, 'a text without spaces and control characters');
+  return value;
+};
+
+/** Keys over plain http could be replaced by anyone on the way, and with them every token. */
+const keysUrl = (value: string): URL => {
+  const allowed = 'an https URL (http only for this machine) without a user name or password';
+  if (!URL.canParse(value)) throw bad('AUTH_JWKS_URL', value, allowed);
+  const url = new URL(value);
+  const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  const secure = url.protocol === 'https:' || (url.protocol === 'http:' && loopback);
+  if (!secure || url.username !== '' || url.password !== '') throw bad('AUTH_JWKS_URL', value, allowed);
+  return url;
+};

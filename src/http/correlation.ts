@@ -1,0 +1,28 @@
+import { randomUUID } from 'node:crypto';
+import { type IncomingMessage } from 'node:http';
+import { type FastifyRequest } from 'fastify';
+
+/** What a client or a proxy may name a request: short, and harmless in logs and headers. */
+const ID = /^[\w.:/+=@-]{1,128}$/;
+
+/** The id of a request: the client's `X-Request-Id` where that is harmless, else a new UUID. */
+export const requestIdOf = ({ headers }: Pick<IncomingMessage, 'headers'>): string => {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && ID.test(given) ? given : randomUUID();
+};
+
+/** What joins everything that follows from one action: `X-Correlation-Id`, else the trace, else the request. */
+export const correlationIdOf = (request: FastifyRequest): string => {
+  const given = request.headers['x-correlation-id'];
+  if (typeof given === 'string' && ID.test(given)) return given;
+  return traceparentOf(request)?.split('-')[1] ?? request.id;
+};
+
+/** W3C Trace Context, section 3.2: version 00, and ids that are not all zeros. Anything else is ignored. */
+const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** The `traceparent` of a request, where it has a valid one. */
+export const traceparentOf = ({ headers }: FastifyRequest): string | undefined => {
+  const { traceparent } = headers;
+  return typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined;
+};

@@ -1,0 +1,90 @@
+import { Controller, Get, HttpException, Req, Res } from '@nestjs/common';
+import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { EventLog } from '../ports/event-log.js';
+import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
+import { Projector } from '../projector/projector.js';
+import { Problem } from './problem.js';
+import { readQuery } from './requests.js';
+import { NoQuery } from './schemas.js';
+import { Shutdown } from './shutdown.js';
+
+/** How long a part may take to say that it is well, in milliseconds: shorter than any prober waits. */
+const CHECK_TIMEOUT_MS = 2_000;
+
+/** For those who start, stop and balance processes. */
+@Controller('health')
+export class HealthController {
+  constructor(
+    private readonly checks: HealthCheckService,
+    private readonly indicators: HealthIndicatorService,
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly projector: Projector,
+    private readonly shutdown: Shutdown,
+  ) {}
+
+  /** The process runs and answers. Restart it when it does not. */
+  @Get('live')
+  live(@Req() request: FastifyRequest) {
+    readQuery(request, NoQuery);
+    return { status: 'ok' };
+  }
+
+  /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
+  @Get('ready')
+  async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    readQuery(request, NoQuery);
+    try {
+      return await this.checks.check([
+        () => this.#process(),
+        () => this.#eventLog(),
+        () => this.#readModel(),
+        () => this.#projector(),
+      ]);
+    } catch (error) {
+      reply.header('retry-after', '1');
+      throw notReady(error);
+    }
+  }
+
+  #process() {
+    const indicator = this.indicators.check('process');
+    return this.shutdown.begun ? indicator.down('it is shutting down') : indicator.up();
+  }
+
+  #eventLog() {
+    return this.indicators
+      .check('event_log')
+      .attempt(() => this.log.ready())
+      .withTimeout(CHECK_TIMEOUT_MS);
+  }
+
+  #readModel() {
+    return this.indicators
+      .check('read_model')
+      .attempt(async () => {
+        const generations = await this.model.generations();
+        if (!generations.some(({ active }) => active))
+          throw new ReadModelIncomplete('it is being built from the log');
+      })
+      .withTimeout(CHECK_TIMEOUT_MS);
+  }
+
+  #projector() {
+    const { since, ...status } = this.projector.status;
+    const indicator = this.indicators.check('projector');
+    const data = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
+    return status.state === 'live'
+      ? indicator.up({ ...data, since: since.toISOString() })
+      : indicator.down({ ...data, since: since.toISOString() });
+  }
+}
+
+/** Terminus throws Nest's own exception, whose body says what it found. */
+const notReady = (error: unknown): unknown => {
+  if (!(error instanceof HttpException)) return error;
+  const { details } = error.getResponse() as { details: Record<string, { status: string }> };
+  const parts = Object.keys(details).filter((part) => details[part]?.status === 'down');
+  return new Problem('not_ready', `Not ready: ${parts.join(', ')}.`, { members: { parts: details } });
+};

@@ -1,0 +1,105 @@
+import { type AnyNode, parse as parseTree } from '@humanwhocodes/momoa';
+import { type FieldError, Problem } from './problem.js';
+
+/** A number that JavaScript cannot hold as it was written. No schema takes it for a number. */
+export class InexactNumber {
+  constructor(readonly text: string) {}
+}
+
+/**
+ * Reads a body as JSON (RFC 8259), and refuses what readers may understand differently (I-JSON, RFC 7493):
+ * bytes that are not UTF-8, a byte order mark, names that occur twice. A number that would lose precision
+ * becomes an InexactNumber. Throws Problem; no message repeats more than a character of the body, which may
+ * hold a secret by mistake.
+ */
+export const parseStrictly = (body: Uint8Array): unknown => {
+  const text = decodeUtf8(body);
+  try {
+    JSON.parse(text);
+  } catch {
+    throw malformed(`${whereMalformed(text)}.`);
+  }
+  try {
+    const duplicates: FieldError[] = [];
+    const value = valueOf(parseTree(text, { mode: 'json' }).body, '', text, duplicates);
+    if (duplicates.length > 0)
+      throw new Problem('invalid_request', 'A name occurs twice in an object of the body.', {
+        errors: duplicates,
+      });
+    return value;
+  } catch (error) {
+    if (error instanceof RangeError) throw malformed('It is nested too deeply.');
+    throw error;
+  }
+};
+
+const malformed = (detail: string): Problem => new Problem('malformed_json', detail);
+
+const decodeUtf8 = (body: Uint8Array): string => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    throw malformed('It is not UTF-8.');
+  }
+};
+
+/** JSON.parse's own message repeats parts of the text, so the place is found by the other parser. */
+const whereMalformed = (text: string): string => {
+  try {
+    parseTree(text, { mode: 'json' });
+    return 'A string in it holds a control character that is not escaped';
+  } catch (error) {
+    if (error instanceof RangeError) return 'It is nested too deeply';
+    if (error instanceof Error && 'line' in error && 'column' in error)
+      return `It goes wrong at line ${String(error.line)}, column ${String(error.column)}`;
+    throw error;
+  }
+};
+
+const valueOf = (node: AnyNode, pointer: string, text: string, duplicates: FieldError[]): unknown => {
+  switch (node.type) {
+    case 'Object': {
+      const entries = new Map<string, unknown>();
+      for (const { name, value } of node.members) {
+        const key = name.type === 'String' ? name.value : name.name;
+        const inner = `${pointer}/${pointerToken(key)}`;
+        if (entries.has(key)) duplicates.push({ pointer: inner, detail: 'must occur only once' });
+        entries.set(key, valueOf(value, inner, text, duplicates));
+      }
+      return Object.fromEntries(entries); // defines its fields, also one that is named __proto__
+    }
+    case 'Array':
+      return node.elements.map(({ value }, index) => valueOf(value, `${pointer}/${index}`, text, duplicates));
+    case 'Number': {
+      const written = text.slice(node.loc.start.offset, node.loc.end.offset);
+      return isExact(written) ? Number(written) : new InexactNumber(written);
+    }
+    case 'String':
+    case 'Boolean':
+      return node.value;
+    case 'Null':
+      return null;
+    default:
+      throw new TypeError(`JSON has no ${node.type}`);
+  }
+};
+
+/** A name as part of a JSON Pointer (RFC 6901), cut where it is so long that an answer would swell. */
+export const pointerToken = (name: string): string =>
+  (name.length > 64 ? `${name.slice(0, 64)}…` : name).replaceAll('~', '~0').replaceAll('/', '~1');
+
+/** Whether a number is, as a double, exactly what was written. */
+const isExact = (written: string): boolean => {
+  const value = Number(written);
+  return Number.isFinite(value) && normalize(written) === normalize(value.toString());
+};
+
+/** A decimal number in one spelling: sign, digits without zeros at either end, and exponent of the last digit. */
+const normalize = (decimal: string): string => {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(decimal) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const significant = digits.replace(/0+$/, '');
+  if (significant === '') return '0';
+  return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
+};

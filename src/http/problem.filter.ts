@@ -1,0 +1,123 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
+import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
+import { DomainError, EventRefused } from '../plants/errors.js';
+import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
+import { GenerationMissing, ReadModelIncomplete, ReadModelUnavailable } from '../ports/read-model.js';
+import { NotFreshYet } from '../read/freshness.js';
+import { PositionUnknown } from '../read/list-plants.js';
+import { AuthError } from './auth/auth-error.js';
+import { RateLimited } from './auth/rate-limit.js';
+import { KeysUnavailable } from './auth/verify.js';
+import { Problem, PROBLEM_JSON, problemDocument } from './problem.js';
+import { BODY_LIMIT, splitUrl } from './requests.js';
+import { KnownRoutes } from './routes.js';
+
+/** When to ask again, in seconds, where something is down: soon, since most of it is back soon. */
+const RETRY_AFTER = { 'Retry-After': '1' };
+
+/** Turns every error of a request into a problem document (RFC 9457). Nothing of an unexpected one is shown. */
+@Catch()
+export class ProblemFilter implements ExceptionFilter {
+  constructor(private readonly routes: KnownRoutes) {}
+
+  catch(error: unknown, host: ArgumentsHost): void {
+    const request = host.switchToHttp().getRequest<FastifyRequest>();
+    const reply = host.switchToHttp().getResponse<FastifyReply>();
+    const problem = this.#problemOf(error, request);
+    if (problem.status >= 500) request.log.error({ err: error }, problem.message);
+    if (reply.sent) return; // the answer has begun: its connection is all that can still be ended
+    void reply
+      .status(problem.status)
+      .headers({ ...problem.extra.headers })
+      .type(PROBLEM_JSON)
+      .send(JSON.stringify(problemDocument(problem, request.id)));
+  }
+
+  #problemOf(error: unknown, request: FastifyRequest): Problem {
+    if (error instanceof HttpException && error.getStatus() === 404) return this.#notFound(request);
+    return problemOf(error);
+  }
+
+  #notFound({ method, raw }: FastifyRequest): Problem {
+    const [path] = splitUrl(raw.url ?? '');
+    const allowed = this.routes.methodsOf(path);
+    if (allowed.length > 0)
+      return new Problem('method_not_allowed', `${path} knows ${allowed.join(', ')}, not ${method}.`, {
+        headers: { Allow: allowed.join(', ') },
+      });
+    const shorter = path.replace(/\/+$/, '');
+    const hint =
+      shorter !== path && this.routes.methodsOf(shorter).length > 0 ? ` Do you mean ${shorter}?` : '';
+    return new Problem('route_not_found', `This service has nothing at this path.${hint}`);
+  }
+}
+
+/** The one table from errors to problems. */
+export const problemOf = (error: unknown): Problem => {
+  if (error instanceof Problem) return error;
+  if (error instanceof DomainError) return new Problem(error.code, error.message);
+  if (error instanceof AuthError)
+    return new Problem(error.code, error.message, { headers: { 'WWW-Authenticate': error.challenge } });
+  if (error instanceof RateLimited)
+    return new Problem('rate_limited', error.message, {
+      headers: { 'Retry-After': String(error.retryAfterSeconds) },
+    });
+  if (error instanceof KeysUnavailable)
+    return unavailable('keys_unavailable', "The issuer's keys cannot be reached. Try again.");
+  if (error instanceof OutcomeUnknown)
+    return unavailable(
+      'outcome_unknown',
+      'The log did not confirm the write in time: it may have taken place. List your plants, or send the request again with an Idempotency-Key.',
+    );
+  if (error instanceof LogUnavailable)
+    return unavailable('log_unavailable', 'Nothing was written. Try again.');
+  if (error instanceof EventRefused)
+    return unavailable(
+      'log_unavailable',
+      'The history of this plant holds an event that cannot be read. Nothing was written.',
+    );
+  if (error instanceof ReadModelIncomplete)
+    return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
+  if (error instanceof ReadModelUnavailable || error instanceof GenerationMissing)
+    return unavailable('read_model_unavailable', 'Lists cannot be read at present. Try again.');
+  if (error instanceof NotFreshYet)
+    return unavailable('not_fresh_yet', 'The list does not contain yet what it has to. Try again.');
+  if (error instanceof PositionUnknown)
+    return new Problem(
+      'position_unknown',
+      'Plants-Position is after the end of the log: take it from an answer of this service.',
+      {
+        errors: [{ pointer: 'Plants-Position', detail: 'must be taken from an earlier answer, unchanged' }],
+      },
+    );
+  return (
+    frameworkProblem(error) ??
+    new Problem('internal_error', 'The request failed. It is in our log by its requestId.')
+  );
+};
+
+const unavailable = (
+  code:
+    | 'keys_unavailable'
+    | 'outcome_unknown'
+    | 'log_unavailable'
+    | 'read_model_unavailable'
+    | 'read_model_incomplete'
+    | 'not_fresh_yet',
+  detail: string,
+): Problem => new Problem(code, detail, { headers: RETRY_AFTER });
+
+/** What Fastify refuses before a handler sees it. */
+const frameworkProblem = (error: unknown): Problem | undefined => {
+  if (error instanceof errorCodes.FST_ERR_CTP_BODY_TOO_LARGE)
+    return new Problem('body_too_large', `The body must be at most ${BODY_LIMIT} bytes long.`);
+  if (error instanceof errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH)
+    return new Problem('malformed_request', 'The body is not as long as Content-Length says.');
+  if (error instanceof errorCodes.FST_ERR_BAD_URL)
+    return new Problem('malformed_request', 'The path is not well-formed: check its percent-encoding.');
+  if (error instanceof errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE)
+    return new Problem('unsupported_media_type', 'Send the body as application/json.', {
+      headers: { Accept: 'application/json' },
+    });
+  return undefined;
+};

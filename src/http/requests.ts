@@ -1,0 +1,134 @@
+import { type FastifyRequest } from 'fastify';
+import Negotiator from 'negotiator';
+import { type z } from 'zod';
+import { parseStrictly, pointerToken } from './json.js';
+import { type FieldError, Problem } from './problem.js';
+
+/** The greatest body in bytes: the longest plant, every character of it escaped, and room for white space. */
+export const BODY_LIMIT = 16 * 1024;
+
+/** Reads the body of a request as JSON of a schema. Throws Problem. */
+export const readBody = <Schema extends z.ZodType>(
+  request: FastifyRequest,
+  schema: Schema,
+): z.output<Schema> => {
+  const { body } = request;
+  if (!Buffer.isBuffer(body) || body.length === 0)
+    throw new Problem('malformed_json', 'The body is empty. Send a JSON object.');
+  refuseMediaType(request);
+  return validate(schema, parseStrictly(body), '');
+};
+
+/** Refuses a body where none has a meaning. Throws Problem. */
+export const refuseBody = ({ body }: FastifyRequest): void => {
+  if (Buffer.isBuffer(body) && body.length > 0)
+    throw invalid([{ pointer: '', detail: 'there must be no body' }]);
+};
+
+/** Reads the query of a request. A parameter that occurs twice is refused like one that is unknown. Throws Problem. */
+export const readQuery = <Schema extends z.ZodObject>(
+  request: FastifyRequest,
+  schema: Schema,
+): z.output<Schema> => {
+  const [, query] = splitUrl(request.raw.url ?? '');
+  if (query === '') return validate(schema, {}, '?');
+  const parameters = new Map<string, string>();
+  const repeated: FieldError[] = [];
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (parameters.has(name))
+      repeated.push({ pointer: `?${pointerToken(name)}`, detail: 'must occur only once' });
+    parameters.set(name, value);
+  }
+  if (repeated.length > 0) throw invalid(repeated);
+  return validate(schema, Object.fromEntries(parameters), '?');
+};
+
+/** Reads one value of a path or a header; `where` is how an error names it. Throws Problem. */
+export const readValue = <Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  where: string,
+): z.output<Schema> => validate(schema, value, where);
+
+/** Refuses a client that would not take JSON (RFC 9110, section 12.5.1). Throws Problem. */
+export const refuseUnlessJsonIsAccepted = (request: FastifyRequest): void => {
+  const { accept } = request.headers;
+  if (accept === undefined || accept === '*/*' || accept === 'application/json') return;
+  if (new Negotiator(request.raw).mediaType(['application/json']) === undefined)
+    throw new Problem(
+      'not_acceptable',
+      'Answers are application/json: let the Accept header allow it, or leave it out.',
+    );
+};
+
+/** The preferences of a request (RFC 7240) by their names in lower case; values are not looked at. */
+export const preferences = (request: FastifyRequest): ReadonlySet<string> => {
+  const { prefer } = request.headers;
+  if (prefer === undefined) return new Set();
+  const names = [prefer].flat().join(',').split(',');
+  return new Set(names.map((preference) => (preference.split(/[=;]/)[0] ?? '').trim().toLowerCase()));
+};
+
+/** A URL's path and its query, without decoding either. */
+export const splitUrl = (url: string): [path: string, query: string] => {
+  const mark = url.indexOf('?');
+  return mark === -1 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
+};
+
+const invalid = (errors: readonly FieldError[]): Problem =>
+  new Problem(
+    'invalid_request',
+    `${errors.map(({ pointer, detail }) => (pointer === '' ? `The body: ${detail}` : `${pointer}: ${detail}`)).join('; ')}.`,
+    { errors },
+  );
+
+const validate = <Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  prefix: string,
+): z.output<Schema> => {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw invalid(result.error.issues.flatMap((issue) => errorsOf(issue, prefix)));
+};
+
+/** So many unknown names are listed at most: a body can hold thousands, and one is enough to mend it. */
+const MAX_UNKNOWN = 10;
+
+const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
+  const base = prefix === '' ? '/' : prefix;
+  const at = issue.path.map((token) => pointerToken(String(token))).join('/');
+  if (issue.code === 'unrecognized_keys')
+    return issue.keys
+      .slice(0, MAX_UNKNOWN)
+      .map((key) => ({ pointer: `${base}${pointerToken(key)}`, detail: 'is not known here' }));
+  return [{ pointer: issue.path.length === 0 ? prefix : `${base}${at}`, detail: issue.message }];
+};
+
+/** Only what `readBody` can read: JSON in UTF-8, not compressed. Throws Problem. */
+const refuseMediaType = ({ headers }: FastifyRequest): void => {
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
+    throw new Problem('unsupported_media_type', 'Send the body without a Content-Encoding.', {
+      headers: { 'Accept-Encoding': 'identity' }, // RFC 9110, section 15.5.16
+    });
+  const [type = '', ...parameters] = (headers['content-type'] ?? '')
+    .split(';')
+    .map((part) => part.trim().toLowerCase());
+  if (type !== 'application/json')
+    throw new Problem(
+      'unsupported_media_type',
+      type === ''
+        ? 'Say what the body is: Content-Type: application/json.'
+        : 'Send the body as application/json.',
+      { headers: { Accept: 'application/json' } },
+    );
+  for (const parameter of parameters) {
+    const [name, value] = parameter.split('=');
+    if (name === 'charset' && value?.replace(/^"(.*)"$/, '$1') !== 'utf-8')
+      throw new Problem(
+        'unsupported_media_type',
+        'JSON is UTF-8 (RFC 8259): leave the charset out, or say utf-8.',
+      );
+  }
+};

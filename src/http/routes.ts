@@ -1,0 +1,22 @@
+import { type RouteOptions } from 'fastify';
+import createRouter, { type HTTPMethod } from 'find-my-way';
+
+/** Which methods each path knows, so that another one is answered with 405 and `Allow`, not with 404. */
+export class KnownRoutes {
+  readonly #router = createRouter();
+  readonly #methods = new Set<HTTPMethod>();
+
+  /** Takes note of a route, as Fastify's onRoute hook shows it. */
+  add({ method, url }: Pick<RouteOptions, 'method' | 'url'>): void {
+    for (const known of [method].flat() as HTTPMethod[]) {
+      if (this.#router.hasRoute(known, url)) continue;
+      this.#router.on(known, url, () => undefined);
+      this.#methods.add(known);
+    }
+  }
+
+  /** The methods of a path, none where nothing is there. */
+  methodsOf(path: string): HTTPMethod[] {
+    return [...this.#methods].filter((method) => this.#router.find(method, path) !== null).sort();
+  }
+}

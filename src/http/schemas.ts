@@ -1,0 +1,147 @@
+import { z } from 'zod';
+import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
+import { InexactNumber } from './json.js';
+
+/** How many plants a list holds where the client does not say. */
+export const DEFAULT_LIMIT = 100;
+
+/** How many plants a list holds at most: about 2.5 MB of the longest plants, which is still one quick answer. */
+export const MAX_LIMIT = 1_000;
+
+/** The greatest limit that may be asked for: what a 32-bit client can say. More than MAX_LIMIT are never sent. */
+const GREATEST_LIMIT = 2 ** 31 - 1;
+
+/** Says what is missing or of the wrong type, in the words of `fields.ts`. */
+const wanted = (what: string) => ({
+  error: ({ input }: { input?: unknown }) => {
+    if (input === undefined) return 'is required';
+    if (input instanceof InexactNumber) return 'must be a number that a double holds exactly';
+    return `must be ${what}`;
+  },
+});
+
+/** Lets the domain decide: its rules are not written down twice. */
+const ruledBy =
+  (fault: (value: unknown) => string | undefined) =>
+  (value: unknown, context: z.RefinementCtx): void => {
+    const message = fault(value);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  };
+
+/** `type: integer` with the bounds of `idFault`; z.int() would check them in words of its own. */
+const id = z
+  .number(wanted('an integer'))
+  .superRefine(ruledBy(idFault))
+  .meta({
+    type: 'integer',
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Chosen by the client; belongs to its owner alone. Any integer that a double holds exactly.',
+    examples: [7],
+  });
+
+const name = z
+  .string(wanted('a string'))
+  .superRefine(ruledBy(nameFault))
+  .meta({
+    minLength: 1,
+    maxLength: MAX_TEXT,
+    description: 'Well-formed Unicode without control characters; stored and returned exactly as given.',
+    examples: ['Zamioculcas zamiifolia'],
+  });
+
+const tag = z
+  .string(wanted('a string'))
+  .superRefine(ruledBy(tagFault))
+  .meta({
+    maxLength: MAX_TEXT,
+    description: 'As a name, but may be empty.',
+    examples: ['low light'],
+  });
+
+/** The body of POST /plants. */
+export const NewPlant = z
+  .strictObject({ name, tag, id }, wanted('a JSON object'))
+  .meta({ id: 'NewPlant', description: 'A plant to add.' });
+
+/** A plant as the answers show it. */
+export const Plant = z
+  .strictObject({ name, tag })
+  .meta({ id: 'Plant', description: 'A plant: its name and its tag, exactly as given.' });
+
+/** The answer of GET /plants. */
+export const PlantList = z.array(Plant).meta({ description: 'In ascending order of id.' });
+
+/** An integer as it stands in a URL: one spelling for each, so that a plant has one address. */
+export const PlantId = z
+  .string()
+  .regex(/^(0|-?[1-9]\d{0,15})$/, 'must be an integer in its plain decimal form, such as 7 or -7')
+  .transform(Number)
+  .superRefine(ruledBy(idFault))
+  .meta({ type: 'integer', description: 'The id of a plant of yours.', examples: [7] });
+
+/** Where a page ends, as the next page's `after`: opaque to clients, and versioned. */
+export const cursorOf = (lastId: number): string => Buffer.from(`1:${lastId}`).toString('base64url');
+
+const After = z
+  .string()
+  .transform((cursor, context): number => {
+    const lastId = /^1:(.+)$/.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1];
+    const parsed = PlantId.safeParse(lastId);
+    if (parsed.success && cursorOf(parsed.data) === cursor) return parsed.data;
+    context.addIssue({
+      code: 'custom',
+      message: 'must be taken from the Link of an earlier list, unchanged',
+    });
+    return z.NEVER;
+  })
+  .meta({
+    type: 'string',
+    description: 'Where to go on: taken from the `Link` of the page before.',
+    examples: [cursorOf(7)],
+  });
+
+const Limit = z
+  .string()
+  .regex(/^[1-9]\d{0,9}$/, `must be an integer from 1 to ${GREATEST_LIMIT}, in plain decimal form`)
+  .transform(Number)
+  .refine((limit) => limit <= GREATEST_LIMIT, `must be an integer from 1 to ${GREATEST_LIMIT}`)
+  .meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: GREATEST_LIMIT,
+    default: DEFAULT_LIMIT,
+    description: `How many plants to list; never more than ${MAX_LIMIT} are.`,
+    examples: [20],
+  });
+
+/** The query of GET /plants. */
+export const ListQuery = z.strictObject({ limit: Limit.optional(), after: After.optional() });
+
+/** The query of everything that takes none. */
+export const NoQuery = z.strictObject({});
+
+/** An Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): a quoted string, or the same without quotes. */
+export const IdempotencyKey = z
+  .string()
+  .regex(
+    /^(?:"[\x20-\x21\x23-\x5B\x5D-\x7E]{1,255}"|[\x21\x23-\x5B\x5D-\x7E]{1,255})$/,
+    'must be 1 to 255 visible ASCII characters, in double quotes or without',
+  )
+  .transform((key) => key.replace(/^"(.*)"$/, '$1'))
+  .meta({
+    type: 'string',
+    description:
+      'Makes it safe to send the same request again: it gives the first outcome. Keys belong to their owner and never expire.',
+    examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
+  });
+
+/** A position that an earlier answer gave. What it may hold is the log's affair. */
+export const PositionHeader = z
+  .string()
+  .regex(/^[0-9A-Za-z]{1,64}$/, 'must be taken from an earlier answer, unchanged')
+  .meta({
+    type: 'string',
+    description: 'From an earlier answer: the list contains at least everything up to there.',
+    examples: ['0000000000000042'],
+  });

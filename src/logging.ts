@@ -1,0 +1,59 @@
+import { type LoggerService } from '@nestjs/common';
+import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import pretty from 'pino-pretty';
+import { type LogLevel } from './config.js';
+
+/** What must never be read in a log, wherever somebody may put it by mistake. */
+const SECRETS = [
+  'authorization',
+  'token',
+  'access_token',
+  'password',
+  'secret',
+  'privateKey',
+  'connectionString',
+];
+
+/** JSON for machines, a line for people on a terminal. Both go to `destination`. */
+export const createLogger = (
+  level: LogLevel,
+  format: 'json' | 'readable',
+  destination?: DestinationStream,
+): Logger =>
+  pino(
+    {
+      level,
+      base: null,
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: {
+        paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
+        censor: '[redacted]',
+      },
+    },
+    format === 'readable'
+      ? pretty({
+          ignore: 'pid,hostname',
+          translateTime: 'SYS:HH:MM:ss.l',
+          ...(destination && { destination }),
+        })
+      : (destination ?? pino.destination({ dest: 1, sync: false })),
+  );
+
+/** Nest's own messages, in our log. Those about wiring are for its developers: debug. */
+export const nestLogger = (logger: Logger): LoggerService => {
+  const child = logger.child({ part: 'nest' });
+  const at =
+    (level: 'debug' | 'warn' | 'error' | 'fatal') =>
+    (message: unknown, ...details: unknown[]): void => {
+      child[level]({ details }, String(message));
+    };
+  return {
+    log: at('debug'),
+    debug: at('debug'),
+    verbose: at('debug'),
+    warn: at('warn'),
+    error: at('error'),
+    fatal: at('fatal'),
+  };
+};

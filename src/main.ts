@@ -1,0 +1,157 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { type Logger } from 'pino';
+import { openSqliteEventLog } from './adapters/sqlite/event-log.js';
+import { openSqliteReadModel } from './adapters/sqlite/read-model.js';
+import { AppModule } from './app.module.js';
+import { type Config } from './config.js';
+import { openLocalKey } from './http/auth/local-key.js';
+import { RateLimit } from './http/auth/rate-limit.js';
+import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
+import { ProblemFilter } from './http/problem.filter.js';
+import { KnownRoutes } from './http/routes.js';
+import { createHttpAdapter } from './http/server.js';
+import { Shutdown } from './http/shutdown.js';
+import { nestLogger } from './logging.js';
+import { type EventLog } from './ports/event-log.js';
+import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
+import { Projector, type ProjectorStatus } from './projector/projector.js';
+import { Freshness } from './read/freshness.js';
+
+/** The service cannot start. The message is one line for the operator. */
+export class StartError extends Error {
+  override readonly name = 'StartError';
+}
+
+/** A running service. */
+export interface Service {
+  /** Where it listens. */
+  readonly url: string;
+  /** Whether this start made the local signing key: nobody can have a token yet. */
+  readonly firstStart: boolean;
+  /**
+   * Stops taking requests, finishes those that have begun, then stops projecting and closes the stores: what was
+   * acknowledged is in the lists. May be called twice.
+   */
+  stop(): Promise<void>;
+}
+
+/** Starts the service. Throws StartError, LocalKeyError, and what the ports throw. */
+export const start = async (config: Config, logger: Logger): Promise<Service> => {
+  // What is opened is closed in the opposite order, also where a later part fails to start.
+  const opened: (() => Promise<void>)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (let close = opened.pop(); close; close = opened.pop()) await close();
+  };
+  try {
+    const { keys, created } = await signingKeys(config);
+    const log = await openSqliteEventLog(config.eventLog.file);
+    opened.push(() => log.close());
+    const model = await openSqliteReadModel(config.readModel.file, log.identity());
+    opened.push(() => model.close());
+
+    const freshness = await freshnessOf(log, model, config);
+    const projector = startProjector(log, model, config, logger, opened);
+    const shutdown = new Shutdown();
+    const routes = new KnownRoutes();
+    const app = await NestFactory.create<NestFastifyApplication>(
+      AppModule.of({
+        log,
+        model,
+        projector,
+        freshness,
+        verifier: new TokenVerifier(config.auth, keys),
+        rateLimit: config.rateLimit === 'off' ? undefined : new RateLimit(config.rateLimit),
+        routes,
+        shutdown,
+        now,
+      }),
+      createHttpAdapter(logger, routes),
+      { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
+    );
+    app.useGlobalFilters(app.get(ProblemFilter));
+    opened.push(() => app.close());
+    await listen(app, config);
+    return {
+      url: await app.getUrl(),
+      firstStart: created,
+      stop: async () => {
+        shutdown.begun = true;
+        await closeAll();
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+};
+
+const now = (): Date => new Date();
+
+const signingKeys = async ({ auth, dataDir }: Config) => {
+  if (auth.kind === 'issuer') return { keys: issuerKeys(auth.jwksUrl), created: false };
+  const key = await openLocalKey(dataDir);
+  return { keys: localKeys(key), created: key.created };
+};
+
+const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Promise<Freshness> => {
+  try {
+    return await Freshness.from(log, model, config.writeWaitMs);
+  } catch (error) {
+    if (!(error instanceof ReadModelAhead)) throw error;
+    const { file } = config.readModel;
+    throw new StartError(
+      `${error.message} (was the log restored from a backup?): delete ${file} with its -wal and -shm, and it is rebuilt from the log`,
+    );
+  }
+};
+
+const startProjector = (
+  log: EventLog,
+  model: ReadModel,
+  config: Config,
+  logger: Logger,
+  opened: (() => Promise<void>)[],
+): Projector => {
+  const projector = new Projector(log, model, now, (status) => {
+    tell(logger, status);
+  });
+  if (!config.roles.has('projector')) return projector;
+  const stopping = new AbortController();
+  const running = projector.run(stopping.signal);
+  opened.push(async () => {
+    stopping.abort();
+    await running;
+  });
+  return projector;
+};
+
+const tell = (logger: Logger, status: ProjectorStatus): void => {
+  const level = {
+    starting: 'debug',
+    catching_up: 'info',
+    live: 'info',
+    disconnected: 'warn',
+    blocked: 'error',
+  } as const;
+  const shown = 'revision' in status ? { ...status, revision: String(status.revision) } : status;
+  logger[level[status.state]]({ projector: shown }, `projector is ${status.state.replace('_', ' ')}`);
+};
+
+const listen = async (app: NestFastifyApplication, { host, port }: Config): Promise<void> => {
+  try {
+    await app.listen(port, host);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EADDRINUSE')
+      throw new StartError(
+        `port ${port} of ${host} is in use: stop what listens there, or set PORT to another one`,
+      );
+    if (code === 'EACCES')
+      throw new StartError(`port ${port} may not be used by this user: set PORT to one above 1023`);
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+      throw new StartError(`HOST ${host} is no address of this machine`);
+    throw error;
+  }
+};

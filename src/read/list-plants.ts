@@ -1,0 +1,51 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { EventLog, type Position, START } from '../ports/event-log.js';
+import { type Page, ReadModel } from '../ports/read-model.js';
+import { Freshness, NotFreshYet } from './freshness.js';
+
+/** A client sent a position that this log has not reached: it comes from another service, or is made up. */
+export class PositionUnknown extends Error {
+  override readonly name = 'PositionUnknown';
+}
+
+/** Asks for a page of an owner's plants, in ascending order of id. */
+export class ListPlantsQuery extends Query<Page> {
+  constructor(
+    readonly owner: string,
+    /** Only ids greater than this one. */
+    readonly after: number | undefined,
+    /** At most so many. */
+    readonly limit: number,
+    /** The page contains everything up to here. */
+    readonly atLeast: Position | undefined,
+  ) {
+    super();
+  }
+}
+
+/**
+ * Answers from the read model alone, and never with less than it owes: it waits for a page that is fresh enough,
+ * or throws NotFreshYet. Throws PositionUnknown, ReadModelIncomplete and ReadModelUnavailable.
+ */
+@QueryHandler(ListPlantsQuery)
+export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
+  constructor(
+    private readonly model: ReadModel,
+    private readonly freshness: Freshness,
+    private readonly log: EventLog,
+  ) {}
+
+  async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page> {
+    const floor = this.freshness.floor(owner);
+    const needed = atLeast > floor ? atLeast : floor;
+    let page = await this.model.list(owner, after, limit);
+    if (page.position < needed) {
+      if (atLeast > floor && atLeast > (await this.log.head()))
+        throw new PositionUnknown('the log has not reached this position');
+      if (await this.freshness.reached(owner, needed)) page = await this.model.list(owner, after, limit);
+      if (page.position < needed) throw new NotFreshYet('the list is not up to date yet');
+    }
+    this.freshness.raise(owner, page.position);
+    return page;
+  }
+}
