@@ -2,6 +2,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
+import { type Role } from './config.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
 import { RateLimit } from './http/auth/rate-limit.js';
@@ -23,7 +24,9 @@ import { NamedRequests } from './write/named-request.js';
 export interface Parts {
   readonly log: EventLog;
   readonly model: ReadModel;
-  readonly projector: Projector;
+  /** Undefined where this process leaves projecting to others. */
+  readonly projector: Projector | undefined;
+  readonly roles: ReadonlySet<Role>;
   readonly freshness: Freshness;
   readonly verifier: TokenVerifier;
   readonly rateLimit: RateLimit | undefined;
@@ -39,6 +42,7 @@ export class AppModule {
     log,
     model,
     projector,
+    roles,
     freshness,
     verifier,
     rateLimit,
@@ -49,7 +53,7 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
-      controllers: [PlantsController, HealthController],
+      controllers: roles.has('api') ? [PlantsController, HealthController] : [HealthController],
       providers: [
         { provide: EventLog, useValue: log },
         { provide: ReadModel, useValue: model },

@@ -46,7 +46,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
         resolve(signal);
       });
   });
-  const service = await start(config, logger);
+  const service = await start(config, logger, version);
   logger.info({ url: service.url, version, node: process.version }, `listening on ${service.url}`);
   if (service.firstStart) process.stderr.write(welcome(service));
 
@@ -64,13 +64,20 @@ const welcome = ({ url }: Service): string => `
 The plant store listens on ${url}, and has made a key to sign tokens with.
 Get a token, and add the first plant:
 
-  TOKEN=$(npx plants token --owner alice)
+  TOKEN=$(${sameSettings()}npx plants token --owner alice)
   curl -i ${url}/plants -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
     -d '{"name": "Monstera deliciosa", "tag": "aroid", "id": 1}'
 
 The API is described at ${url}/docs
 
 `;
+
+/** Makes a command that is pasted into another shell use the key of this one. */
+const sameSettings = (): string =>
+  (['DATA_DIR', 'AUTH_AUDIENCE'] as const)
+    .filter((name) => process.env[name])
+    .map((name) => `${name}='${(process.env[name] ?? '').replaceAll("'", "'\\''")}' `)
+    .join('');
 
 interface TokenOptions {
   readonly owner: string;
@@ -116,6 +123,12 @@ program
   .option('--json', 'print {token, expiresAt}')
   .addHelpText('after', `\nExample:\n  TOKEN=$(npx plants token --owner alice --expires 12h)\n${EXITS}`)
   .action(token);
+
+// Whoever reads our output may stop early (plants … | head): that is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(EXIT.ok);
+});
 
 try {
   await program.parseAsync();

@@ -9,6 +9,7 @@ import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
 import { RateLimit } from './http/auth/rate-limit.js';
 import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
+import { serveDocs } from './http/openapi.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
 import { createHttpAdapter } from './http/server.js';
@@ -38,7 +39,7 @@ export interface Service {
 }
 
 /** Starts the service. Throws StartError, LocalKeyError, and what the ports throw. */
-export const start = async (config: Config, logger: Logger): Promise<Service> => {
+export const start = async (config: Config, logger: Logger, version: string): Promise<Service> => {
   // What is opened is closed in the opposite order, also where a later part fails to start.
   const opened: (() => Promise<void>)[] = [];
   const closeAll = async (): Promise<void> => {
@@ -60,6 +61,7 @@ export const start = async (config: Config, logger: Logger): Promise<Service> =>
         log,
         model,
         projector,
+        roles: config.roles,
         freshness,
         verifier: new TokenVerifier(config.auth, keys),
         rateLimit: config.rateLimit === 'off' ? undefined : new RateLimit(config.rateLimit),
@@ -71,6 +73,7 @@ export const start = async (config: Config, logger: Logger): Promise<Service> =>
       { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
     );
     app.useGlobalFilters(app.get(ProblemFilter));
+    serveDocs(app, version);
     opened.push(() => app.close());
     await listen(app, config);
     return {
@@ -113,11 +116,11 @@ const startProjector = (
   config: Config,
   logger: Logger,
   opened: (() => Promise<void>)[],
-): Projector => {
+): Projector | undefined => {
+  if (!config.roles.has('projector')) return undefined;
   const projector = new Projector(log, model, now, (status) => {
     tell(logger, status);
   });
-  if (!config.roles.has('projector')) return projector;
   const stopping = new AbortController();
   const running = projector.run(stopping.signal);
   opened.push(async () => {

@@ -1,9 +1,10 @@
-import { Controller, Get, HttpException, Req, Res } from '@nestjs/common';
+import { Controller, Get, HttpException, Optional, Req, Res } from '@nestjs/common';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
+import { HealthDocs } from './openapi.js';
 import { Problem } from './problem.js';
 import { readQuery } from './requests.js';
 import { NoQuery } from './schemas.js';
@@ -20,12 +21,13 @@ export class HealthController {
     private readonly indicators: HealthIndicatorService,
     private readonly log: EventLog,
     private readonly model: ReadModel,
-    private readonly projector: Projector,
     private readonly shutdown: Shutdown,
+    @Optional() private readonly projector?: Projector,
   ) {}
 
   /** The process runs and answers. Restart it when it does not. */
   @Get('live')
+  @HealthDocs('live', 'Does the process run?')
   live(@Req() request: FastifyRequest) {
     readQuery(request, NoQuery);
     return { status: 'ok' };
@@ -33,14 +35,16 @@ export class HealthController {
 
   /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
   @Get('ready')
+  @HealthDocs('ready', 'Does every part work?')
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
+    const { projector } = this;
     try {
       return await this.checks.check([
         () => this.#process(),
         () => this.#eventLog(),
         () => this.#readModel(),
-        () => this.#projector(),
+        ...(projector ? [() => this.#projector(projector)] : []),
       ]);
     } catch (error) {
       reply.header('retry-after', '1');
@@ -71,8 +75,8 @@ export class HealthController {
       .withTimeout(CHECK_TIMEOUT_MS);
   }
 
-  #projector() {
-    const { since, ...status } = this.projector.status;
+  #projector(projector: Projector) {
+    const { since, ...status } = projector.status;
     const indicator = this.indicators.check('projector');
     const data = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
     return status.state === 'live'

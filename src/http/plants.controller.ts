@@ -9,6 +9,7 @@ import { CreatePlantCommand, DeletePlantCommand, type PlantRequest } from '../wr
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { correlationIdOf, traceparentOf } from './correlation.js';
+import { CreatePlantDocs, DeletePlantDocs, ListPlantsDocs, PlantsDocs } from './openapi.js';
 import {
   preferences,
   readBody,
@@ -16,7 +17,6 @@ import {
   readValue,
   refuseBody,
   refuseUnlessJsonIsAccepted,
-  splitUrl,
 } from './requests.js';
 import {
   cursorOf,
@@ -35,6 +35,7 @@ const POSITION = 'plants-position';
 
 /** An owner's plants: add, list, delete. */
 @Controller('plants')
+@PlantsDocs()
 @UseGuards(BearerGuard)
 export class PlantsController {
   constructor(
@@ -44,6 +45,7 @@ export class PlantsController {
   ) {}
 
   @Post()
+  @CreatePlantDocs()
   @Scopes('plants:write')
   async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     refuseUnlessJsonIsAccepted(request);
@@ -57,6 +59,7 @@ export class PlantsController {
   }
 
   @Get()
+  @ListPlantsDocs()
   @Scopes('plants:read')
   async list(
     @Req() request: GuardedRequest,
@@ -73,12 +76,13 @@ export class PlantsController {
     );
     const last = page.rows.at(-1);
     if (page.more && last)
-      reply.header('link', `<${pathOf(request)}?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"`);
+      reply.header('link', `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"`);
     reply.header(POSITION, page.position).type('application/json; charset=utf-8');
     return `[${page.rows.map(({ row }) => row).join(',')}]`;
   }
 
   @Delete(':id')
+  @DeletePlantDocs()
   @HttpCode(204)
   @Scopes('plants:write')
   async delete(
@@ -123,5 +127,3 @@ const nameOf = (request: GuardedRequest): PlantRequest => {
     },
   };
 };
-
-const pathOf = (request: GuardedRequest): string => splitUrl(request.raw.url ?? '')[0];

@@ -34,7 +34,7 @@ export class ProblemFilter implements ExceptionFilter {
   }
 
   #problemOf(error: unknown, request: FastifyRequest): Problem {
-    if (error instanceof HttpException && error.getStatus() === 404) return this.#notFound(request);
+    if (request.is404 && error instanceof HttpException) return this.#notFound(request);
     return problemOf(error);
   }
 
@@ -91,7 +91,8 @@ export const problemOf = (error: unknown): Problem => {
       },
     );
   return (
-    frameworkProblem(error) ??
+    // Nest wraps what Fastify refuses.
+    frameworkProblem(error instanceof HttpException ? error.cause : error) ??
     new Problem('internal_error', 'The request failed. It is in our log by its requestId.')
   );
 };

@@ -20,6 +20,7 @@ export const PROBLEMS = {
   plant_exists: { status: 409, title: 'The plant exists already' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The body is not of a supported media type' },
+  expectation_failed: { status: 417, title: 'The expectation cannot be met' },
   idempotency_key_reused: { status: 422, title: 'The Idempotency-Key names another request' },
   rate_limited: { status: 429, title: 'Too many requests' },
   headers_too_large: { status: 431, title: 'The header fields are too large' },
@@ -88,6 +89,7 @@ export const rawProblem = (problem: Problem, requestId: string): string => {
     'Cache-Control: no-store',
     'Connection: close',
     `X-Request-Id: ${requestId}`,
+    ...Object.entries(problem.extra.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
     '',
     body,
   ].join('\r\n');

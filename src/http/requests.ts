@@ -107,9 +107,9 @@ const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
 
 /** Only what `readBody` can read: JSON in UTF-8, not compressed. Throws Problem. */
 const refuseMediaType = ({ headers }: FastifyRequest): void => {
-  const encoding = headers['content-encoding'];
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-    throw new Problem('unsupported_media_type', 'Send the body without a Content-Encoding.', {
+  const { 'content-encoding': encoding = 'identity', 'transfer-encoding': transfer = 'chunked' } = headers;
+  if (encoding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked')
+    throw new Problem('unsupported_media_type', 'Send the body as it is, not compressed.', {
       headers: { 'Accept-Encoding': 'identity' }, // RFC 9110, section 15.5.16
     });
   const [type = '', ...parameters] = (headers['content-type'] ?? '')

@@ -1,3 +1,4 @@
+import { type IncomingMessage } from 'node:http';
 import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import {
@@ -5,7 +6,9 @@ import {
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
+  LogController,
 } from 'fastify';
+import { Connections } from './connections.js';
 import { correlationIdOf, requestIdOf } from './correlation.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
@@ -31,11 +34,17 @@ const KEEP_ALIVE_MS = 65_000;
 /** All header fields of a request together, in bytes: a token of 8 KiB and what proxies add. */
 const HEADERS_LIMIT = 16 * 1024;
 
+/** How long a request that has begun to arrive may go on arriving once the service stops, in milliseconds. */
+const CLOSING_TIMEOUT_MS = 3_000;
+
+/** The header fields of every answer. */
+const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+
 /** The HTTP server: limits, ids, and answers to what never becomes a request for Nest. */
 export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes): FastifyAdapter => {
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     requestIdHeader: false,
     genReqId: requestIdOf,
     bodyLimit: BODY_LIMIT,
@@ -46,23 +55,43 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
       maxHeaderSize: HEADERS_LIMIT,
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
+      requireHostHeader: false, // `ambiguity` looks at it: Node's own answer says nothing
     },
     // A path's parameter may be longer than any id: it is refused as an id then, not as an unknown path.
     routerOptions: { maxParamLength: HEADERS_LIMIT },
     // What arrives on an open connection while shutting down is still answered; the connection closes after it.
     return503OnClosing: false,
-    clientErrorHandler: refuseConnection,
+    clientErrorHandler: (error, socket) => {
+      if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+      else connections.refuse(socket, rawAnswer(connectionProblem(error)));
+    },
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
       const problem = problemOf(error);
       void reply
         .status(problem.status)
-        .header('x-request-id', request.id)
-        .header('content-type', PROBLEM_JSON)
+        .headers({ ...EVERY_ANSWER, 'x-request-id': request.id, 'content-type': PROBLEM_JSON })
         .send(JSON.stringify(problemDocument(problem, request.id)));
     },
     skipMiddie: true,
   });
   const fastify = adapter.getInstance<FastifyInstance>();
+  const { server } = fastify;
+  const connections = new Connections(server);
+  server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
+  server.on('connect', (_request, socket: Socket) => {
+    connections.refuse(
+      socket,
+      rawAnswer(new Problem('method_not_allowed', 'This is no proxy.', { headers: { Allow: '' } })),
+    );
+  });
+  // Node looks at no timeout any more once a server is closing, and would wait for the slowest client.
+  fastify.addHook('preClose', (done) => {
+    setTimeout(() => {
+      connections.refuseUnfinished(rawAnswer(connectionProblem({ code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
+    }, CLOSING_TIMEOUT_MS).unref();
+    done();
+  });
   fastify.addHook('onRoute', (route) => {
     routes.add(route);
   });
@@ -72,18 +101,17 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
     done(null, body);
   });
   fastify.addHook('onRequest', (request, reply, done) => {
-    reply.headers({
-      'x-request-id': request.id,
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-    });
-    done();
+    reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
+    done(ambiguity(request.raw));
   });
   fastify.addHook('onResponse', (request: GuardedRequest, reply, done) => {
-    request.log.info(
+    const [path] = splitUrl(request.raw.url ?? ''); // a query may hold a secret by mistake
+    // Probes come every few seconds and say nothing that readiness changes do not.
+    const level = path.startsWith('/health/') ? 'debug' : 'info';
+    request.log[level](
       {
         method: request.method,
-        path: splitUrl(request.raw.url ?? '')[0], // a query may hold a secret by mistake
+        path,
         status: reply.statusCode,
         ms: Math.round(reply.elapsedTime * 10) / 10,
         correlationId: correlationIdOf(request),
@@ -108,15 +136,22 @@ const CONNECTION_PROBLEMS: Readonly<Record<string, [ProblemCode, string]>> = {
   ],
 };
 
-const refuseConnection = (error: Error & { code?: string }, socket: Socket): void => {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const [code, detail] = CONNECTION_PROBLEMS[error.code ?? ''] ?? [
+const connectionProblem = ({ code }: { code?: string }): Problem => {
+  const [problem, detail] = CONNECTION_PROBLEMS[code ?? ''] ?? [
     'malformed_request',
     'This is not well-formed HTTP/1.1.',
   ];
-  socket.end(rawProblem(new Problem(code, detail), requestIdOf({ headers: {} })));
-  socket.destroySoon();
+  return new Problem(problem, detail);
+};
+
+const rawAnswer = (problem: Problem): string => rawProblem(problem, requestIdOf({ headers: {} }));
+
+/** What a proxy before us may understand differently than we do. */
+const ambiguity = ({ headers, httpVersion, rawHeaders }: IncomingMessage): Problem | undefined => {
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
+  if (hosts > 1 || (hosts === 0 && httpVersion !== '1.0'))
+    return new Problem('malformed_request', 'A request has exactly one Host header.'); // RFC 9112, section 3.2
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
+    return new Problem('expectation_failed', 'Expect may be 100-continue, and nothing else.');
+  return undefined;
 };

@@ -1,0 +1,47 @@
+import { type FastifyRequest } from 'fastify';
+
+/** What a token can allow. */
+export const SCOPES = ['plants:read', 'plants:write', 'plants:audit', 'plants:operate'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** What a token without any scope claim allows: its owner's plants, and nothing more. */
+export const DEFAULT_SCOPES = ['plants:read', 'plants:write'] as const satisfies readonly Scope[];
+
+/** Who asks, as a verified token says. */
+export interface Principal {
+  /** The account whose plants are meant. */
+  readonly owner: string;
+  /** Who acts: the claim `sub`. */
+  readonly subject: string;
+  /** The client that the token was issued to, where the token says so. */
+  readonly clientId?: string;
+  readonly scopes: ReadonlySet<string>;
+  /** In seconds since 1970, as the claim `exp`. */
+  readonly expiresAt: number;
+}
+
+/** A request that may have passed the guard. */
+export interface GuardedRequest extends FastifyRequest {
+  principal?: Principal;
+}
+
+/** Who asks. Only for handlers behind BearerGuard. */
+export const principalOf = (request: GuardedRequest): Principal => {
+  if (!request.principal) throw new Error('this handler is not behind BearerGuard');
+  return request.principal;
+};
+
+/** The longest name of an account: what OpenID Connect allows for `sub` (Core 1.0, section 2). */
+const MAX_NAME = 255;
+
+/** The first thing wrong with the name of an owner, a subject or a client, or undefined. */
+export const nameFault = (value: unknown): string | undefined => {
+  if (typeof value !== 'string') return 'must be a string';
+  if (value === '') return 'must not be empty';
+  // A code point takes at most two UTF-16 units, so a huge name is refused without walking it.
+  if (value.length > 2 * MAX_NAME || Array.from(value).length > MAX_NAME)
+    return `must be at most ${MAX_NAME} characters long`;
+  if (/\p{Surrogate}/u.test(value)) return 'must be well-formed Unicode';
+  if (/\p{Cc}/u.test(value)) return 'must not hold control characters';
+  return undefined;
+};

@@ -1,0 +1,187 @@
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  errors,
+  type JWTPayload,
+  jwtVerify,
+  type JWTVerifyGetKey,
+  type JWTVerifyResult,
+} from 'jose';
+import { LRUCache } from 'lru-cache';
+import { type AuthConfig } from '../../config.js';
+import { type LocalKey } from './local-key.js';
+import { DEFAULT_SCOPES, nameFault, type Principal } from './principal.js';
+
+/** Asymmetric ones only: with HS256 allowed, whoever knows a public key could sign with it (RFC 8725, 2.1). */
+const ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+
+/** What an issuer may call an access token; anything else was made for another purpose (RFC 8725, 3.11). */
+const TYPES = ['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'];
+
+/** Seconds that the issuer's clock and ours may differ; RFC 7519, 4.1.4 thinks of a few minutes at most. */
+const CLOCK_TOLERANCE = 30;
+
+/** Half of what Node accepts for all headers of a request together. */
+const MAX_TOKEN = 8192;
+
+/** Enough for as many clients as one process serves; with tokens of the usual size, some 10 MB. */
+const MAX_VERIFIED = 10_000;
+
+/** The issuer answers, or requests wait in vain. */
+const KEYS_TIMEOUT_MS = 5000;
+
+/** An unknown key makes us look for new ones, but no stream of made-up tokens makes us flood the issuer. */
+const KEYS_COOLDOWN_MS = 30_000;
+
+/** A key that the issuer took back verifies nothing new after this time. */
+const KEYS_MAX_AGE_MS = 600_000;
+
+/** A token that does not hold. The message holds nothing of it and may be sent in a header. */
+export class InvalidToken extends Error {
+  override readonly name = 'InvalidToken';
+}
+
+/** The keys that tokens are verified with cannot be had: nothing is known about the token. */
+export class KeysUnavailable extends Error {
+  override readonly name = 'KeysUnavailable';
+}
+
+/** Finds the public key that a token's header names. Throws KeysUnavailable. */
+export type PublicKeys = JWTVerifyGetKey;
+
+export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys: [key.publicJwk] });
+
+/** The keys that an issuer publishes (RFC 7517, 5), fetched when the first token comes and kept for a while. */
+export const issuerKeys = (url: URL): PublicKeys => {
+  const remote = createRemoteJWKSet(url, {
+    timeoutDuration: KEYS_TIMEOUT_MS,
+    cooldownDuration: KEYS_COOLDOWN_MS,
+    cacheMaxAge: KEYS_MAX_AGE_MS,
+  });
+  return async (header, token) => {
+    try {
+      return await remote(header, token);
+    } catch (error) {
+      if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)
+        throw error;
+      throw new KeysUnavailable("the issuer's keys cannot be had", { cause: error });
+    }
+  };
+};
+
+/** Turns tokens into principals, and remembers those it has verified until they expire. */
+export class TokenVerifier {
+  readonly #verified = new LRUCache<string, Principal>({ max: MAX_VERIFIED });
+
+  constructor(
+    private readonly auth: AuthConfig,
+    private readonly keys: PublicKeys,
+    private readonly now: () => number = () => Date.now(),
+  ) {}
+
+  /** The principal of a token that was verified before and has not expired since. */
+  known(token: string): Principal | undefined {
+    const principal = this.#verified.get(token);
+    if (principal && hasExpired(principal, this.now())) {
+      this.#verified.delete(token);
+      return undefined;
+    }
+    return principal;
+  }
+
+  /** Throws InvalidToken, or KeysUnavailable. */
+  async verify(token: string): Promise<Principal> {
+    const known = this.known(token);
+    if (known) return known;
+    if (token.length > MAX_TOKEN) throw new InvalidToken('the token is too long');
+    const { payload, protectedHeader } = await this.#check(token);
+    const { typ } = protectedHeader;
+    if (typ !== undefined && !TYPES.includes(typ.toLowerCase()))
+      throw new InvalidToken('the token is not an access token (typ)');
+    const principal = principalIn(payload, this.auth.ownerClaim);
+    this.#verified.set(token, principal);
+    return principal;
+  }
+
+  async #check(token: string): Promise<JWTVerifyResult> {
+    try {
+      return await jwtVerify(token, this.keys, {
+        algorithms: ALGORITHMS,
+        issuer: this.auth.issuer,
+        audience: this.auth.audience,
+        requiredClaims: ['exp'],
+        clockTolerance: CLOCK_TOLERANCE,
+        currentDate: new Date(this.now()),
+      });
+    } catch (error) {
+      throw refusal(error);
+    }
+  }
+}
+
+/** As jose decides it, so that a token ends at the same second whether it is remembered or not. */
+const hasExpired = ({ expiresAt }: Principal, now: number): boolean =>
+  expiresAt <= Math.floor(now / 1000) - CLOCK_TOLERANCE;
+
+/** jose's errors carry the token's content: nothing of them goes on, not even as a cause. */
+const refusal = (error: unknown): Error => {
+  if (error instanceof KeysUnavailable) return error;
+  if (error instanceof errors.JWTExpired) return new InvalidToken('the token has expired');
+  if (error instanceof errors.JWTClaimValidationFailed) return new InvalidToken(claimFault(error));
+  if (error instanceof errors.JWSSignatureVerificationFailed)
+    return new InvalidToken('the signature does not match');
+  if (error instanceof errors.JOSEAlgNotAllowed)
+    return new InvalidToken('the algorithm of the signature is not allowed (alg)');
+  if (error instanceof errors.JWKSNoMatchingKey)
+    return new InvalidToken('the token was signed with a key that the issuer does not have (kid)');
+  if (error instanceof errors.JWKSMultipleMatchingKeys)
+    return new InvalidToken('the token does not say which key it was signed with (kid)');
+  if (error instanceof errors.JOSEError) return new InvalidToken('the token is malformed');
+  return new KeysUnavailable("the issuer's key cannot be used", { cause: error });
+};
+
+const claimFault = ({ claim, reason }: errors.JWTClaimValidationFailed): string => {
+  if (reason === 'missing') return `the token lacks a claim (${claim})`;
+  if (reason === 'invalid') return `a claim of the token has the wrong type (${claim})`;
+  switch (claim) {
+    case 'iss':
+      return 'the token comes from another issuer (iss)';
+    case 'aud':
+      return 'the token is not meant for this service (aud)';
+    case 'nbf':
+      return 'the token is not valid yet (nbf)';
+    default:
+      return `a claim of the token is refused (${claim})`;
+  }
+};
+
+const principalIn = (payload: JWTPayload, ownerClaim: string): Principal => {
+  // RFC 9068, 2.2 has client_id; OpenID Connect issuers say azp.
+  const client = 'client_id' in payload ? payload.client_id : payload.azp;
+  return {
+    owner: nameIn(payload[ownerClaim], ownerClaim),
+    subject: nameIn(payload.sub, 'sub'),
+    ...(client === undefined ? {} : { clientId: nameIn(client, 'client_id') }),
+    scopes: scopesIn(payload),
+    expiresAt: payload.exp ?? 0, // required above
+  };
+};
+
+const nameIn = (value: unknown, claim: string): string => {
+  if (value === undefined) throw new InvalidToken(`the token lacks a claim (${claim})`);
+  const fault = nameFault(value);
+  if (fault !== undefined) throw new InvalidToken(`a claim of the token ${fault} (${claim})`);
+  return value as string; // what nameFault lets through is one
+};
+
+/** `scope` as in RFC 8693, 4.2; some issuers say `scp`, with a list or a text. */
+const scopesIn = (payload: JWTPayload): ReadonlySet<string> => {
+  const claimed = 'scope' in payload ? payload.scope : payload.scp;
+  if (claimed === undefined) return new Set(DEFAULT_SCOPES);
+  if (typeof claimed === 'string') return new Set(claimed.split(' ').filter((scope) => scope !== ''));
+  if (Array.isArray(claimed) && claimed.every((scope) => typeof scope === 'string')) return new Set(claimed);
+  throw new InvalidToken('a claim of the token has the wrong type (scope)');
+};

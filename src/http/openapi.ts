@@ -1,0 +1,285 @@
+import { applyDecorators, type INestApplication } from '@nestjs/common';
+import {
+  ApiBearerAuth,
+  ApiBody,
+  ApiHeader,
+  ApiOperation,
+  ApiParam,
+  ApiQuery,
+  ApiResponse,
+  ApiTags,
+  DocumentBuilder,
+  SwaggerModule,
+} from '@nestjs/swagger';
+import { z } from 'zod';
+import { PROBLEMS, type ProblemCode } from './problem.js';
+import { IdempotencyKey, ListQuery, NewPlant, Plant, PlantId, PlantList, PositionHeader } from './schemas.js';
+
+type Schema = Exclude<NonNullable<Parameters<typeof ApiHeader>[0]['schema']>, { $ref: string }>;
+
+/** The JSON Schema of a schema that validates: what clients read here is what they are held to. */
+const schemaOf = (schema: z.ZodType): Schema => {
+  const { $defs, ...json } = z.toJSONSchema(schema, { io: 'input', target: 'draft-2020-12' });
+  const [definition] = Object.values($defs ?? {});
+  // A schema with an id comes as a reference to its definition; the document keeps its own components.
+  const own = { ...('$ref' in json && definition ? definition : json) };
+  delete own.$schema;
+  // What stands in a URL is checked as a text, but is an integer to whoever writes the URL.
+  if (own.type === 'integer') delete own.pattern;
+  return own as Schema;
+};
+
+/** A reference to a component of the document. */
+const reference = (name: 'NewPlant' | 'Plant' | 'PlantList' | 'Problem') => ({
+  $ref: `#/components/schemas/${name}`,
+});
+
+/** A problem document (RFC 9457), as every error answer holds one. */
+const ProblemDocument = z
+  .object({
+    type: z.string().meta({ examples: ['urn:plants:problem:plant_exists'] }),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    detail: z.string().meta({ description: 'What happened, and what to change.' }),
+    code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]).meta({ description: 'For programs to match on.' }),
+    requestId: z.string().meta({ description: 'Names the request in our log.' }),
+    errors: z
+      .array(
+        z.object({
+          pointer: z.string().meta({
+            description: 'A JSON Pointer into the body, `?name` of the query, or the name of a header.',
+          }),
+          detail: z.string(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'Every field that is not valid.' }),
+  })
+  .meta({ description: 'A problem document, RFC 9457.' });
+
+/** What every operation on plants may answer. */
+const EVERYWHERE = [
+  'malformed_request',
+  'token_malformed',
+  'token_repeated',
+  'token_misplaced',
+  'token_missing',
+  'token_invalid',
+  'scope_missing',
+  'not_acceptable',
+  'request_timeout',
+  'expectation_failed',
+  'rate_limited',
+  'headers_too_large',
+  'internal_error',
+  'keys_unavailable',
+] as const satisfies readonly ProblemCode[];
+
+const WRITING = [
+  'invalid_request',
+  'body_too_large',
+  'idempotency_key_reused',
+  'outcome_unknown',
+  'log_unavailable',
+] as const satisfies readonly ProblemCode[];
+
+/** One response for each status, with an example for each code. */
+const problems = (...codes: readonly ProblemCode[]): MethodDecorator => {
+  const byStatus = new Map<number, ProblemCode[]>();
+  for (const code of codes) {
+    const { status } = PROBLEMS[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return applyDecorators(
+    ...[...byStatus].map(([status, group]) =>
+      ApiResponse({
+        status,
+        description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join('\n\n'),
+        headers: headersOf(status),
+        content: {
+          'application/problem+json': {
+            schema: reference('Problem'),
+            examples: Object.fromEntries(group.map((code) => [code, { value: exampleOf(code) }])),
+          },
+        },
+      }),
+    ),
+  );
+};
+
+const exampleOf = (code: ProblemCode) => ({
+  type: `urn:plants:problem:${code}`,
+  title: PROBLEMS[code].title,
+  status: PROBLEMS[code].status,
+  detail: PROBLEMS[code].title,
+  code,
+  requestId: '0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11',
+});
+
+const textHeader = (description: string) => ({ description, schema: { type: 'string' } });
+
+const headersOf = (status: number) => {
+  if (status === 401 || status === 403) return { 'WWW-Authenticate': textHeader('The challenge, RFC 6750.') };
+  if (status === 429 || status === 503)
+    return { 'Retry-After': { description: 'In seconds.', schema: { type: 'integer' } } };
+  return {};
+};
+
+const positionOut = {
+  'Plants-Position': {
+    description: PositionHeader.meta()?.description ?? '',
+    schema: schemaOf(PositionHeader),
+  },
+};
+
+const writeHeaders = applyDecorators(
+  ApiHeader({
+    name: 'Idempotency-Key',
+    required: false,
+    description: IdempotencyKey.meta()?.description ?? '',
+    schema: schemaOf(IdempotencyKey),
+  }),
+  ApiHeader({
+    name: 'Prefer',
+    required: false,
+    description: '`respond-async` answers as soon as the write is durable; a list may not contain it yet.',
+    schema: { type: 'string', examples: ['respond-async'] },
+  }),
+);
+
+/** All that is said of POST /plants. */
+export const CreatePlantDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'createPlant',
+      summary: 'Add a plant',
+      description: 'The plant is durable, and in your lists, when the answer comes.',
+    }),
+    ApiBody({
+      required: true,
+      schema: reference('NewPlant'),
+      examples: {
+        plant: { summary: 'A plant', value: { name: 'Zamioculcas zamiifolia', tag: 'low light', id: 7 } },
+      },
+    }),
+    writeHeaders,
+    ApiResponse({
+      status: 201,
+      description: 'The plant was added.',
+      headers: {
+        Location: textHeader('Where the plant is: DELETE it there.'),
+        ...positionOut,
+      },
+      content: { 'application/json': { schema: reference('Plant') } },
+    }),
+    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'plant_exists'),
+  );
+
+/** All that is said of GET /plants. */
+export const ListPlantsDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'listPlants',
+      summary: 'List your plants',
+      description: 'In ascending order of id. It contains every write that was answered before you asked.',
+    }),
+    ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
+    ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
+    ApiHeader({
+      name: 'Plants-Position',
+      required: false,
+      description: PositionHeader.meta()?.description ?? '',
+      schema: schemaOf(PositionHeader),
+    }),
+    ApiResponse({
+      status: 200,
+      description: 'A page of your plants.',
+      headers: {
+        Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
+        ...positionOut,
+      },
+      content: {
+        'application/json': {
+          schema: reference('PlantList'),
+          examples: { list: { value: [{ name: 'Zamioculcas zamiifolia', tag: 'low light' }] } },
+        },
+      },
+    }),
+    problems(
+      ...EVERYWHERE,
+      'invalid_request',
+      'position_unknown',
+      'read_model_unavailable',
+      'read_model_incomplete',
+      'not_fresh_yet',
+      'log_unavailable',
+    ),
+  );
+
+/** All that is said of DELETE /plants/{id}. */
+export const DeletePlantDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'deletePlant',
+      summary: 'Delete a plant',
+      description: 'The plant is gone from your lists when the answer comes. Its id may be used again.',
+    }),
+    ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+    writeHeaders,
+    ApiResponse({ status: 204, description: 'The plant is gone.', headers: positionOut }),
+    problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
+  );
+
+/** What is said of every operation on plants. */
+export const PlantsDocs = (): ClassDecorator => applyDecorators(ApiTags('plants'), ApiBearerAuth('token'));
+
+/** What is said of the health checks. */
+export const HealthDocs = (operationId: 'live' | 'ready', summary: string): MethodDecorator =>
+  applyDecorators(
+    ApiTags('health'),
+    ApiOperation({ operationId, summary }),
+    ApiResponse({
+      status: 200,
+      description: 'Yes.',
+      content: { 'application/json': { schema: { type: 'object' } } },
+    }),
+    problems('invalid_request', ...(operationId === 'ready' ? (['not_ready'] as const) : [])),
+  );
+
+/** Serves the document at /openapi.json, and a page to read and try it at /docs, which needs nothing from elsewhere. */
+export const serveDocs = (app: INestApplication, version: string): void => {
+  const config = new DocumentBuilder()
+    .setOpenAPIVersion('3.1.0')
+    .setTitle('Plant store')
+    .setDescription(
+      'Add, list and delete your plants. Every error is a problem document (RFC 9457) with a `code`.',
+    )
+    .setVersion(version)
+    .setLicense('MIT', 'https://opensource.org/license/mit')
+    .addBearerAuth(
+      {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: 'JWT',
+        description: 'From `plants token`, or from the issuer.',
+      },
+      'token',
+    )
+    .build();
+  const document = SwaggerModule.createDocument(app, config, { autoTagControllers: false });
+  document.components = {
+    ...document.components,
+    schemas: {
+      NewPlant: schemaOf(NewPlant),
+      Plant: schemaOf(Plant),
+      PlantList: { ...schemaOf(PlantList), items: reference('Plant') },
+      Problem: schemaOf(ProblemDocument),
+    },
+  };
+  SwaggerModule.setup('docs', app, document, {
+    jsonDocumentUrl: 'openapi.json',
+    raw: ['json'],
+    customSiteTitle: 'Plant store API',
+    swaggerOptions: { persistAuthorization: true, tryItOutEnabled: true },
+  });
+};

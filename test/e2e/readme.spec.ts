@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { SETTINGS } from '../../src/config.js';
+import { TestService } from '../support/service.js';
+
+const readme = readFileSync('README.md', 'utf8');
+
+/** The commands of the tour and what stands below each. */
+const tour = (/```console\n([^]*?)```/.exec(readme)?.[1] ?? '')
+  .split(/^\$ /m)
+  .slice(1)
+  .map((part) => {
+    const [command = '', ...printed] = part.trimEnd().split('\n');
+    return { command, printed: printed.join('\n') };
+  });
+
+describe('the README', () => {
+  let service: TestService;
+
+  beforeAll(async () => {
+    service = await TestService.start();
+    await service.ready();
+  });
+  afterAll(() => service.remove());
+
+  it('has a tour that prints what it says, pasted line by line', async () => {
+    expect(tour.length).toBeGreaterThan(7);
+    const mark = '--- next ---';
+    // One shell, as a reader's terminal is: its variables live from line to line.
+    const script = tour
+      .map(({ command }) => `${command}\necho '${mark}'`)
+      .join('\n')
+      .replaceAll('http://127.0.0.1:3000', service.url)
+      .replaceAll('npx plants', `'${process.execPath}' build/src/cli.js`);
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], { env: service.env });
+    const printed = stdout.split(`${mark}\n`).map((text) => text.replaceAll('\r', '').trim());
+    expect(printed.slice(0, -1)).toEqual(tour.map((step) => step.printed));
+  });
+
+  it('lists every setting as the program knows it', () => {
+    for (const { name, default: value, meaning } of SETTINGS)
+      expect(readme).toContain(`| \`${name}\` | ${value === '' ? '' : `\`${value}\``} | ${meaning} |`);
+  });
+});

@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { loadConfig } from '../../src/config.js';
+import { signToken } from '../../src/token.js';
+
+const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+/** A new folder for one test's files. */
+export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'plants-test-'));
+
+/** The real service in a process of its own, on a data folder that outlives its processes. */
+export class TestService {
+  #child: ChildProcess | undefined;
+  #url: string | undefined;
+  /** Every line of its log, parsed, of all its processes. */
+  readonly logged: Record<string, unknown>[] = [];
+  /** What its processes wrote to standard error. */
+  stderr = '';
+
+  private constructor(
+    readonly dataDir: string,
+    private readonly settings: Readonly<Record<string, string>>,
+  ) {}
+
+  /** Starts it; settings are environment variables. */
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
+    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), settings);
+    await service.start();
+    return service;
+  }
+
+  get url(): string {
+    if (this.#url === undefined) throw new Error('the service is not running');
+    return this.#url;
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
+  get env(): Record<string, string> {
+    return {
+      PATH: process.env.PATH ?? '',
+      HOST: '127.0.0.1',
+      PORT: '0',
+      ...this.settings,
+      DATA_DIR: this.dataDir,
+    };
+  }
+
+  /** Starts a process on the same data, once it listens. Rejects with what it said if it does not get there. */
+  async start(): Promise<void> {
+    const coverage = process.env.NODE_V8_COVERAGE;
+    const child = spawn(process.execPath, ['--no-warnings', CLI, 'serve'], {
+      env: { ...this.env, ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+    const lines = createInterface({ input: child.stdout });
+    const listening = new Promise<string>((resolve, reject) => {
+      lines.on('line', (line) => {
+        const entry = JSON.parse(line) as Record<string, unknown>;
+        this.logged.push(entry);
+        if (typeof entry.url === 'string') resolve(entry.url);
+      });
+      child.once('exit', (code, signal) => {
+        reject(new Error(`the service ended (${String(code ?? signal)}): ${this.stderr}`));
+      });
+    });
+    this.#url = await listening;
+  }
+
+  /** Ends the process at once, as a power cut would. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  /** Asks the process to stop, waits until it has, and gives its exit status. */
+  async stop(signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): Promise<number | null> {
+    return this.#end(signal);
+  }
+
+  /** Sends a signal without waiting. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
+  /** Resolves with the exit status when the process has ended. */
+  async ended(): Promise<number | null> {
+    const child = this.#child;
+    if (child && child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    return child?.exitCode ?? null;
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<number | null> {
+    this.signal(signal);
+    const status = await this.ended();
+    this.#child = undefined;
+    this.#url = undefined;
+    return status;
+  }
+
+  /** Ends the process and removes its data. */
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+
+  /** A good token for an owner. */
+  async token(owner: string, scope?: string): Promise<string> {
+    const signed = await signToken(loadConfig(this.env), { owner, scope, expires: '1h' }, new Date());
+    return signed.token;
+  }
+
+  /** How many events the log holds, read from its file. */
+  eventCount(): number {
+    const database = new DatabaseSync(join(this.dataDir, 'events.db'), { readOnly: true });
+    try {
+      const row = database.prepare('SELECT count(*) AS count FROM events').get() as { count: number };
+      return row.count;
+    } finally {
+      database.close();
+    }
+  }
+
+  /** Waits until lists are answered. */
+  async ready(): Promise<void> {
+    for (;;) {
+      const answer = await fetch(`${this.url}/health/ready`);
+      await answer.arrayBuffer();
+      if (answer.ok) return;
+    }
+  }
+}

@@ -1,0 +1,336 @@
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { type AuthConfig } from '../../../src/config.js';
+import {
+  InvalidToken,
+  issuerKeys,
+  KeysUnavailable,
+  localKeys,
+  TokenVerifier,
+} from '../../../src/http/auth/verify.js';
+import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
+import { type BadTokens, type Claims, TokenMint } from '../../support/auth-tokens.js';
+
+const local: AuthConfig = {
+  kind: 'local',
+  issuer: 'urn:plants:local',
+  audience: 'plants',
+  ownerClaim: 'sub',
+};
+
+const mint = await TokenMint.make('one');
+const bad = await mint.bad();
+
+/** A verifier that knows the mint's key, with a clock that the test sets. */
+const verifier = (auth: Partial<AuthConfig> = {}, now?: () => number, known = mint): TokenVerifier =>
+  new TokenVerifier({ ...local, ...auth } as AuthConfig, keysOf(known), now);
+
+const keysOf = ({ publicJwk }: TokenMint) => localKeys({ publicJwk } as Parameters<typeof localKeys>[0]); // the rest of a local key signs
+
+const refused = async (verifying: Promise<unknown>, message: string): Promise<void> => {
+  const failure = await verifying.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(failure).toBeInstanceOf(InvalidToken);
+  expect((failure as Error).message).toBe(message);
+  expect((failure as Error).cause).toBeUndefined();
+};
+
+describe('a good token', () => {
+  test('says who asks', async () => {
+    const exp = Math.floor(Date.now() / 1000) + 60;
+    expect(await verifier().verify(await mint.token({ sub: 'ada', exp, client_id: 'garden-app' }))).toEqual({
+      owner: 'ada',
+      subject: 'ada',
+      clientId: 'garden-app',
+      scopes: new Set(['plants:read', 'plants:write']),
+      expiresAt: exp,
+    });
+  });
+
+  test.each(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES384', 'ES512', 'EdDSA', 'Ed25519'])(
+    'may be signed with %s',
+    async (alg) => {
+      const other = await TokenMint.make('other', {}, alg);
+      const principal = await verifier({}, undefined, other).verify(await other.token());
+      expect(principal.owner).toBe('ada');
+    },
+  );
+
+  test.each(['JWT', 'jwt', 'at+jwt', 'application/at+jwt', undefined])(
+    'may have the type %s',
+    async (typ) => {
+      const token = await mint.token({}, typ === undefined ? {} : { typ });
+      expect((await verifier().verify(token)).owner).toBe('ada');
+    },
+  );
+
+  test('may be meant for several services', async () => {
+    expect((await verifier().verify(await mint.token({ aud: ['animals', 'plants'] }))).owner).toBe('ada');
+  });
+
+  test('may name its client as OpenID Connect does', async () => {
+    expect((await verifier().verify(await mint.token({ azp: 'app' }))).clientId).toBe('app');
+  });
+});
+
+describe('a bad token is refused, and again when it comes again', () => {
+  const reasons: Record<keyof BadTokens, string> = {
+    expired: 'the token has expired',
+    notYetValid: 'the token is not valid yet (nbf)',
+    otherIssuer: 'the token comes from another issuer (iss)',
+    otherAudience: 'the token is not meant for this service (aud)',
+    withoutExpiry: 'the token lacks a claim (exp)',
+    withoutSubject: 'the token lacks a claim (sub)',
+    unsigned: 'the algorithm of the signature is not allowed (alg)',
+    hmacWithPublicKey: 'the algorithm of the signature is not allowed (alg)',
+    otherKey: 'the signature does not match',
+    tamperedPayload: 'the signature does not match',
+    tamperedSignature: 'the signature does not match',
+    tooLong: 'the token is too long',
+    noJwt: 'the token is malformed',
+  };
+  test.each(Object.entries(reasons) as [keyof BadTokens, string][])('%s', async (kind, reason) => {
+    const one = verifier();
+    await refused(one.verify(bad[kind]), reason);
+    expect(one.known(bad[kind])).toBeUndefined();
+    await refused(one.verify(bad[kind]), reason);
+  });
+
+  const claims: [Claims, string][] = [
+    [{ iss: undefined }, 'the token lacks a claim (iss)'],
+    [{ aud: undefined }, 'the token lacks a claim (aud)'],
+    [{ aud: [] }, 'the token is not meant for this service (aud)'],
+    [{ exp: '2999-01-01' }, 'a claim of the token has the wrong type (exp)'],
+    [{ nbf: 'now' }, 'a claim of the token has the wrong type (nbf)'],
+    [{ sub: '' }, 'a claim of the token must not be empty (sub)'],
+    [{ sub: 7 }, 'a claim of the token must be a string (sub)'],
+    [{ sub: 'a\u0000b' }, 'a claim of the token must not hold control characters (sub)'],
+    [{ sub: '\uDC00' }, 'a claim of the token must be well-formed Unicode (sub)'],
+    [{ sub: 'x'.repeat(256) }, 'a claim of the token must be at most 255 characters long (sub)'],
+    [{ client_id: ['a'] }, 'a claim of the token must be a string (client_id)'],
+    [{ scope: 7 }, 'a claim of the token has the wrong type (scope)'],
+    [{ scope: null }, 'a claim of the token has the wrong type (scope)'],
+    [{ scp: ['plants:read', 7] }, 'a claim of the token has the wrong type (scope)'],
+  ];
+  test.each(claims)('with the claims %j', async (changed, reason) => {
+    await refused(verifier().verify(await mint.token(changed)), reason);
+  });
+
+  test.each(['id+jwt', 'dpop+jwt', 'logout+jwt', ''])('of the type %j', async (typ) => {
+    await refused(verifier().verify(await mint.token({}, { typ })), 'the token is not an access token (typ)');
+  });
+
+  test('with an extension that we do not know', async () => {
+    const [, payload, signature] = (await mint.token()).split('.');
+    const header = { alg: 'ES256', kid: 'one', crit: ['strange'], strange: 1 };
+    const encoded = Buffer.from(JSON.stringify(header)).toString('base64url');
+    await refused(verifier().verify(`${encoded}.${payload}.${signature}`), 'the token is malformed');
+  });
+
+  test('that carries a key of its own', async () => {
+    const other = await TokenMint.make('one');
+    const token = await other.token({}, { jwk: other.publicJwk, jku: 'https://evil.example/jwks' });
+    await refused(verifier().verify(token), 'the signature does not match');
+  });
+});
+
+describe('clocks may differ by 30 seconds', () => {
+  const at = 1_800_000_000;
+  const clock = (seconds: number) => () => (at + seconds) * 1000;
+
+  test.each([
+    [29, true],
+    [30, false],
+  ])('%d seconds after it expired', async (seconds, good) => {
+    const verifying = verifier({}, clock(seconds)).verify(await mint.token({ exp: at }));
+    await (good ? expect(verifying).resolves.toBeDefined() : refused(verifying, 'the token has expired'));
+  });
+
+  test.each([
+    [-30, true],
+    [-31, false],
+  ])('%d seconds before it is valid', async (seconds, good) => {
+    const token = await mint.token({ nbf: at, exp: at + 60 });
+    const verifying = verifier({}, clock(seconds)).verify(token);
+    await (good
+      ? expect(verifying).resolves.toBeDefined()
+      : refused(verifying, 'the token is not valid yet (nbf)'));
+  });
+});
+
+describe('the owner', () => {
+  test('is what the chosen claim says; who acts stays the subject', async () => {
+    const token = await mint.token({ sub: 'ada', tenant: 'garden' });
+    const principal = await verifier({ ownerClaim: 'tenant' }).verify(token);
+    expect(principal).toMatchObject({ owner: 'garden', subject: 'ada' });
+  });
+
+  const cases: [Claims, string][] = [
+    [{}, 'the token lacks a claim (tenant)'],
+    [{ tenant: '' }, 'a claim of the token must not be empty (tenant)'],
+    [{ tenant: ['garden'] }, 'a claim of the token must be a string (tenant)'],
+    [{ tenant: 'garden', sub: undefined }, 'the token lacks a claim (sub)'],
+  ];
+  test.each(cases)('with the claims %j is nobody', async (claims, reason) => {
+    await refused(verifier({ ownerClaim: 'tenant' }).verify(await mint.token(claims)), reason);
+  });
+
+  test('is not what every object has', async () => {
+    await refused(
+      verifier({ ownerClaim: 'constructor' }).verify(await mint.token()),
+      'a claim of the token must be a string (constructor)',
+    );
+  });
+});
+
+describe('scopes', () => {
+  const cases: [Claims, string[]][] = [
+    [{}, ['plants:read', 'plants:write']],
+    [{ scope: 'plants:audit' }, ['plants:audit']],
+    [{ scope: 'openid  plants:read ' }, ['openid', 'plants:read']],
+    [{ scope: '' }, []],
+    [{ scp: 'plants:read plants:operate' }, ['plants:read', 'plants:operate']],
+    [{ scp: ['plants:write'] }, ['plants:write']],
+    [{ scp: [] }, []],
+    [{ scope: '', scp: ['plants:write'] }, []],
+  ];
+  test.each(cases)('%j', async (claims, expected) => {
+    const { scopes } = await verifier().verify(await mint.token(claims));
+    expect([...scopes]).toEqual(expected);
+  });
+});
+
+describe('a verified token', () => {
+  test('is known from then on', async () => {
+    const one = verifier();
+    const token = await mint.token();
+    expect(one.known(token)).toBeUndefined();
+    const principal = await one.verify(token);
+    expect(one.known(token)).toBe(principal);
+    expect(await one.verify(token)).toBe(principal);
+  });
+
+  test('is forgotten at the second in which it expires', async () => {
+    let now = 1_800_000_000_000;
+    const one = verifier({}, () => now);
+    const token = await mint.token({ exp: now / 1000 + 60 });
+    const principal = await one.verify(token);
+    now += 89_999;
+    expect(one.known(token)).toBe(principal);
+    now += 1;
+    expect(one.known(token)).toBeUndefined();
+    await refused(one.verify(token), 'the token has expired');
+  });
+});
+
+describe('the keys of an issuer', () => {
+  const issuers: Issuer[] = [];
+  const start = async (...mints: TokenMint[]): Promise<Issuer> => {
+    const issuer = await startIssuer(...mints.map(({ publicJwk }) => publicJwk));
+    issuers.push(issuer);
+    return issuer;
+  };
+  const verifierOf = ({ jwksUrl }: Issuer): TokenVerifier => new TokenVerifier(local, issuerKeys(jwksUrl));
+
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    await Promise.all(issuers.splice(0).map((issuer) => issuer.stop()));
+  });
+
+  /** jose reads the time itself, so the clock of the process moves. */
+  const later = (seconds: number): void => {
+    const now = Date.now() + seconds * 1000;
+    jest.spyOn(Date, 'now').mockReturnValue(now);
+  };
+
+  test('are fetched once for many tokens', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    expect(issuer.fetches()).toBe(0);
+    const tokens = await Promise.all(['ada', 'bob', 'eve'].map((sub) => mint.token({ sub })));
+    const principals = await Promise.all(tokens.map((token) => one.verify(token)));
+    expect(principals.map(({ owner }) => owner)).toEqual(['ada', 'bob', 'eve']);
+    expect(issuer.fetches()).toBe(1);
+  });
+
+  test('are fetched again for a new key, and the old one goes', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    await one.verify(await mint.token());
+    const next = await TokenMint.make('two');
+    issuer.publish(next.publicJwk);
+    later(31);
+    expect((await one.verify(await next.token({ sub: 'bob' }))).owner).toBe('bob');
+    await refused(
+      one.verify(await mint.token({ sub: 'late' })),
+      'the token was signed with a key that the issuer does not have (kid)',
+    );
+  });
+
+  test('are not fetched for each made-up key', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    await one.verify(await mint.token());
+    for (const kid of ['x', 'y', 'z']) {
+      await refused(
+        one.verify(await mint.token({}, { kid })),
+        'the token was signed with a key that the issuer does not have (kid)',
+      );
+    }
+    expect(issuer.fetches()).toBe(1);
+  });
+
+  test('that no token names are not guessed', async () => {
+    const issuer = await start(mint, await TokenMint.make('two'));
+    await refused(
+      verifierOf(issuer).verify(await mint.token({}, { kid: undefined })),
+      'the token does not say which key it was signed with (kid)',
+    );
+  });
+
+  test('that cannot be had leave the token undecided, and it is tried again', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    const token = await mint.token();
+    issuer.answer(503, 'busy');
+    await expect(one.verify(token)).rejects.toBeInstanceOf(KeysUnavailable);
+    issuer.answer(200, '<html>');
+    await expect(one.verify(token)).rejects.toBeInstanceOf(KeysUnavailable);
+    issuer.answer(200, '{"keys":7}');
+    await expect(one.verify(token)).rejects.toBeInstanceOf(KeysUnavailable);
+    issuer.publish(mint.publicJwk);
+    expect((await one.verify(token)).owner).toBe('ada');
+  });
+
+  test('where nobody listens leave the token undecided', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    await issuer.stop();
+    issuers.splice(0);
+    await expect(one.verify(await mint.token())).rejects.toBeInstanceOf(KeysUnavailable);
+    await refused(one.verify(bad.unsigned), 'the algorithm of the signature is not allowed (alg)');
+  });
+
+  test('that are too weak leave the token undecided', async () => {
+    const { generateKeyPairSync, sign } = await import('node:crypto');
+    const weak = generateKeyPairSync('rsa', { modulusLength: 1024 });
+    const issuer = await start();
+    issuer.publish({ ...weak.publicKey.export({ format: 'jwk' }), kid: 'weak' });
+    const [, payload = ''] = (await mint.token()).split('.');
+    const input = `${Buffer.from('{"alg":"RS256","kid":"weak"}').toString('base64url')}.${payload}`;
+    const signature = sign('sha256', Buffer.from(input), weak.privateKey).toString('base64url');
+    await expect(verifierOf(issuer).verify(`${input}.${signature}`)).rejects.toBeInstanceOf(KeysUnavailable);
+  });
+
+  test('serve known tokens while they cannot be had', async () => {
+    const issuer = await start(mint);
+    const one = verifierOf(issuer);
+    const token = await mint.token();
+    await one.verify(token);
+    issuer.answer(503, 'busy');
+    later(601);
+    expect((await one.verify(token)).owner).toBe('ada');
+    await expect(one.verify(await mint.token({ sub: 'new' }))).rejects.toBeInstanceOf(KeysUnavailable);
+  });
+});

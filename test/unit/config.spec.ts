@@ -1,0 +1,182 @@
+import { describe, expect, test } from '@jest/globals';
+import { ConfigError, loadConfig, SETTINGS } from '../../src/config.js';
+
+type Environment = Record<string, string>;
+
+const given = (env: Environment) => ({
+  yields: (expected: object) => {
+    expect(loadConfig(env)).toMatchObject(expected);
+  },
+  fails: (message: string | RegExp) => {
+    const failure = failureOf(env);
+    expect(failure).toBeInstanceOf(ConfigError);
+    expect(failure.message).toMatch(message);
+    expect(failure.message).not.toMatch(/[\n\r]/);
+  },
+});
+
+const failureOf = (env: Environment): Error => {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('the settings were accepted');
+};
+
+const issuer = {
+  AUTH_ISSUER: 'https://id.example',
+  AUTH_AUDIENCE: 'https://plants.example',
+  AUTH_JWKS_URL: 'https://id.example/jwks.json',
+};
+
+describe('without any setting', () => {
+  test('a service for this machine, with SQLite and a local key', () => {
+    expect(loadConfig({})).toEqual({
+      host: '127.0.0.1',
+      port: 3000,
+      roles: new Set(['api', 'projector']),
+      dataDir: './data',
+      eventLog: { kind: 'sqlite', file: 'data/events.db' },
+      readModel: { kind: 'sqlite', file: 'data/read-model.db' },
+      auth: { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' },
+      writeWaitMs: 2000,
+      logLevel: 'info',
+      rateLimit: 'off',
+    });
+  });
+
+  test('empty ones count as unset', () => {
+    const empty = Object.fromEntries(SETTINGS.map(({ name }) => [name, '']));
+    expect(loadConfig(empty)).toEqual(loadConfig({}));
+  });
+
+  test('what others set is none of ours', () => {
+    expect(loadConfig({ AUTH_UNKNOWN: 'x', PATH: '/bin' })).toEqual(loadConfig({}));
+  });
+
+  test('the table tells the truth about the defaults', () => {
+    const fixed = SETTINGS.filter(({ default: text }) => !text.includes('DATA_DIR'));
+    expect(loadConfig(Object.fromEntries(fixed.map((one) => [one.name, one.default])))).toEqual(
+      loadConfig({}),
+    );
+    expect(SETTINGS.find(({ name }) => name === 'EVENT_LOG')?.default).toBe('sqlite:DATA_DIR/events.db');
+    expect(SETTINGS.find(({ name }) => name === 'READ_MODEL')?.default).toBe('sqlite:DATA_DIR/read-model.db');
+  });
+});
+
+describe('good values', () => {
+  const cases: [Environment, object][] = [
+    [{ HOST: '::' }, { host: '::' }],
+    [{ HOST: 'plants.internal' }, { host: 'plants.internal' }],
+    [{ PORT: '0' }, { port: 0 }],
+    [{ PORT: '65535' }, { port: 65_535 }],
+    [{ ROLES: 'projector' }, { roles: new Set(['projector']) }],
+    [{ ROLES: 'projector, api' }, { roles: new Set(['projector', 'api']) }],
+    [
+      { DATA_DIR: '/var/lib/plants' },
+      {
+        dataDir: '/var/lib/plants',
+        eventLog: { file: '/var/lib/plants/events.db' },
+        readModel: { file: '/var/lib/plants/read-model.db' },
+      },
+    ],
+    [{ EVENT_LOG: 'sqlite:./a b.db' }, { eventLog: { kind: 'sqlite', file: './a b.db' } }],
+    [{ EVENT_LOG: 'sqlite:/srv/e.db' }, { eventLog: { kind: 'sqlite', file: '/srv/e.db' } }],
+    [{ READ_MODEL: 'SQLite:///srv/r.db' }, { readModel: { kind: 'sqlite', file: '/srv/r.db' } }],
+    [{ AUTH_AUDIENCE: 'garden' }, { auth: { kind: 'local', audience: 'garden' } }],
+    [
+      { ...issuer, AUTH_OWNER_CLAIM: 'https://id.example/tenant' },
+      {
+        auth: {
+          kind: 'issuer',
+          issuer: 'https://id.example',
+          audience: 'https://plants.example',
+          ownerClaim: 'https://id.example/tenant',
+          jwksUrl: new URL('https://id.example/jwks.json'),
+        },
+      },
+    ],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://127.0.0.1:8080/jwks' }, { auth: { kind: 'issuer' } }],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://localhost/jwks' }, { auth: { kind: 'issuer' } }],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://[::1]/jwks' }, { auth: { kind: 'issuer' } }],
+    [{ WRITE_WAIT_MS: '0' }, { writeWaitMs: 0 }],
+    [{ WRITE_WAIT_MS: '60000' }, { writeWaitMs: 60_000 }],
+    [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
+    [{ RATE_LIMIT: 'off' }, { rateLimit: 'off' }],
+    [{ RATE_LIMIT: '600' }, { rateLimit: 600 }],
+  ];
+  test.each(cases)('%j', (env, expected) => {
+    given(env).yields(expected);
+  });
+});
+
+describe('bad values are refused in one line that names the setting, the value and what is allowed', () => {
+  const cases: [Environment, string | RegExp][] = [
+    [
+      { HOST: 'http://x' },
+      'HOST must be an IP address or a host name, without port and brackets, not "http://x"',
+    ],
+    [{ HOST: '127.0.0.1:3000' }, /^HOST must be/],
+    [{ HOST: '[::1]' }, /^HOST must be/],
+    [{ HOST: ' ' }, /^HOST must be/],
+    [{ PORT: 'abc' }, 'PORT must be an integer from 0 to 65535, not "abc"'],
+    [{ PORT: '65536' }, /^PORT must be/],
+    [{ PORT: '-1' }, /^PORT must be/],
+    [{ PORT: '3e3' }, /^PORT must be/],
+    [{ PORT: '0x10' }, /^PORT must be/],
+    [{ PORT: ' 3000' }, /^PORT must be/],
+    [{ PORT: '80\n443' }, 'not "80\\n443"'],
+    [
+      { ROLES: 'api,admin' },
+      'ROLES must be one or more of api, projector, separated by commas, not "api,admin"',
+    ],
+    [{ ROLES: ',' }, /^ROLES must be/],
+    [{ ROLES: 'api,' }, /^ROLES must be/],
+    [{ ROLES: 'API' }, /^ROLES must be/],
+    [{ DATA_DIR: 'a\0b' }, 'DATA_DIR must be a path without control characters, not "a\\u0000b"'],
+    [{ EVENT_LOG: './events.db' }, 'EVENT_LOG must be sqlite:FILE, not a value without a scheme'],
+    [{ EVENT_LOG: 'postgres://u:secret@h/db' }, /^EVENT_LOG must be sqlite:FILE, not postgres:…$/],
+    [{ EVENT_LOG: 'sqlite:' }, 'EVENT_LOG must name a file: sqlite:FILE'],
+    [{ EVENT_LOG: 'sqlite:/srv/' }, 'EVENT_LOG must name a file: sqlite:FILE'],
+    [{ EVENT_LOG: 'sqlite://host/e.db' }, 'EVENT_LOG must name a file of this machine'],
+    [{ EVENT_LOG: 'sqlite::memory:' }, 'EVENT_LOG must name a file on disk'],
+    [{ EVENT_LOG: 'sqlite:a\nb' }, /^EVENT_LOG must be a path without control characters/],
+    [
+      { EVENT_LOG: 'esdb://admin:secret@h:2113' },
+      /^EVENT_LOG: esdb:\/\/ is not available in this version yet/,
+    ],
+    [{ EVENT_LOG: 'esdb+discover://h' }, 'not available in this version yet'],
+    [{ READ_MODEL: 'redis://:secret@h' }, /^READ_MODEL: redis:\/\/ is not available in this version yet/],
+    [{ READ_MODEL: 'rediss://h' }, 'not available in this version yet'],
+    [{ READ_MODEL: 'sqlite:data/../data/events.db' }, 'READ_MODEL must name another file than EVENT_LOG'],
+    [{ AUTH_JWKS_URL: issuer.AUTH_JWKS_URL }, 'AUTH_JWKS_URL needs AUTH_ISSUER'],
+    [{ AUTH_OWNER_CLAIM: 'tenant' }, 'AUTH_OWNER_CLAIM needs AUTH_ISSUER'],
+    [{ ...issuer, AUTH_AUDIENCE: '' }, 'AUTH_AUDIENCE is required with AUTH_ISSUER'],
+    [{ ...issuer, AUTH_JWKS_URL: '' }, 'AUTH_JWKS_URL is required with AUTH_ISSUER'],
+    [{ ...issuer, AUTH_ISSUER: 'https://id.example ' }, /^AUTH_ISSUER must be a text without spaces/],
+    [{ ...issuer, AUTH_AUDIENCE: 'a b' }, /^AUTH_AUDIENCE must be a text without spaces/],
+    [{ ...issuer, AUTH_OWNER_CLAIM: 'a\tb' }, /^AUTH_OWNER_CLAIM must be a text without spaces/],
+    [{ ...issuer, AUTH_JWKS_URL: 'id.example/jwks' }, 'AUTH_JWKS_URL must be an https URL'],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://id.example/jwks' }, 'AUTH_JWKS_URL must be an https URL'],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://127.0.0.1.evil.example/' }, 'AUTH_JWKS_URL must be an https URL'],
+    [{ ...issuer, AUTH_JWKS_URL: 'file:///etc/passwd' }, 'AUTH_JWKS_URL must be an https URL'],
+    [{ ...issuer, AUTH_JWKS_URL: 'https://u:secret@id.example/' }, 'without a user name or password'],
+    [{ ...issuer, AUTH_JWKS_URL: 'http://id.example/?key=secret' }, 'AUTH_JWKS_URL must be an https URL'],
+    [{ WRITE_WAIT_MS: '60001' }, 'WRITE_WAIT_MS must be an integer from 0 to 60000, not "60001"'],
+    [{ WRITE_WAIT_MS: '1.5' }, /^WRITE_WAIT_MS must be/],
+    [
+      { LOG_LEVEL: 'verbose' },
+      'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent, not "verbose"',
+    ],
+    [{ RATE_LIMIT: '0' }, 'RATE_LIMIT must be a positive number of requests a minute, or off, not "0"'],
+    [{ RATE_LIMIT: 'Off' }, /^RATE_LIMIT must be/],
+    [{ RATE_LIMIT: '-5' }, /^RATE_LIMIT must be/],
+    [{ LOG_LEVEL: 'x'.repeat(1000) }, /^.{1,200}$/],
+  ];
+  test.each(cases)('%j', (env, message) => {
+    given(env).fails(message);
+    expect(failureOf(env).message).not.toContain('secret@');
+    expect(failureOf(env).message).not.toContain('key=secret');
+  });
+});
