@@ -63,7 +63,7 @@ const valueOf = (node: AnyNode, pointer: string, text: string, duplicates: Field
       for (const { name, value } of node.members) {
         const key = name.type === 'String' ? name.value : name.name;
         const inner = `${pointer}/${pointerToken(key)}`;
-        if (entries.has(key)) duplicates.push({ pointer: inner, detail: 'must occur only once' });
+        if (entries.has(key)) addDuplicate(duplicates, inner);
         entries.set(key, valueOf(value, inner, text, duplicates));
       }
       return Object.fromEntries(entries); // defines its fields, also one that is named __proto__
@@ -82,6 +82,14 @@ const valueOf = (node: AnyNode, pointer: string, text: string, duplicates: Field
     default:
       throw new TypeError(`JSON has no ${node.type}`);
   }
+};
+
+/** So many are named at most: a body can hold thousands. */
+const MAX_DUPLICATES = 10;
+
+const addDuplicate = (duplicates: FieldError[], pointer: string): void => {
+  if (duplicates.length < MAX_DUPLICATES && !duplicates.some((known) => known.pointer === pointer))
+    duplicates.push({ pointer, detail: 'must occur only once' });
 };
 
 /** A name as part of a JSON Pointer (RFC 6901), cut where it is so long that an answer would swell. */

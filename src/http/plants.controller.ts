@@ -106,8 +106,9 @@ export class PlantsController {
       return;
     }
     const { owner } = principalOf(request);
-    this.freshness.raise(owner, position);
     await this.freshness.reached(owner, position);
+    // Not before: a list that is asked for meanwhile owes nothing to a write that has no answer yet.
+    this.freshness.raise(owner, position);
   }
 }
 

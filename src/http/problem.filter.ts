@@ -34,14 +34,16 @@ export class ProblemFilter implements ExceptionFilter {
   }
 
   #problemOf(error: unknown, request: FastifyRequest): Problem {
-    if (request.is404 && error instanceof HttpException) return this.#notFound(request);
+    // @fastify/static forbids paths that lead out of its folder: nothing is there either.
+    if (error instanceof HttpException && (request.is404 || [403, 404].includes(error.getStatus())))
+      return this.#notFound(request);
     return problemOf(error);
   }
 
   #notFound({ method, raw }: FastifyRequest): Problem {
     const [path] = splitUrl(raw.url ?? '');
     const allowed = this.routes.methodsOf(path);
-    if (allowed.length > 0)
+    if (allowed.length > 0 && !allowed.some((known) => known === method))
       return new Problem('method_not_allowed', `${path} knows ${allowed.join(', ')}, not ${method}.`, {
         headers: { Allow: allowed.join(', ') },
       });

@@ -33,13 +33,18 @@ export const readQuery = <Schema extends z.ZodObject>(
   const [, query] = splitUrl(request.raw.url ?? '');
   if (query === '') return validate(schema, {}, '?');
   const parameters = new Map<string, string>();
-  const repeated: FieldError[] = [];
+  const repeated = new Set<string>();
   for (const [name, value] of new URLSearchParams(query)) {
-    if (parameters.has(name))
-      repeated.push({ pointer: `?${pointerToken(name)}`, detail: 'must occur only once' });
+    if (parameters.has(name)) repeated.add(name);
     parameters.set(name, value);
   }
-  if (repeated.length > 0) throw invalid(repeated);
+  if (repeated.size > 0)
+    throw invalid(
+      Array.from(repeated, (name) => ({
+        pointer: `?${pointerToken(name)}`,
+        detail: 'must occur only once',
+      })).slice(0, MAX_NAMES),
+    );
   return validate(schema, Object.fromEntries(parameters), '?');
 };
 
@@ -92,15 +97,15 @@ const validate = <Schema extends z.ZodType>(
   throw invalid(result.error.issues.flatMap((issue) => errorsOf(issue, prefix)));
 };
 
-/** So many unknown names are listed at most: a body can hold thousands, and one is enough to mend it. */
-const MAX_UNKNOWN = 10;
+/** So many unknown or repeated names are listed at most: a request can hold thousands, and one is enough to mend it. */
+const MAX_NAMES = 10;
 
 const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
   const base = prefix === '' ? '/' : prefix;
   const at = issue.path.map((token) => pointerToken(String(token))).join('/');
   if (issue.code === 'unrecognized_keys')
     return issue.keys
-      .slice(0, MAX_UNKNOWN)
+      .slice(0, MAX_NAMES)
       .map((key) => ({ pointer: `${base}${pointerToken(key)}`, detail: 'is not known here' }));
   return [{ pointer: issue.path.length === 0 ? prefix : `${base}${at}`, detail: issue.message }];
 };

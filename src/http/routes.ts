@@ -3,7 +3,7 @@ import createRouter, { type HTTPMethod } from 'find-my-way';
 
 /** Which methods each path knows, so that another one is answered with 405 and `Allow`, not with 404. */
 export class KnownRoutes {
-  readonly #router = createRouter();
+  readonly #router = createRouter({ maxParamLength: Infinity });
   readonly #methods = new Set<HTTPMethod>();
 
   /** Takes note of a route, as Fastify's onRoute hook shows it. */
@@ -17,6 +17,11 @@ export class KnownRoutes {
 
   /** The methods of a path, none where nothing is there. */
   methodsOf(path: string): HTTPMethod[] {
-    return [...this.#methods].filter((method) => this.#router.find(method, path) !== null).sort();
+    return [...this.#methods].filter((method) => this.#knows(method, path)).sort();
+  }
+
+  #knows(method: HTTPMethod, path: string): boolean {
+    const found = this.#router.find(method, path);
+    return found !== null && found.params.id !== ''; // find-my-way takes /plants/ for a plant without an id
   }
 }

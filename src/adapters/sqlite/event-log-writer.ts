@@ -1,0 +1,237 @@
+import { Worker } from 'node:worker_threads';
+import { LogUnavailable, OutcomeUnknown } from '../../ports/event-log.js';
+import { type AppendOrder, type WriterReport, type WriterRequest, type Written } from './event-log.worker.js';
+
+/** The most appends of one transaction: enough to amortise its fsync, few enough to be done in milliseconds. */
+const MAX_BATCH = 500;
+
+export interface WriterLimits {
+  /** How many appends may be waiting. One more is refused: a queue without an end would hide that the disk is slow. */
+  readonly maxQueued: number;
+  /** How long an append, opening or closing may take, in milliseconds. */
+  readonly deadlineMs: number;
+}
+
+interface Pending {
+  readonly order: AppendOrder;
+  readonly resolve: (outcome: Written | 'wrong revision') => void;
+  readonly reject: (error: Error) => void;
+  readonly timer: NodeJS.Timeout;
+  handedOver: boolean;
+}
+
+/** A promise, and how to keep it. */
+const deferred = (): { promise: Promise<void>; resolve: () => void } => {
+  let resolve!: () => void;
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve };
+};
+
+/**
+ * The side of the writer thread that callers see. One batch is under way at a time; what arrives meanwhile makes
+ * up the next one, so that the slower the disk, the more appends share an fsync.
+ */
+export class EventLogWriter {
+  readonly #queue = new Set<Pending>();
+  #underWay: readonly Pending[] = [];
+  #handOver: NodeJS.Immediate | undefined;
+  /** Why nothing is accepted any more. */
+  #stopped: string | undefined;
+  /** Resolves when nothing is waiting or under way, if someone asked. */
+  #idle: (() => void) | undefined;
+  readonly #finished = deferred();
+  readonly #ended = deferred();
+  #lost = false;
+
+  private constructor(
+    readonly identity: string,
+    private readonly file: string,
+    private readonly worker: Worker,
+    private readonly limits: WriterLimits,
+    private readonly committed: () => void,
+  ) {
+    worker.on('message', (report: WriterReport) => {
+      this.#hear(report);
+    });
+    worker.on('error', (error) => {
+      this.#lose(`the writer of ${file} crashed (${error.message}): start again`);
+    });
+    worker.on('exit', (code) => {
+      this.#lose(`the writer of ${file} ended with code ${code}: start again`);
+    });
+  }
+
+  /** Starts the thread and opens the file. `committed` is called after each commit. */
+  static async open(file: string, limits: WriterLimits, committed: () => void): Promise<EventLogWriter> {
+    const worker = new Worker(new URL('./event-log.worker.js', import.meta.url), { workerData: { file } });
+    const report = await new Promise<WriterReport>((resolve) => {
+      const fail = (reason: string): void => {
+        clearTimeout(timer);
+        resolve({ kind: 'not open', reason });
+      };
+      const timer = setTimeout(() => {
+        fail(`${file} was not open after ${limits.deadlineMs} ms: check the disk, then start again`);
+      }, limits.deadlineMs);
+      worker.once('message', (first: WriterReport) => {
+        clearTimeout(timer);
+        resolve(first);
+      });
+      worker.once('error', (error) => {
+        fail(`the writer of ${file} did not start: ${error.message}`);
+      });
+      worker.once('exit', (code) => {
+        fail(`the writer of ${file} ended with code ${code}`);
+      });
+    });
+    worker.removeAllListeners('error').removeAllListeners('exit'); // all of them would take the worker's own, too
+    if (report.kind === 'open') return new EventLogWriter(report.identity, file, worker, limits, committed);
+    void worker.terminate(); // not awaited: a thread that hangs in the disk would not end
+    throw new LogUnavailable(report.kind === 'not open' ? report.reason : `${file} did not open`);
+  }
+
+  /** Throws LogUnavailable or OutcomeUnknown, as the port says. */
+  append(order: AppendOrder): Promise<Written | 'wrong revision'> {
+    return new Promise((resolve, reject) => {
+      this.assertReady();
+      const timer = setTimeout(() => {
+        this.#expire(pending);
+      }, this.limits.deadlineMs);
+      const pending: Pending = { order, resolve, reject, timer, handedOver: false };
+      this.#queue.add(pending);
+      this.#next();
+    });
+  }
+
+  /** Throws LogUnavailable if an append would be refused now. */
+  assertReady(): void {
+    if (this.#stopped !== undefined) throw new LogUnavailable(this.#stopped);
+    if (this.#queue.size + this.#underWay.length >= this.limits.maxQueued)
+      throw new LogUnavailable(
+        `${this.file} is overloaded: ${this.limits.maxQueued} appends are waiting already`,
+      );
+  }
+
+  /** Refuses every append from now on. */
+  stop(reason: string): void {
+    if (this.#stopped !== undefined) return;
+    this.#stopped = reason;
+    const waiting = [...this.#queue];
+    this.#queue.clear();
+    for (const pending of waiting) fail(pending, new LogUnavailable(reason));
+    this.#next();
+  }
+
+  /**
+   * Lets what was handed over finish, then ends the thread. `beforeLast` lets go of the reader: whoever closes
+   * the file last tidies up. After a failure the reader must be last, since it cannot write: SQLite would move
+   * pages on closing, ignore the errors of that, and delete the write-ahead log that still has them.
+   */
+  async close(beforeLast: () => void): Promise<void> {
+    const stuck = setTimeout(() => {
+      this.#lose(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
+      void this.worker.terminate();
+    }, this.limits.deadlineMs);
+    if (this.#queue.size + this.#underWay.length > 0)
+      await new Promise<void>((resolve) => (this.#idle = resolve));
+    if (!this.#lost) {
+      this.#ask({ kind: 'finish' });
+      await Promise.race([this.#finished.promise, this.#ended.promise]);
+      if (this.#stopped === undefined) beforeLast();
+      this.#ask({ kind: 'close' });
+      await this.#ended.promise;
+    }
+    clearTimeout(stuck);
+    this.stop(`${this.file} was closed`);
+  }
+
+  #ask(request: WriterRequest): void {
+    this.worker.postMessage(request);
+  }
+
+  #next(): void {
+    if (this.#underWay.length > 0) return;
+    if (this.#queue.size === 0) this.#idle?.();
+    // Not at once: whatever else this turn of the event loop appends shares the transaction.
+    else
+      this.#handOver ??= setImmediate(() => {
+        this.#handOver = undefined;
+        this.#send();
+      });
+  }
+
+  #send(): void {
+    const batch: Pending[] = [];
+    for (const pending of this.#queue) {
+      if (batch.length === MAX_BATCH) break;
+      this.#queue.delete(pending);
+      pending.handedOver = true;
+      batch.push(pending);
+    }
+    if (batch.length === 0) return;
+    this.#underWay = batch;
+    this.#ask({ kind: 'append', orders: batch.map(({ order }) => order) });
+  }
+
+  #hear(report: WriterReport): void {
+    switch (report.kind) {
+      case 'committed': {
+        const batch = this.#underWay;
+        this.#underWay = [];
+        report.outcomes.forEach((outcome, i) => {
+          const pending = batch[i];
+          if (!pending) return;
+          clearTimeout(pending.timer);
+          pending.resolve(outcome);
+        });
+        this.committed();
+        break;
+      }
+      case 'failed': {
+        const batch = this.#underWay;
+        this.#underWay = [];
+        const error =
+          report.written === 'nothing'
+            ? new LogUnavailable(report.reason)
+            : new OutcomeUnknown(report.reason);
+        for (const pending of batch) fail(pending, error);
+        if (report.stop) this.stop(`${report.reason}; nothing is written before a restart`);
+        break;
+      }
+      case 'stopped':
+        this.stop(`${report.reason}; nothing is written before a restart`);
+        this.#finished.resolve();
+        break;
+      case 'finished':
+        this.#finished.resolve();
+        break;
+      case 'open':
+      case 'not open':
+        break; // the first report, which `open` has heard
+    }
+    this.#next();
+  }
+
+  /** The thread is gone, or as good as that. */
+  #lose(reason: string): void {
+    this.#lost = true;
+    const batch = this.#underWay;
+    this.#underWay = [];
+    for (const pending of batch) fail(pending, new OutcomeUnknown(reason));
+    this.stop(reason);
+    this.#next();
+    this.#ended.resolve();
+  }
+
+  /** An append had no answer in time. What was not handed over is taken back; a late answer changes nothing. */
+  #expire(pending: Pending): void {
+    const reason = `${this.file} had no answer within ${this.limits.deadlineMs} ms: check the disk and what locks the file`;
+    this.#queue.delete(pending);
+    fail(pending, pending.handedOver ? new OutcomeUnknown(reason) : new LogUnavailable(reason));
+    this.#next();
+  }
+}
+
+const fail = (pending: Pending, error: Error): void => {
+  clearTimeout(pending.timer);
+  pending.reject(error);
+};

@@ -1,0 +1,317 @@
+import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import {
+  EventLog,
+  LogUnavailable,
+  START,
+  WrongExpectedRevision,
+  type Appended,
+  type ExpectedRevision,
+  type Json,
+  type LogBatch,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+} from '../../ports/event-log.js';
+import { DatabaseSync, SQLITE, explainSqliteError, sqliteCode, type Database } from './database.js';
+import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
+import { type AppendOrder } from './event-log.worker.js';
+
+export interface SqliteEventLogOptions extends Partial<WriterLimits> {
+  /** How often a subscription looks for commits of other processes, in milliseconds. */
+  readonly pollMs?: number;
+}
+
+/** Events of one read: a millisecond's work, and what the port allows a batch to have. */
+const CHUNK = 500;
+
+/** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */
+const HEARTBEAT_MS = 750;
+
+/**
+ * How long a read waits for a lock, in milliseconds. It waits on the event loop, but a reader meets a lock only
+ * while another process repairs the file after a crash.
+ */
+const READ_TIMEOUT_MS = 250;
+
+/** As many digits as the greatest safe integer has. */
+const POSITION_DIGITS = 16;
+
+interface EventRow {
+  readonly seq: number;
+  readonly stream: string;
+  readonly revision: number;
+  readonly id: string;
+  readonly type: string;
+  readonly data: string;
+  readonly metadata: string;
+}
+
+/**
+ * Opens the event log in a file, which is created where there is none. Several processes may open the same one.
+ * Throws LogUnavailable, with what to do about it, where the file cannot be used.
+ */
+export const openSqliteEventLog = async (
+  file: string,
+  options: SqliteEventLogOptions = {},
+): Promise<EventLog> => {
+  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50 } = options;
+  const path = resolve(file);
+  createFile(path);
+  const listeners = new Set<() => void>();
+  const wake = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
+  const writer = await EventLogWriter.open(path, { maxQueued, deadlineMs }, wake);
+  try {
+    return new SqliteEventLog(path, writer, listeners, pollMs);
+  } catch (error) {
+    await writer.close(() => undefined);
+    throw new LogUnavailable(explainSqliteError(error, path), { cause: error });
+  }
+};
+
+class SqliteEventLog extends EventLog {
+  readonly #reader: Database;
+  readonly #readStream;
+  readonly #readAll;
+  readonly #head;
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    private readonly file: string,
+    private readonly writer: EventLogWriter,
+    /** Who waits for new events. */
+    private readonly listeners: Set<() => void>,
+    private readonly pollMs: number,
+  ) {
+    super();
+    const reader = new DatabaseSync(file, { readOnly: true });
+    this.#reader = reader;
+    try {
+      reader.exec(`PRAGMA busy_timeout = ${READ_TIMEOUT_MS}`);
+      this.#readStream = reader.prepare(
+        'SELECT * FROM events WHERE stream = ? AND revision > ? ORDER BY revision',
+      );
+      this.#readAll = reader.prepare(`SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
+      this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
+    } catch (error) {
+      reader.close();
+      throw error;
+    }
+  }
+
+  async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    if (expected !== 'none' && expected < 0n) throw new TypeError(`${expected} is not a revision`);
+    if (events.length === 0) throw new TypeError('an append needs at least one event');
+    const order: AppendOrder = {
+      stream: name(stream),
+      expected: expected === 'none' ? -1 : Number(expected),
+      events: events.map(({ id, type, data, metadata }) => ({
+        id: name(id),
+        type: name(type),
+        data: jsonText(data),
+        metadata: jsonText(metadata),
+      })),
+    };
+    this.#assertOpen();
+    // No stream is that long, and beyond it a number would not be the one that was meant.
+    if (order.expected > Number.MAX_SAFE_INTEGER) throw new WrongExpectedRevision(stream, expected);
+    const written = await this.writer.append(order);
+    if (written === 'wrong revision') throw new WrongExpectedRevision(stream, expected);
+    return { revision: BigInt(written.revision), position: toPosition(written.seq) };
+  }
+
+  // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
+  async readStream(stream: string, after = -1n): Promise<RecordedEvent[]> {
+    return this.#read(() => this.#readStream.all(stream, after) as EventRow[]).map(toEvent);
+  }
+
+  async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
+    let position = after;
+    for (;;) {
+      const events = this.#chunk(position);
+      yield* events;
+      const last = events.at(-1);
+      if (!last || events.length < CHUNK) return;
+      position = last.position;
+      await setImmediate(); // a long history must not keep everything else waiting
+    }
+  }
+
+  async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
+    let position = after;
+    let caughtUp = false;
+    let spoke = 0;
+    while (!signal.aborted) {
+      const events = this.#chunk(position);
+      const silence = performance.now() - spoke;
+      if (events.length === 0 && caughtUp && silence < HEARTBEAT_MS) {
+        await this.#news(Math.min(this.pollMs, HEARTBEAT_MS - silence), signal);
+        continue;
+      }
+      position = events.at(-1)?.position ?? position;
+      caughtUp = events.length < CHUNK;
+      spoke = performance.now();
+      yield { events, position, caughtUp };
+      if (!caughtUp) await setImmediate(); // as in readAll
+    }
+  }
+
+  // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
+  async head(): Promise<Position> {
+    const { seq } = this.#read(() => this.#head.get() as { seq: number | null });
+    return seq === null ? START : toPosition(seq);
+  }
+
+  async ready(): Promise<void> {
+    await this.head();
+    this.writer.assertReady();
+  }
+
+  identity(): string {
+    this.#assertOpen();
+    return this.writer.identity;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    for (const listener of [...this.listeners]) listener();
+    await this.writer.close(() => {
+      this.#reader.close();
+    });
+    if (this.#reader.isOpen) this.#reader.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw new LogUnavailable(`${this.file} was closed`);
+  }
+
+  #chunk(after: Position): RecordedEvent[] {
+    const seq = fromPosition(after);
+    return this.#read(() => this.#readAll.all(seq) as EventRow[]).map(toEvent);
+  }
+
+  #read<T>(read: () => T): T {
+    this.#assertOpen();
+    try {
+      return read();
+    } catch (error) {
+      const reason = explainSqliteError(coded(error), this.file);
+      if (sqliteCode(error) === SQLITE.CORRUPT) this.writer.stop(reason);
+      throw new LogUnavailable(reason, { cause: error });
+    }
+  }
+
+  /** Waits for a commit, an abort or the end of the log, at most so long. */
+  #news(atMostMs: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', done);
+        this.listeners.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, atMostMs);
+      signal.addEventListener('abort', done);
+      this.listeners.add(done);
+    });
+  }
+}
+
+/** Creates the file, and its folder, so that only their owner may read them, and the folder is durable. */
+const createFile = (file: string): void => {
+  const folder = dirname(file);
+  try {
+    const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (let made = folder; first !== undefined && made.length >= first.length; made = dirname(made))
+      syncFolder(dirname(made));
+    // Only ever a new file: closing one that SQLite has open in this process would drop SQLite's locks.
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && syscall === 'open') return;
+    throw new LogUnavailable(
+      `${file} cannot be created (${syscall ?? ''} ${code ?? String(error)}): let the user of this process write there, or name another file`,
+      { cause: error },
+    );
+  }
+};
+
+const syncFolder = (folder: string): void => {
+  const handle = openSync(folder, 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+};
+
+/** The drop-in's `all` tells in words only what it met on its way; this gives such an error its code. */
+const coded = (error: unknown): unknown =>
+  error instanceof Error && !('errcode' in error) && error.message.includes('malformed')
+    ? Object.assign(error, { errcode: SQLITE.CORRUPT })
+    : error;
+
+const toPosition = (seq: number): Position => String(seq).padStart(POSITION_DIGITS, '0') as Position;
+
+const fromPosition = (position: Position): number => {
+  if (position === START) return 0;
+  if (!/^[0-9]+$/.test(position) || position.length !== POSITION_DIGITS)
+    throw new TypeError(`${JSON.stringify(position)} is not a position of this log`);
+  return Number(position);
+};
+
+const toEvent = (row: EventRow): RecordedEvent => ({
+  stream: row.stream,
+  revision: BigInt(row.revision),
+  position: toPosition(row.seq),
+  id: row.id,
+  type: row.type,
+  data: parsed(row.data),
+  metadata: parsed(row.metadata),
+});
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};
+
+/** A text that SQLite gives back as it was: it stores UTF-8, and reads up to the first NUL. */
+const name = (text: string): string => {
+  if (text === '' || /[\p{Surrogate}\0]/u.test(text))
+    throw new TypeError(`${JSON.stringify(text)} is empty, not well-formed, or holds a NUL`);
+  return text;
+};
+
+const jsonText = (value: Json): string => {
+  if (!isJson(value)) throw new TypeError('only what JSON gives back as it was can be appended');
+  return JSON.stringify(value);
+};
+
+const isJson = (value: unknown): boolean => {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true;
+    case 'number':
+      return Number.isFinite(value) && !Object.is(value, -0);
+    case 'object': {
+      if (value === null) return true;
+      if (Array.isArray(value)) return Array.from<unknown>(value).every(isJson); // a hole becomes undefined here
+      const prototype: unknown = Object.getPrototypeOf(value);
+      const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
+      return plain && !('toJSON' in value) && Object.values(value).every(isJson);
+    }
+    default:
+      return false;
+  }
+};

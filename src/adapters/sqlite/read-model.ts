@@ -1,0 +1,524 @@
+import { statSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { encodeOwner } from '../../plants/stream.js';
+import { type Position } from '../../ports/event-log.js';
+import {
+  type Generation,
+  type GenerationInfo,
+  type Page,
+  type PartitionChanges,
+  GenerationActive,
+  GenerationMissing,
+  NotAsFar,
+  PARTITIONS,
+  ReadModel,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+  partitionOf,
+} from '../../ports/read-model.js';
+import { Waiters } from '../waiters.js';
+import {
+  type Database,
+  BUSY_TIMEOUT_MS,
+  DatabaseSync,
+  SQLITE,
+  explainSqliteError,
+  sqliteCode,
+} from './database.js';
+
+/** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
+const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
+
+/**
+ * More calls than this do not wait for the writer: a projector has one apply at a time, so that a longer queue
+ * means a disk that hangs, and every entry may hold 500 rows.
+ */
+const MAX_QUEUED = 64;
+
+/** A failed open is not tried again before: each try starts a thread, and callers come hundreds a second. */
+const REOPEN_AFTER_MS = 1_000;
+
+/** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
+const READ_BUSY_MS = 100;
+
+/** Less than every safe integer. */
+const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
+
+/** What the writer thread does, each in a transaction of its own, in the order in which it was asked. */
+export type Work =
+  | { readonly kind: 'open' }
+  | { readonly kind: 'create' }
+  | { readonly kind: 'promote'; readonly generation: Generation }
+  | { readonly kind: 'drop'; readonly generation: Generation }
+  | { readonly kind: 'sweep' }
+  | {
+      readonly kind: 'apply';
+      readonly generation: Generation;
+      readonly partitions: readonly PartitionChanges[];
+    }
+  | { readonly kind: 'close' };
+
+/** What each kind of work answers with. */
+export interface Answers {
+  /** The identity of the file that the writer has open. */
+  readonly open: string;
+  readonly create: Generation;
+  readonly promote: undefined;
+  readonly drop: undefined;
+  /** Whether nothing is left of dropped generations. */
+  readonly sweep: boolean;
+  readonly apply: Position[];
+  readonly close: undefined;
+}
+
+export interface WriterData {
+  readonly file: string;
+  readonly log: string;
+}
+
+/** `deadline`, of the monotonic clock that all threads share: work that nobody waits for any more is not begun. */
+export interface Order {
+  readonly call: number;
+  readonly deadline: bigint;
+  readonly work: Work;
+}
+
+/** What was thrown, as plain data: between threads, and from native code, an error loses its class. */
+export interface Failure {
+  readonly name: string;
+  readonly message: string;
+  readonly errcode: number | undefined;
+}
+
+export type Reply =
+  | { readonly call: number; readonly answer: Answers[keyof Answers] }
+  | { readonly call: number; readonly failure: Failure };
+
+/**
+ * Tells the file at a path from another that has taken its place: SQLite goes on reading and writing a file that
+ * has been deleted, and would answer from it for ever.
+ */
+export const identityOf = (file: string): string => {
+  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stats ? `${stats.dev}:${stats.ino}` : 'missing';
+};
+
+export const replaced = (file: string): ReadModelUnavailable =>
+  new ReadModelUnavailable(`${file} has been deleted or replaced: opening it again`);
+
+/** What to do about a file of ours that cannot be used. It is never deleted by itself: it may be a mix-up. */
+export const rebuildAdvice = (file: string): string =>
+  `stop the service and delete ${file} (and ${file}-wal, ${file}-shm): it is rebuilt from the log`;
+
+const PORT_ERRORS = [
+  ReadModelUnavailable,
+  ReadModelIncomplete,
+  GenerationMissing,
+  GenerationActive,
+  NotAsFar,
+] as const;
+
+export const failureOf = (thrown: unknown): Failure => {
+  const { name, message, errcode } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
+  return { name: name ?? '', message: message ?? String(thrown), errcode };
+};
+
+/** Whatever was thrown on the way to the file, as the port's error that it amounts to. */
+const explained = (thrown: unknown, file: string): Error => {
+  if (thrown instanceof Error && PORT_ERRORS.some((known) => thrown instanceof known)) return thrown;
+  const { name, message, errcode } = failureOf(thrown);
+  const PortError = PORT_ERRORS.find((known) => known.name === name);
+  if (PortError) return new PortError(message);
+  const error = Object.assign(new Error(message), { errcode });
+  switch (sqliteCode(error)) {
+    case SQLITE.CORRUPT:
+      return new ReadModelUnavailable(`${file} is damaged: ${rebuildAdvice(file)}`, { cause: error });
+    case SQLITE.NOTADB:
+      return new ReadModelUnavailable(
+        `${file} is not an SQLite database: let READ_MODEL name another file; or, if it was this read model, ${rebuildAdvice(file)}`,
+        { cause: error },
+      );
+    default:
+      return new ReadModelUnavailable(explainSqliteError(error, file), { cause: error });
+  }
+};
+
+interface Call {
+  readonly resolve: (answer: never) => void;
+  readonly reject: (error: Error) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** The thread that writes: neither a big apply nor the fsync of a checkpoint holds up the event loop. */
+class Writer {
+  readonly #file: string;
+  readonly #worker: Worker;
+  /** Calls that the thread has not answered, those whose caller has given up included. */
+  readonly #calls = new Map<number, Call>();
+  readonly #exited: Promise<void>;
+  #lastCall = 0;
+  #death: ReadModelUnavailable | undefined;
+
+  constructor(data: WriterData) {
+    this.#file = data.file;
+    this.#worker = new Worker(new URL('./read-model.worker.js', import.meta.url), {
+      workerData: data,
+      name: 'read model writer',
+    });
+    this.#worker.on('message', (reply: Reply) => {
+      this.#settle(reply);
+    });
+    this.#worker.on('error', (error) => {
+      this.#die(error);
+    });
+    this.#exited = new Promise((resolve) => {
+      this.#worker.once('exit', (code) => {
+        this.#die(new Error(`exit code ${code}`));
+        resolve();
+      });
+    });
+  }
+
+  get isAlive(): boolean {
+    return !this.#death;
+  }
+
+  async call<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+    if (this.#calls.size >= MAX_QUEUED)
+      throw new ReadModelUnavailable(`${this.#file}: ${MAX_QUEUED} writes are waiting for the disk already`);
+    return this.#post(work);
+  }
+
+  /** Ends the thread once it has done what was asked of it before; gives up waiting at the deadline. */
+  async close(): Promise<void> {
+    try {
+      await this.#post({ kind: 'close' });
+    } catch {
+      // Ending a thread that hangs inside SQLite would take the process with it. It ends when the disk is back.
+      if (!this.#death) {
+        this.#worker.unref();
+        return;
+      }
+    }
+    await this.#exited;
+  }
+
+  #post<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+    if (this.#death) return Promise.reject(this.#death);
+    return new Promise((resolve, reject) => {
+      const call = ++this.#lastCall;
+      const timer = setTimeout(() => {
+        reject(new ReadModelUnavailable(`${this.#file}: no answer within ${CALL_DEADLINE_MS} ms`));
+      }, CALL_DEADLINE_MS);
+      this.#calls.set(call, { resolve, reject, timer });
+      const deadline = process.hrtime.bigint() + BigInt(CALL_DEADLINE_MS) * 1_000_000n;
+      this.#worker.postMessage({ call, deadline, work } satisfies Order);
+    });
+  }
+
+  #settle(reply: Reply): void {
+    const call = this.#calls.get(reply.call);
+    this.#calls.delete(reply.call);
+    if (!call) return;
+    clearTimeout(call.timer);
+    if ('failure' in reply) call.reject(explained(reply.failure, this.#file));
+    else call.resolve(reply.answer as never);
+  }
+
+  #die(cause: Error): void {
+    this.#death ??= new ReadModelUnavailable(`${this.#file}: its writer thread died (${cause.message})`, {
+      cause,
+    });
+    for (const { reject, timer } of this.#calls.values()) {
+      clearTimeout(timer);
+      reject(this.#death);
+    }
+    this.#calls.clear();
+  }
+}
+
+/** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
+class Reader {
+  readonly #db: Database;
+  readonly #file: string;
+  readonly #begin;
+  readonly #commit;
+  readonly #generations;
+  readonly #positions;
+  readonly #activePositions;
+  readonly #activeAt;
+  readonly #rows;
+
+  constructor({ file, log }: WriterData) {
+    this.#file = file;
+    this.#db = new DatabaseSync(file, { readOnly: true });
+    // A page whose cells do not fit is an error rather than rows that nobody stored.
+    this.#db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
+    const prepare = (sql: string) => this.#db.prepare(sql);
+    this.#begin = prepare('BEGIN');
+    this.#commit = prepare('COMMIT');
+    const generations = prepare(
+      `SELECT generation, state = 'active' AS active FROM generations
+       WHERE log = ? AND state <> 'dropped' ORDER BY generation`,
+    );
+    this.#generations = () => generations.all(log) as { generation: Generation; active: number }[];
+    const positions = prepare(
+      `SELECT position FROM generations JOIN positions USING (generation)
+       WHERE generation = ? AND log = ? AND state <> 'dropped' ORDER BY partition`,
+    );
+    this.#positions = (generation: Generation) => positions.all(generation, log) as { position: Position }[];
+    const activePositions = prepare(
+      `SELECT partition, position FROM generations JOIN positions USING (generation)
+       WHERE log = ? AND state = 'active' AND partition IN (SELECT value FROM json_each(?))`,
+    );
+    this.#activePositions = (partitions: readonly number[]) =>
+      activePositions.all(log, JSON.stringify(partitions)) as { partition: number; position: Position }[];
+    const activeAt = prepare(
+      `SELECT generation, position FROM generations LEFT JOIN positions USING (generation)
+       WHERE log = ? AND state = 'active' AND partition = ?`,
+    );
+    this.#activeAt = (partition: number) =>
+      activeAt.get(log, partition) as { generation: Generation; position: Position } | undefined;
+    const rows = prepare(
+      'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
+    );
+    this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
+      rows.all(generation, owner, after, limit) as { id: number; row: string }[];
+  }
+
+  generations(): GenerationInfo[] {
+    return this.#generations().map(({ generation, active }) => ({ generation, active: active === 1 }));
+  }
+
+  positions(generation: Generation): Position[] {
+    const rows = this.#positions(generation);
+    if (rows.length === 0) throw new GenerationMissing(`there is no generation ${generation}`);
+    if (rows.length !== PARTITIONS)
+      throw new ReadModelUnavailable(`${this.#file} lacks positions: ${rebuildAdvice(this.#file)}`);
+    return rows.map(({ position }) => position);
+  }
+
+  activePositions(partitions: readonly number[]): ReadonlyMap<number, Position> {
+    return new Map(this.#activePositions(partitions).map(({ partition, position }) => [partition, position]));
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Page {
+    // One transaction, so one state of the file: a switch of generations or an apply in between is not seen.
+    this.#begin.run();
+    try {
+      const at = this.#activeAt(partitionOf(owner));
+      if (!at) throw new ReadModelIncomplete('no generation is active yet');
+      const rows = this.#rows(at.generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
+      const more = rows.length > limit;
+      return { rows: more ? rows.slice(0, limit) : rows, more, position: at.position };
+    } finally {
+      if (this.#db.isTransaction) this.#commit.run();
+    }
+  }
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close();
+  }
+}
+
+/** The two connections to one file, from when it was found until it is closed, replaced or its writer dies. */
+class Session {
+  /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
+  #damage: Error | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+
+  private constructor(
+    private readonly file: string,
+    private readonly identity: string,
+    private readonly writer: Writer,
+    private readonly reader: Reader,
+  ) {}
+
+  static async open(data: WriterData): Promise<Session> {
+    const { file } = data;
+    const parent = dirname(file);
+    await mkdir(parent, { recursive: true }).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new ReadModelUnavailable(`the folder ${parent} cannot be made: ${reason}`);
+    });
+    const writer = new Writer(data);
+    let reader: Reader | undefined;
+    try {
+      const identity = await writer.call({ kind: 'open' });
+      reader = new Reader(data);
+      if (identityOf(file) !== identity) throw replaced(file);
+      const session = new Session(file, identity, writer, reader);
+      session.#sweeping = session.#sweep();
+      return session;
+    } catch (error) {
+      reader?.close();
+      await writer.close();
+      throw explained(error, file);
+    }
+  }
+
+  /** Whether this is still a session with what stands at the path. */
+  get isCurrent(): boolean {
+    return this.writer.isAlive && identityOf(this.file) === this.identity;
+  }
+
+  read<T>(ask: (reader: Reader) => T): T {
+    if (this.#damage) throw this.#damage;
+    try {
+      const answer = ask(this.reader);
+      // Afterwards: a file that is still the same now was so when it was read.
+      if (identityOf(this.file) !== this.identity) throw replaced(this.file);
+      return answer;
+    } catch (error) {
+      const known = explained(error, this.file);
+      if (sqliteCode(known.cause) === SQLITE.BUSY)
+        throw new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause });
+      throw this.#noteDamage(known);
+    }
+  }
+
+  async write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+    if (this.#damage) throw this.#damage;
+    try {
+      return await this.writer.call(work);
+    } catch (error) {
+      throw this.#noteDamage(error);
+    }
+  }
+
+  async end(): Promise<void> {
+    this.reader.close(); // before the writer, which can then bring everything into the one file
+    await this.writer.close();
+    await this.#sweeping;
+  }
+
+  /** Removes what is left of generations whose drop was interrupted. */
+  async #sweep(): Promise<void> {
+    try {
+      while (!(await this.writer.call({ kind: 'sweep' })));
+    } catch {
+      // Nobody sees what is left; the next drop or open goes on with it.
+    }
+  }
+
+  #noteDamage(error: unknown): unknown {
+    const code = error instanceof ReadModelUnavailable ? sqliteCode(error.cause) : undefined;
+    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) this.#damage = error as ReadModelUnavailable;
+    return error;
+  }
+}
+
+class SqliteReadModel extends ReadModel {
+  readonly #data: WriterData;
+  readonly #waiters = new Waiters((partitions) => this.#read((reader) => reader.activePositions(partitions)));
+  #session: Session | undefined;
+  #opening: Promise<Session> | undefined;
+  #refusal: { readonly error: unknown; readonly until: number } | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(data: WriterData) {
+    super();
+    this.#data = data;
+  }
+
+  async open(): Promise<void> {
+    await this.#current();
+  }
+
+  generations(): Promise<GenerationInfo[]> {
+    return this.#read((reader) => reader.generations());
+  }
+
+  createGeneration(): Promise<Generation> {
+    return this.#write({ kind: 'create' });
+  }
+
+  async promote(generation: Generation): Promise<void> {
+    await this.#write({ kind: 'promote', generation });
+    this.#waiters.wake();
+  }
+
+  async drop(generation: Generation): Promise<void> {
+    await this.#write({ kind: 'drop', generation });
+    // Each step queues up behind the applies that came meanwhile.
+    while (!(await this.#write({ kind: 'sweep' })));
+  }
+
+  positions(generation: Generation): Promise<Position[]> {
+    return this.#read((reader) => reader.positions(generation));
+  }
+
+  async apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
+    const positions = await this.#write({ kind: 'apply', generation, partitions });
+    this.#waiters.wake();
+    return positions;
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#read((reader) => reader.list(owner, after, limit));
+  }
+
+  reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
+    return this.#waiters.wait(partition, position, signal);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#waiters.close(closed(this.#data.file));
+    await this.#opening?.catch(() => undefined); // its callers are told
+    await this.#session?.end();
+  }
+
+  async #read<T>(ask: (reader: Reader) => T): Promise<T> {
+    return (await this.#current()).read(ask);
+  }
+
+  async #write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+    return (await this.#current()).write(work);
+  }
+
+  /** The session with the file that stands at the path now; a new one where it was replaced or its writer died. */
+  async #current(): Promise<Session> {
+    if (this.#closing) throw closed(this.#data.file);
+    if (this.#session?.isCurrent) return this.#session;
+    if (this.#refusal && performance.now() < this.#refusal.until) throw this.#refusal.error;
+    this.#opening ??= this.#reopen();
+    return this.#opening;
+  }
+
+  async #reopen(): Promise<Session> {
+    try {
+      await this.#session?.end();
+      this.#session = await Session.open(this.#data);
+      return this.#session;
+    } catch (error) {
+      this.#refusal = { error, until: performance.now() + REOPEN_AFTER_MS };
+      throw error;
+    } finally {
+      this.#opening = undefined;
+    }
+  }
+}
+
+const closed = (file: string): ReadModelUnavailable =>
+  new ReadModelUnavailable(`the read model in ${file} has been closed`);
+
+/**
+ * The read model in one SQLite file, for the log with that identity; the file and its folder are made if missing.
+ *
+ * Generations of another log may stand in the same file. They are ignored and left alone: another process, set
+ * to that log, may be answering lists from them. To be rid of them, delete the file while nothing runs.
+ *
+ * Throws ReadModelUnavailable, in one line that says what to do, where the file cannot be used.
+ */
+export const openSqliteReadModel = async (file: string, logIdentity: string): Promise<ReadModel> => {
+  const model = new SqliteReadModel({ file, log: logIdentity });
+  await model.open();
+  return model;
+};

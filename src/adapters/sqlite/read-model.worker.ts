@@ -1,0 +1,304 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { encodeOwner } from '../../plants/stream.js';
+import { type Position, START } from '../../ports/event-log.js';
+import {
+  type Generation,
+  type PartitionChanges,
+  GenerationActive,
+  GenerationMissing,
+  NotAsFar,
+  PARTITIONS,
+  ReadModelUnavailable,
+} from '../../ports/read-model.js';
+import { type Database, BUSY_TIMEOUT_MS, DatabaseSync, SQLITE, sqliteCode } from './database.js';
+import {
+  type Answers,
+  type Order,
+  type Reply,
+  type Work,
+  type WriterData,
+  failureOf,
+  identityOf,
+  rebuildAdvice,
+  replaced,
+} from './read-model.js';
+
+/** 'plrm' in ASCII: tells a read model of this service from every other SQLite file. */
+const APPLICATION_ID = 0x706c726d;
+
+/** A file with another one is not migrated but rebuilt. */
+const SCHEMA_VERSION = 1;
+
+/** Rows that one step of a drop deletes: a few milliseconds, which an apply may have to wait. */
+const SWEEP_ROWS = 1_000;
+
+/** A rebuild inserts at random places: with the upper pages of the tree in memory, an apply reads little. */
+const CACHE_KIB = 32 * 1024;
+
+/** After a rebuild the write-ahead log is cut back to this, in bytes; otherwise it would stay at its largest. */
+const WAL_LIMIT = 64 * 1024 * 1024;
+
+const SCHEMA = `
+  -- AUTOINCREMENT: the number of a dropped generation never comes back, somebody may still hold it.
+  CREATE TABLE generations (
+    generation INTEGER PRIMARY KEY AUTOINCREMENT,
+    log TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('inactive', 'active', 'dropped'))
+  ) STRICT;
+  CREATE UNIQUE INDEX one_active ON generations (log) WHERE state = 'active';
+  CREATE TABLE positions (
+    generation INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    position TEXT NOT NULL,
+    PRIMARY KEY (generation, partition)
+  ) STRICT, WITHOUT ROWID;
+  -- The owner is encoded: UTF-8 would make one of all owners that differ in a lone surrogate.
+  CREATE TABLE plants (
+    generation INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    id INTEGER NOT NULL,
+    row TEXT NOT NULL,
+    PRIMARY KEY (generation, owner, id)
+  ) STRICT, WITHOUT ROWID;
+  PRAGMA application_id = ${APPLICATION_ID};
+  PRAGMA user_version = ${SCHEMA_VERSION};
+`;
+
+const { file, log } = workerData as WriterData;
+
+const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE', work: () => T): T => {
+  db.exec(begin);
+  try {
+    const answer = work();
+    db.exec('COMMIT');
+    return answer;
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK'); // some errors have rolled back by themselves
+    throw error;
+  }
+};
+
+const pragma = (db: Database, name: string): unknown =>
+  Object.values(db.prepare(`PRAGMA ${name}`).get() as object)[0];
+
+/**
+ * Whether the file is new; in a transaction, another process may be making it. Throws where it is not ours, or not
+ * of this schema: it is then left as it is.
+ */
+const isEmpty = (db: Database): boolean => {
+  const application = pragma(db, 'application_id');
+  const version = pragma(db, 'user_version');
+  if (application === APPLICATION_ID) {
+    if (version === SCHEMA_VERSION) return false;
+    throw new ReadModelUnavailable(
+      `${file} was made by another version of this service (schema ${String(version)}, not ${SCHEMA_VERSION}): ${rebuildAdvice(file)}`,
+    );
+  }
+  const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
+  if (application === 0 && version === 0 && tables === 0) return true;
+  throw new ReadModelUnavailable(
+    `${file} is another application's database: let READ_MODEL name another file`,
+  );
+};
+
+const prepareFile = (db: Database): void => {
+  db.exec(
+    `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
+  );
+  inTransaction(db, 'BEGIN', () => isEmpty(db)); // before anything is changed
+  // Readers neither wait for the writer nor see half of what it does.
+  if (pragma(db, 'journal_mode = WAL') !== 'wal')
+    throw new ReadModelUnavailable(
+      `${file} stands on a file system where SQLite's write-ahead log does not work`,
+    );
+  // NORMAL: a loss of power may undo the last commits, but leaves the state after one of them. The projector
+  // finds its positions there and goes on from them, so an fsync for each commit would buy nothing.
+  db.exec(
+    `PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
+  );
+  // Written or not, the transaction finds out whether the file can be. Another process may have been first.
+  inTransaction(db, 'BEGIN IMMEDIATE', () => {
+    if (isEmpty(db)) db.exec(SCHEMA);
+  });
+};
+
+const openFile = (): Database => {
+  const giveUp = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    const db = new DatabaseSync(file);
+    try {
+      prepareFile(db);
+      return db;
+    } catch (error) {
+      db.close();
+      // The switch to WAL does not wait for locks by itself: two processes may be making the file together.
+      if (sqliteCode(error) !== SQLITE.BUSY || performance.now() > giveUp) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    }
+  }
+};
+
+const connect = () => {
+  const db = openFile();
+  const identity = identityOf(file);
+  const prepare = (sql: string) => db.prepare(sql);
+
+  const insertGeneration = prepare("INSERT INTO generations (log, state) VALUES (?, 'inactive')");
+  const insertPosition = prepare('INSERT INTO positions (generation, partition, position) VALUES (?, ?, ?)');
+  const selectState = prepare(
+    "SELECT state FROM generations WHERE generation = ? AND log = ? AND state <> 'dropped'",
+  );
+  const updateState = prepare('UPDATE generations SET state = ? WHERE generation = ?');
+  const deactivate = prepare("UPDATE generations SET state = 'inactive' WHERE log = ? AND state = 'active'");
+  const selectBehind = prepare(
+    `SELECT behind.partition FROM generations
+     JOIN positions AS active USING (generation)
+     JOIN positions AS behind ON behind.generation = ? AND behind.partition = active.partition
+     WHERE log = ? AND state = 'active' AND behind.position < active.position
+     LIMIT 1`,
+  );
+  const selectPosition = prepare('SELECT position FROM positions WHERE generation = ? AND partition = ?');
+  const updatePosition = prepare('UPDATE positions SET position = ? WHERE generation = ? AND partition = ?');
+  const upsertRow = prepare(
+    `INSERT INTO plants (generation, owner, id, row) VALUES (?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET row = excluded.row`,
+  );
+  const deleteRow = prepare('DELETE FROM plants WHERE generation = ? AND owner = ? AND id = ?');
+  const selectDropped = prepare(
+    "SELECT generation FROM generations WHERE log = ? AND state = 'dropped' LIMIT 1",
+  );
+  const deleteRows = prepare(
+    `DELETE FROM plants WHERE generation = ?1 AND (owner, id) IN
+     (SELECT owner, id FROM plants WHERE generation = ?1 LIMIT ${SWEEP_ROWS})`,
+  );
+  const deletePositions = prepare('DELETE FROM positions WHERE generation = ?');
+  const deleteGeneration = prepare('DELETE FROM generations WHERE generation = ?');
+
+  const stateOf = (generation: Generation): string | undefined =>
+    (selectState.get(generation, log) as { state: string } | undefined)?.state;
+
+  const existing = (generation: Generation): string => {
+    const state = stateOf(generation);
+    if (state === undefined) throw new GenerationMissing(`there is no generation ${generation}`);
+    return state;
+  };
+
+  const create = (): Generation => {
+    const generation = Number(insertGeneration.run(log).lastInsertRowid) as Generation;
+    for (let partition = 0; partition < PARTITIONS; partition++)
+      insertPosition.run(generation, partition, START);
+    return generation;
+  };
+
+  const promote = (generation: Generation): void => {
+    existing(generation);
+    const behind = selectBehind.get(generation, log) as { partition: number } | undefined;
+    if (behind)
+      throw new NotAsFar(
+        `generation ${generation} stands before the active one in partition ${behind.partition}`,
+      );
+    deactivate.run(log);
+    updateState.run('active', generation);
+  };
+
+  const drop = (generation: Generation): void => {
+    const state = stateOf(generation);
+    if (state === 'active')
+      throw new GenerationActive(`generation ${generation} is active: promote another one first`);
+    // From here on nobody sees it; its rows go in steps.
+    if (state !== undefined) updateState.run('dropped', generation);
+  };
+
+  const sweep = (): boolean => {
+    const dropped = selectDropped.get(log) as { generation: Generation } | undefined;
+    if (!dropped) return true;
+    if (deleteRows.run(dropped.generation).changes === SWEEP_ROWS) return false;
+    deletePositions.run(dropped.generation);
+    deleteGeneration.run(dropped.generation);
+    return false;
+  };
+
+  const applyPartition = (
+    generation: Generation,
+    { partition, from, upTo, changes }: PartitionChanges,
+  ): Position => {
+    const stored = selectPosition.get(generation, partition) as { position: Position } | undefined;
+    if (!stored)
+      throw new ReadModelUnavailable(
+        `${file} lacks the position of partition ${partition}: ${rebuildAdvice(file)}`,
+      );
+    if (stored.position < from) return stored.position;
+    for (const { position, owner, id, row } of changes) {
+      if (position <= stored.position) continue;
+      if (row === undefined) deleteRow.run(generation, encodeOwner(owner), id);
+      else upsertRow.run(generation, encodeOwner(owner), id, row);
+    }
+    if (upTo <= stored.position) return stored.position;
+    updatePosition.run(upTo, generation, partition);
+    return upTo;
+  };
+
+  const answer = (work: Exclude<Work, { kind: 'open' | 'close' }>): Answers[keyof Answers] => {
+    switch (work.kind) {
+      case 'create':
+        return create();
+      case 'promote':
+        promote(work.generation);
+        return undefined;
+      case 'drop':
+        drop(work.generation);
+        return undefined;
+      case 'sweep':
+        return sweep();
+      case 'apply':
+        existing(work.generation);
+        return work.partitions.map((changes) => applyPartition(work.generation, changes));
+    }
+  };
+
+  return {
+    identity,
+    write: (work: Exclude<Work, { kind: 'open' | 'close' }>) => {
+      if (identityOf(file) !== identity) throw replaced(file);
+      return inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
+    },
+    close: () => {
+      try {
+        // All into the one file, as far as nobody else reads: the drop-in's `close` leaves that undone where a
+        // statement is not yet collected.
+        db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
+      } finally {
+        db.close();
+      }
+    },
+  };
+};
+
+let connection: ReturnType<typeof connect> | undefined;
+
+const perform = (work: Work): Answers[keyof Answers] => {
+  switch (work.kind) {
+    case 'open':
+      connection = connect();
+      return connection.identity;
+    case 'close':
+      connection?.close();
+      return undefined;
+    default:
+      if (!connection) throw new Error('not open');
+      return connection.write(work);
+  }
+};
+
+parentPort?.on('message', ({ call, deadline, work }: Order) => {
+  let reply: Reply;
+  try {
+    if (work.kind !== 'close' && process.hrtime.bigint() > deadline)
+      throw new ReadModelUnavailable(`${file}: the queue was too long`);
+    reply = { call, answer: perform(work) };
+  } catch (error) {
+    reply = { call, failure: failureOf(error) };
+  }
+  parentPort?.postMessage(reply);
+  if (work.kind === 'close') parentPort?.close(); // nothing left to wait for: the thread ends
+});
