@@ -24,7 +24,10 @@ export class ProblemFilter implements ExceptionFilter {
     const request = host.switchToHttp().getRequest<FastifyRequest>();
     const reply = host.switchToHttp().getResponse<FastifyReply>();
     const problem = this.#problemOf(error, request);
-    if (problem.status >= 500) request.log.error({ err: error }, problem.message);
+    if (problem.status === 500) request.log.error({ err: error }, problem.message);
+    // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
+    else if (problem.status === 503 && problem.code !== 'not_ready')
+      request.log.warn({ code: problem.code, reason: messageOf(error) }, problem.message);
     if (reply.sent) return; // the answer has begun: its connection is all that can still be ended
     void reply
       .status(problem.status)
@@ -53,6 +56,8 @@ export class ProblemFilter implements ExceptionFilter {
     return new Problem('route_not_found', `This service has nothing at this path.${hint}`);
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** The one table from errors to problems. */
 export const problemOf = (error: unknown): Problem => {

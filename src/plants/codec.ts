@@ -51,7 +51,7 @@ const READERS: Readonly<
         return {
           type: 'PlantCreated',
           data: {
-            id: integer(data, 'id'),
+            id: integer(data, 'id', idFault),
             name: text(data, 'name', nameFault),
             tag: text(data, 'tag', tagFault),
           },
@@ -64,7 +64,7 @@ const READERS: Readonly<
     versions: [
       (data) => {
         only(data, ['id']);
-        return { type: 'PlantDeleted', data: { id: integer(data, 'id') } };
+        return { type: 'PlantDeleted', data: { id: integer(data, 'id', idFault) } };
       },
     ],
   },
@@ -72,12 +72,13 @@ const READERS: Readonly<
     streams: REQUEST_STREAMS,
     versions: [
       (data) => {
-        only(data, ['fingerprint', 'commandId']);
+        only(data, ['fingerprint', 'commandId', 'firstRevision']);
         return {
           type: 'RequestAccepted',
           data: {
             fingerprint: text(data, 'fingerprint', stringFault),
             commandId: text(data, 'commandId', stringFault),
+            firstRevision: integer(data, 'firstRevision', revisionFault),
           },
         };
       },
@@ -145,6 +146,11 @@ const isObject = (value: unknown): value is Fields =>
 const stringFault = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? undefined : 'must be a string that is not empty';
 
+const revisionFault = (value: unknown): string | undefined =>
+  Number.isSafeInteger(value) && (value as number) >= 0
+    ? undefined
+    : 'must be an integer that is not negative';
+
 const refusalFault = (value: unknown): string | undefined =>
   REFUSALS.some((code) => code === value) ? undefined : `must be one of ${REFUSALS.join(', ')}`;
 
@@ -153,10 +159,10 @@ const only = (data: Fields, names: readonly string[]): void => {
   if (unknown !== undefined) throw new Reason(`unknown field ${quoted(unknown)}`);
 };
 
-const integer = (data: Fields, name: string): number => {
-  const reason = idFault(data[name]);
+const integer = (data: Fields, name: string, fault: (value: unknown) => string | undefined): number => {
+  const reason = fault(data[name]);
   if (reason !== undefined) throw new Reason(`${name} ${reason}`);
-  return data[name] as number; // what idFault lets through is one
+  return data[name] as number; // what a fault of integers lets through is one
 };
 
 const text = (data: Fields, name: string, fault: (value: unknown) => string | undefined): string => {

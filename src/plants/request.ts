@@ -1,11 +1,17 @@
 /**
  * A request that its client named with an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) was taken
  * on. `fingerprint` tells it from other requests; its events derive their ids from `commandId`, so that whoever
- * runs it again writes nothing twice.
+ * runs it again writes nothing twice; and it is decided on what the plant was before `firstRevision`, and on each
+ * revision after that, so that whoever runs it, whenever, comes to the same outcome.
  */
 export interface RequestAccepted {
   readonly type: 'RequestAccepted';
-  readonly data: { readonly fingerprint: string; readonly commandId: string };
+  readonly data: {
+    readonly fingerprint: string;
+    readonly commandId: string;
+    /** The first revision of the plant's stream that the request's event may get. */
+    readonly firstRevision: number;
+  };
 }
 
 /**

@@ -63,7 +63,7 @@ export class Projector {
   async #follow(signal: AbortSignal, onCaughtUp: () => void): Promise<void> {
     const generations = await this.model.generations();
     let active = generations.find((generation) => generation.active)?.generation;
-    const generation = active ?? generations.at(-1)?.generation ?? (await this.model.createGeneration());
+    const generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
     await project(
       this.log,
       this.model,
@@ -80,6 +80,14 @@ export class Projector {
       },
       signal,
     );
+  }
+
+  /** Projectors that start together on an empty store make one each; all of them go on with the oldest. */
+  async #firstGeneration(): Promise<Generation> {
+    const made = await this.model.createGeneration();
+    const oldest = (await this.model.generations())[0]?.generation ?? made;
+    if (oldest !== made) await this.model.drop(made);
+    return oldest;
   }
 
   #failed(error: unknown): void {

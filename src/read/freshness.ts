@@ -49,11 +49,18 @@ export class Freshness {
   /** Waits until a list of this owner is at least at this position; false where that takes too long. */
   async reached(owner: string, position: Position): Promise<boolean> {
     if (this.waitMs === 0) return false;
+    // Not AbortSignal.timeout: its timer would outlive every wait that ends in time, thousands of them.
+    const tooLate = new AbortController();
+    const timer = setTimeout(() => {
+      tooLate.abort();
+    }, this.waitMs);
     try {
-      await this.model.reached(partitionOf(owner), position, AbortSignal.timeout(this.waitMs));
+      await this.model.reached(partitionOf(owner), position, tooLate.signal);
       return true;
     } catch {
       return false; // too late, or shutting down: either way the caller only knows that it is not there yet
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -36,14 +36,17 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   ) {}
 
   async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page> {
-    const floor = this.freshness.floor(owner);
-    const needed = atLeast > floor ? atLeast : floor;
+    // Asked anew each time: while this list is on its way, another may answer with more, or a write be acknowledged.
+    const needed = (): Position => {
+      const floor = this.freshness.floor(owner);
+      return atLeast > floor ? atLeast : floor;
+    };
     let page = await this.model.list(owner, after, limit);
-    if (page.position < needed) {
-      if (atLeast > floor && atLeast > (await this.log.head()))
+    if (page.position < needed()) {
+      if (page.position < atLeast && atLeast > (await this.log.head()))
         throw new PositionUnknown('the log has not reached this position');
-      if (await this.freshness.reached(owner, needed)) page = await this.model.list(owner, after, limit);
-      if (page.position < needed) throw new NotFreshYet('the list is not up to date yet');
+      if (await this.freshness.reached(owner, needed())) page = await this.model.list(owner, after, limit);
+      if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
     }
     this.freshness.raise(owner, page.position);
     return page;

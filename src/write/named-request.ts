@@ -3,7 +3,7 @@ import { decode } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
 import { DomainError, idempotencyKeyReused } from '../plants/errors.js';
 import { REFUSALS, type RequestAccepted, type RequestEvent, type RequestRefused } from '../plants/request.js';
-import { requestStream } from '../plants/stream.js';
+import { plantStream, requestStream } from '../plants/stream.js';
 import { type Appended, type ExpectedRevision, WrongExpectedRevision } from '../ports/event-log.js';
 import {
   appendSurely,
@@ -48,20 +48,29 @@ export class NamedRequests {
     command: PlantCommand,
     context: CommandContext,
   ): Promise<Appended> {
-    const request = (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, context));
+    const request =
+      (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, owner, command, context));
     if (request.accepted.fingerprint !== fingerprint) throw idempotencyKeyReused();
     if (request.refused) throw new DomainError(request.refused.code, request.refused.message);
-    const first = { ...context, commandId: request.accepted.commandId };
+    const { commandId, firstRevision } = request.accepted;
+    const first = { ...context, commandId };
     try {
-      return await runCommand(this.dependencies, owner, command, first);
+      return await runCommand(this.dependencies, owner, command, first, firstRevision);
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw await this.#refuse(stream, first, error);
     }
   }
 
-  async #accept(stream: string, fingerprint: string, context: CommandContext): Promise<NamedRequest> {
-    const accepted = { fingerprint, commandId: context.commandId };
+  async #accept(
+    stream: string,
+    fingerprint: string,
+    owner: string,
+    command: PlantCommand,
+    context: CommandContext,
+  ): Promise<NamedRequest> {
+    const plant = await this.dependencies.log.readStream(plantStream(owner, command.id));
+    const accepted = { fingerprint, commandId: context.commandId, firstRevision: plant.length };
     await this.#append(stream, 'none', { type: 'RequestAccepted', data: accepted }, context);
     const request = await this.#read(stream);
     if (!request) throw new Error(`stream ${stream} is empty after an append`);

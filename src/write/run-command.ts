@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { v5 as uuidV5 } from 'uuid';
 import { decode, versionOf } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
+import { type PlantEvent } from '../plants/events.js';
 import { decide, evolve, type Plant } from '../plants/plant.js';
 import { plantStream } from '../plants/stream.js';
 import {
@@ -44,6 +45,9 @@ const FIRST_PAUSE_MS = 50;
 /**
  * Reads a plant, decides, and appends; decides anew where another writer was faster.
  * A command that was run before (same `commandId`) gives its first result and writes nothing.
+ * With `firstRevision` it is decided on the plant as it was before that revision, and on each one since: where
+ * one of them refuses it, it is refused. So all who run the same command from the same revision, in different
+ * processes and at different times, come to the same outcome.
  * Throws DomainError, EventRefused, LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
 export const runCommand = async (
@@ -51,13 +55,14 @@ export const runCommand = async (
   owner: string,
   command: PlantCommand,
   context: CommandContext,
+  firstRevision = Infinity,
 ): Promise<Appended> => {
   const stream = plantStream(owner, command.id);
   for (let race = 1; race <= RACES; race++) {
     const recorded = await log.readStream(stream);
     const earlier = resultOf(context.commandId, recorded);
     if (earlier) return earlier;
-    const events = decide(command, fold(recorded)).map((event, index) => ({
+    const events = decideOn(recorded, command, firstRevision).map((event, index) => ({
       id: eventId(context.commandId, index),
       type: event.type,
       data: { ...event.data },
@@ -123,11 +128,17 @@ const resultOf = (commandId: string, recorded: readonly RecordedEvent[]): Append
   return recorded[last];
 };
 
-const fold = (recorded: readonly RecordedEvent[]): Plant | undefined => {
+/** Folds a plant's stream and decides at its end, having asked the rules at each revision from the first one on. */
+const decideOn = (
+  recorded: readonly RecordedEvent[],
+  command: PlantCommand,
+  firstRevision: number,
+): PlantEvent[] => {
   let plant: Plant | undefined;
   for (const stored of recorded) {
+    if (stored.revision >= firstRevision) decide(command, plant); // throws what whoever came first was told
     const fact = decode(stored);
     if (fact.kind === 'plant') plant = evolve(plant, fact.event);
   }
-  return plant;
+  return decide(command, plant);
 };

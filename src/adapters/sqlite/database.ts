@@ -24,10 +24,19 @@ export const SQLITE = {
   NOTADB: 26,
 } as const;
 
+/** What the drop-in says, without a code, when a row of many cannot be read. */
+const WITHOUT_CODE: readonly (readonly [RegExp, number])[] = [
+  [/malformed/, SQLITE.CORRUPT],
+  [/disk I\/O error/, SQLITE.IOERR],
+];
+
 /** The primary result code of an error that SQLite raised, or undefined for any other error. */
 export const sqliteCode = (error: unknown): number | undefined => {
-  const code: unknown = error instanceof Error && 'errcode' in error ? error.errcode : undefined;
-  return typeof code === 'number' ? code & 0xff : undefined;
+  // Not `instanceof Error`: an error of native code may come from another realm.
+  if (typeof error !== 'object' || error === null) return undefined;
+  if ('errcode' in error && typeof error.errcode === 'number') return error.errcode & 0xff;
+  const message = 'message' in error ? String(error.message) : '';
+  return WITHOUT_CODE.find(([words]) => words.test(message))?.[1];
 };
 
 /** What a person can do about an error that SQLite raised on a file, in one line. */

@@ -141,7 +141,6 @@ export class EventLogWriter {
       await this.#ended.promise;
     }
     clearTimeout(stuck);
-    this.stop(`${this.file} was closed`);
   }
 
   #ask(request: WriterRequest): void {

@@ -202,7 +202,7 @@ class SqliteEventLog extends EventLog {
     try {
       return read();
     } catch (error) {
-      const reason = explainSqliteError(coded(error), this.file);
+      const reason = explainSqliteError(error, this.file);
       if (sqliteCode(error) === SQLITE.CORRUPT) this.writer.stop(reason);
       throw new LogUnavailable(reason, { cause: error });
     }
@@ -251,12 +251,6 @@ const syncFolder = (folder: string): void => {
     closeSync(handle);
   }
 };
-
-/** The drop-in's `all` tells in words only what it met on its way; this gives such an error its code. */
-const coded = (error: unknown): unknown =>
-  error instanceof Error && !('errcode' in error) && error.message.includes('malformed')
-    ? Object.assign(error, { errcode: SQLITE.CORRUPT })
-    : error;
 
 const toPosition = (seq: number): Position => String(seq).padStart(POSITION_DIGITS, '0') as Position;
 

@@ -153,6 +153,11 @@ class Writer {
   readonly #recorded;
   /** About how many pages were written since the last checkpoint. */
   #pages = 0;
+  /**
+   * Why nothing is written any more. A failed fsync may have dropped what it should have made durable, and the
+   * next one says nothing of it: so no commit follows, and no checkpoint, after which the only good copy could go.
+   */
+  #broken: string | undefined;
   /** Which file was opened, to notice when its name means another one. */
   readonly #inode: string;
   readonly opened: WriterReport;
@@ -196,12 +201,9 @@ class Writer {
   /** Commits appends in one transaction. A refused one does not touch the others: it is checked before it writes. */
   commit(orders: readonly AppendOrder[]): WriterReport {
     if (this.#inodeNow() !== this.#inode)
-      return {
-        kind: 'failed',
-        reason: `${this.file} was moved, replaced or removed while it was in use: put it back, then start again`,
-        written: 'nothing',
-        stop: true,
-      };
+      this.#broken ??= `${this.file} was moved, replaced or removed while it was in use: put it back, then start again`;
+    if (this.#broken !== undefined)
+      return { kind: 'failed', reason: this.#broken, written: 'nothing', stop: true };
     let committing = false;
     try {
       this.#db.exec('BEGIN IMMEDIATE');
@@ -217,12 +219,9 @@ class Writer {
       const harmless = code === SQLITE.FULL || code === SQLITE.BUSY;
       const known = rolledBack && code !== SQLITE.IOERR && (harmless || !committing);
       const damaged = code === SQLITE.CORRUPT || code === SQLITE.NOTADB;
-      return {
-        kind: 'failed',
-        reason: explainSqliteError(error, this.file),
-        written: known ? 'nothing' : 'unknown',
-        stop: !known || damaged,
-      };
+      const reason = explainSqliteError(error, this.file);
+      if (!known || damaged) this.#broken = reason;
+      return { kind: 'failed', reason, written: known ? 'nothing' : 'unknown', stop: !known || damaged };
     }
   }
 
@@ -271,11 +270,11 @@ class Writer {
 
   #reported(mode: 'PASSIVE' | 'TRUNCATE'): WriterReport | undefined {
     try {
-      this.#checkpoint(mode);
-      return undefined;
+      if (this.#broken === undefined) this.#checkpoint(mode);
     } catch (error) {
-      return { kind: 'stopped', reason: explainSqliteError(error, this.file) };
+      this.#broken = explainSqliteError(error, this.file);
     }
+    return this.#broken === undefined ? undefined : { kind: 'stopped', reason: this.#broken };
   }
 
   #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): void {

@@ -101,8 +101,12 @@ export type Reply =
  * has been deleted, and would answer from it for ever.
  */
 export const identityOf = (file: string): string => {
-  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stats ? `${stats.dev}:${stats.ino}` : 'missing';
+  try {
+    const { dev, ino } = statSync(file, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return 'none'; // missing or out of reach: opening it again tells which
+  }
 };
 
 export const replaced = (file: string): ReadModelUnavailable =>
@@ -120,9 +124,21 @@ const PORT_ERRORS = [
   NotAsFar,
 ] as const;
 
+/** The drop-in's `all` tells the text of an error (sqlite3_errstr) but not its code. */
+const CODES: Readonly<Record<string, number>> = {
+  'database is locked': SQLITE.BUSY,
+  'disk I/O error': SQLITE.IOERR,
+  'database disk image is malformed': SQLITE.CORRUPT,
+  'file is not a database': SQLITE.NOTADB,
+};
+
 export const failureOf = (thrown: unknown): Failure => {
-  const { name, message, errcode } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
-  return { name: name ?? '', message: message ?? String(thrown), errcode };
+  const {
+    name = '',
+    message = String(thrown),
+    errcode = CODES[message],
+  } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
+  return { name, message, errcode };
 };
 
 /** Whatever was thrown on the way to the file, as the port's error that it amounts to. */
@@ -245,6 +261,7 @@ class Reader {
   readonly #file: string;
   readonly #begin;
   readonly #commit;
+  readonly #rollback;
   readonly #generations;
   readonly #positions;
   readonly #activePositions;
@@ -259,6 +276,7 @@ class Reader {
     const prepare = (sql: string) => this.#db.prepare(sql);
     this.#begin = prepare('BEGIN');
     this.#commit = prepare('COMMIT');
+    this.#rollback = prepare('ROLLBACK');
     const generations = prepare(
       `SELECT generation, state = 'active' AS active FROM generations
        WHERE log = ? AND state <> 'dropped' ORDER BY generation`,
@@ -305,16 +323,29 @@ class Reader {
   }
 
   list(owner: string, after: number | undefined, limit: number): Page {
-    // One transaction, so one state of the file: a switch of generations or an apply in between is not seen.
-    this.#begin.run();
-    try {
+    return this.#snapshot(() => {
       const at = this.#activeAt(partitionOf(owner));
       if (!at) throw new ReadModelIncomplete('no generation is active yet');
       const rows = this.#rows(at.generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
       const more = rows.length > limit;
       return { rows: more ? rows.slice(0, limit) : rows, more, position: at.position };
-    } finally {
-      if (this.#db.isTransaction) this.#commit.run();
+    });
+  }
+
+  /** One state of the file: a switch of generations or an apply in between is not seen. */
+  #snapshot<T>(read: () => T): T {
+    this.#begin.run();
+    try {
+      const answer = read();
+      this.#commit.run();
+      return answer;
+    } catch (error) {
+      try {
+        this.#rollback.run();
+      } catch {
+        // some errors have rolled back by themselves
+      }
+      throw error;
     }
   }
 

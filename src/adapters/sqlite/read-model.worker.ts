@@ -73,7 +73,11 @@ const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE', work
     db.exec('COMMIT');
     return answer;
   } catch (error) {
-    if (db.isTransaction) db.exec('ROLLBACK'); // some errors have rolled back by themselves
+    try {
+      db.exec('ROLLBACK');
+    } catch {
+      // some errors have rolled back by themselves
+    }
     throw error;
   }
 };

@@ -1,0 +1,786 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { type Position, START } from '../../src/ports/event-log.js';
+import {
+  type Generation,
+  type Page,
+  type PartitionChanges,
+  type ReadModel,
+  type RowChange,
+  GenerationActive,
+  GenerationMissing,
+  NotAsFar,
+  PARTITIONS,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+  partitionOf,
+} from '../../src/ports/read-model.js';
+
+/** The n-th place in an imagined log; the 0-th is before its first event. */
+const at = (n: number): Position => (n === 0 ? START : (String(n).padStart(20, '0') as Position));
+
+const put = (n: number, owner: string, id: number, row = `{"name":"${id}"}`): RowChange => ({
+  position: at(n),
+  owner,
+  id,
+  row,
+});
+
+const remove = (n: number, owner: string, id: number): RowChange => ({
+  position: at(n),
+  owner,
+  id,
+  row: undefined,
+});
+
+/** What happened after the `from`-th place up to the `upTo`-th in the partitions of these changes, and in `also`. */
+const between = (
+  from: number,
+  upTo: number,
+  changes: readonly RowChange[],
+  also: readonly number[] = [],
+): PartitionChanges[] => {
+  const partitions = new Set([...changes.map(({ owner }) => partitionOf(owner)), ...also]);
+  return [...partitions].map((partition) => ({
+    partition,
+    from: at(from),
+    upTo: at(upTo),
+    changes: changes.filter(({ owner }) => partitionOf(owner) === partition),
+  }));
+};
+
+/** Moves all partitions, whatever happened there or not. */
+const advance = (from: number, upTo: number, changes: readonly RowChange[] = []): PartitionChanges[] =>
+  between(
+    from,
+    upTo,
+    changes,
+    Array.from({ length: PARTITIONS }, (_, partition) => partition),
+  );
+
+const ids = (page: Page): number[] => page.rows.map(({ id }) => id);
+
+/** Two owners of different partitions, and their partitions. */
+const ANNE = 'anne';
+const BELA = 'bela';
+const ANNES = partitionOf(ANNE);
+const BELAS = partitionOf(BELA);
+
+const never = (): AbortSignal => new AbortController().signal;
+
+/**
+ * What every read model guarantees. `open` gives an instance for the log of that identity; called again with the
+ * same one, it gives a second instance on the same store.
+ */
+export const readModelContract = (name: string, open: (logIdentity: string) => Promise<ReadModel>): void => {
+  describe(`read model: ${name}`, () => {
+    const opened: ReadModel[] = [];
+
+    const openFor = async (logIdentity: string): Promise<ReadModel> => {
+      const model = await open(logIdentity);
+      opened.push(model);
+      return model;
+    };
+
+    const openNew = (): Promise<ReadModel> => openFor(randomUUID());
+
+    const openActive = async (): Promise<{ model: ReadModel; log: string; generation: Generation }> => {
+      const log = randomUUID();
+      const model = await openFor(log);
+      const generation = await model.createGeneration();
+      await model.promote(generation);
+      return { model, log, generation };
+    };
+
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((model) => model.close()));
+    });
+
+    describe('generations', () => {
+      it('has none at first', async () => {
+        const model = await openNew();
+        await expect(model.generations()).resolves.toEqual([]);
+      });
+
+      it('makes new ones with ascending numbers, inactive, with every partition at the start', async () => {
+        const model = await openNew();
+        const first = await model.createGeneration();
+        const second = await model.createGeneration();
+        expect(first).toBeGreaterThanOrEqual(1);
+        expect(second).toBeGreaterThan(first);
+        await expect(model.generations()).resolves.toEqual([
+          { generation: first, active: false },
+          { generation: second, active: false },
+        ]);
+        await expect(model.positions(first)).resolves.toEqual(Array(PARTITIONS).fill(START));
+      });
+
+      it('has one active generation at most', async () => {
+        const model = await openNew();
+        const first = await model.createGeneration();
+        const second = await model.createGeneration();
+        await model.promote(first);
+        await model.promote(first);
+        await expect(model.generations()).resolves.toEqual([
+          { generation: first, active: true },
+          { generation: second, active: false },
+        ]);
+        await model.promote(second);
+        await expect(model.generations()).resolves.toEqual([
+          { generation: first, active: false },
+          { generation: second, active: true },
+        ]);
+      });
+
+      it('is invisible to another log, and may be active beside that one’s', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
+        const other = await openNew();
+        await expect(other.generations()).resolves.toEqual([]);
+        await expect(other.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+        const its = await other.createGeneration();
+        await other.promote(its);
+        expect(ids(await other.list(ANNE, undefined, 10))).toEqual([]);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([7]);
+      });
+
+      it('promotes none that stands before the active one in any partition', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, advance(0, 5));
+        const next = await model.createGeneration();
+        const lagging = advance(0, 9).map((changes) =>
+          changes.partition === 63 ? { ...changes, upTo: at(4) } : changes,
+        );
+        await model.apply(next, lagging);
+        await expect(model.promote(next)).rejects.toThrow(NotAsFar);
+        await expect(model.generations()).resolves.toEqual([
+          { generation, active: true },
+          { generation: next, active: false },
+        ]);
+        await model.apply(next, advance(4, 5));
+        await model.promote(next);
+        await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
+      });
+
+      it('goes back to the generation before by one more switch', async () => {
+        const { model, generation } = await openActive();
+        const next = await model.createGeneration();
+        await model.apply(next, between(0, 1, [put(1, ANNE, 2)]));
+        await model.promote(next);
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 1)]));
+        await model.promote(generation);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1]);
+      });
+
+      it('knows no generation that was never made', async () => {
+        const { model, generation } = await openActive();
+        const none = (generation + 1) as Generation;
+        await expect(model.promote(none)).rejects.toThrow(GenerationMissing);
+        await expect(model.positions(none)).rejects.toThrow(GenerationMissing);
+        await expect(model.apply(none, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
+        await expect(model.drop(none)).resolves.toBeUndefined();
+        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+      });
+
+      it('drops a generation, and never gives its number again', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 1)]));
+        const old = await model.createGeneration();
+        const rows = Array.from({ length: 2_500 }, (_, index) => put(index + 1, ANNE, index));
+        await model.apply(old, between(0, 2_500, rows));
+        await model.drop(old);
+        await model.drop(old);
+        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+        await expect(model.positions(old)).rejects.toThrow(GenerationMissing);
+        await expect(model.promote(old)).rejects.toThrow(GenerationMissing);
+        await expect(model.apply(old, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
+        await expect(model.createGeneration()).resolves.toBeGreaterThan(old);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1]);
+      });
+
+      it('is gone as soon as its drop has begun', async () => {
+        const { model, log } = await openActive();
+        const other = await openFor(log);
+        const old = await model.createGeneration();
+        const rows = Array.from({ length: 20_000 }, (_, index) => put(index + 1, ANNE, index));
+        await model.apply(old, between(0, 20_000, rows));
+        // Wherever the drop stands, another instance sees all of the generation or none of it.
+        const drop = { ended: false };
+        const dropped = model.drop(old).then(() => (drop.ended = true));
+        const seen: boolean[] = [];
+        while (!drop.ended) {
+          const listed = (await other.generations()).some(({ generation }) => generation === old);
+          const whole = await other.positions(old).then(
+            (positions) => positions[ANNES] === at(20_000),
+            (error: unknown) => (error instanceof GenerationMissing ? undefined : error),
+          );
+          if (!listed) expect(whole).toBeUndefined();
+          if (whole !== undefined) expect(whole).toBe(true);
+          seen.push(listed);
+          await nextTurn();
+        }
+        await dropped;
+        expect(seen).toEqual(seen.toSorted((a, b) => Number(b) - Number(a)));
+      });
+
+      it('is either dropped or promoted, never active in part', async () => {
+        const { model, log } = await openActive();
+        const other = await openFor(log);
+        const rows = Array.from({ length: 3_000 }, (_, index) => put(index + 1, ANNE, index));
+        for (const promoteFirst of [true, false]) {
+          const next = await model.createGeneration();
+          await model.apply(next, between(0, 3_000, rows));
+          const promote = (): Promise<void> => other.promote(next);
+          const drop = (): Promise<void> => model.drop(next);
+          const [first, second] = promoteFirst ? [promote, drop] : [drop, promote];
+          const outcomes = await Promise.allSettled([first(), second()]);
+          const failures = outcomes.flatMap((outcome) =>
+            outcome.status === 'rejected' ? [outcome.reason as Error] : [],
+          );
+          expect(failures).toHaveLength(1);
+          if (failures[0] instanceof GenerationActive)
+            expect((await model.list(ANNE, undefined, 5_000)).rows).toHaveLength(3_000);
+          else expect(failures[0]).toBeInstanceOf(GenerationMissing);
+        }
+      });
+
+      it('does not drop the active generation', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
+        await expect(model.drop(generation)).rejects.toThrow(GenerationActive);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([7]);
+      });
+
+      it('switches all at once under readers', async () => {
+        const { model, log, generation } = await openActive();
+        const writer = await openFor(log);
+        const rows = (count: number, row: string): RowChange[] =>
+          Array.from({ length: count }, (_, index) => put(index + 1, ANNE, index, row));
+        await model.apply(generation, advance(0, 60, rows(50, 'old')));
+        const next = await model.createGeneration();
+        await model.apply(next, advance(0, 60, rows(40, 'new')));
+        const seen = new Set<string>();
+        const switching = { ended: false };
+        const switched = (async () => {
+          for (let round = 0; round < 25 || seen.size < 2; round++) {
+            await writer.promote(next);
+            await writer.promote(generation);
+          }
+          switching.ended = true;
+        })();
+        while (!switching.ended) {
+          const page = await model.list(ANNE, undefined, 100);
+          seen.add(`${page.rows.length} ${[...new Set(page.rows.map(({ row }) => row))].join('+')}`);
+          await nextTurn();
+        }
+        await switched;
+        expect([...seen].toSorted()).toEqual(['40 new', '50 old']);
+      });
+    });
+
+    describe('partitions', () => {
+      it('puts an owner into the partition where it always was', () => {
+        const known = { '': 5, anne: 7, bela: 63, 'user@example.com': 58, é: 27, '\ud800': 3, '🪴': 40 };
+        expect(Object.fromEntries(Object.keys(known).map((owner) => [owner, partitionOf(owner)]))).toEqual(
+          known,
+        );
+      });
+
+      it('spreads owners evenly', () => {
+        const counts = Array<number>(PARTITIONS).fill(0);
+        for (let index = 0; index < 64_000; index++) {
+          const partition = partitionOf(`owner-${index}`);
+          counts[partition] = (counts[partition] ?? Number.NaN) + 1;
+        }
+        expect(Math.min(...counts)).toBeGreaterThan(800);
+        expect(Math.max(...counts)).toBeLessThan(1_200);
+      });
+    });
+
+    describe('lists', () => {
+      it('gives no list before a generation is active', async () => {
+        const model = await openNew();
+        await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+        const generation = await model.createGeneration();
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
+        await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+        await model.promote(generation);
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [{ id: 7, row: '{"name":"7"}' }],
+          more: false,
+          position: at(1),
+        });
+      });
+
+      it('gives an owner without plants an empty list, with the position that it stands for', async () => {
+        const { model, generation } = await openActive();
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [],
+          more: false,
+          position: START,
+        });
+        await model.apply(generation, advance(0, 3));
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [],
+          more: false,
+          position: at(3),
+        });
+      });
+
+      it('reads rows and position together, whatever is applied meanwhile', async () => {
+        const { model, log, generation } = await openActive();
+        const writer = await openFor(log);
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 7, '1')]));
+        const applying = { ended: false };
+        const applied = (async () => {
+          for (let n = 1; n < 1_000; n += 50)
+            await Promise.all(
+              Array.from({ length: 50 }, (_, index) =>
+                writer.apply(
+                  generation,
+                  between(n + index, n + index + 1, [put(n + index + 1, ANNE, 7, `${n + index + 1}`)]),
+                ),
+              ),
+            );
+          applying.ended = true;
+        })();
+        while (!applying.ended) {
+          for (let read = 0; read < 50; read++) {
+            const { rows, position } = await model.list(ANNE, undefined, 1);
+            if (position !== at(Number(rows[0]?.row))) expect(rows[0]?.row).toBe(position);
+          }
+          await nextTurn();
+        }
+        await applied;
+        await expect(model.list(ANNE, undefined, 1)).resolves.toMatchObject({ position: at(1_001) });
+      });
+
+      it('orders by id as a number, to both ends of the safe integers', async () => {
+        const { model, generation } = await openActive();
+        const ascending = [
+          Number.MIN_SAFE_INTEGER,
+          Number.MIN_SAFE_INTEGER + 1,
+          -1_000_000_000_000,
+          -10,
+          -9,
+          -1,
+          0,
+          1,
+          2,
+          10,
+          2_147_483_648,
+          4_294_967_296,
+          Number.MAX_SAFE_INTEGER - 1,
+          Number.MAX_SAFE_INTEGER,
+        ];
+        const shuffled = ascending.toSorted((a, b) => String(a).localeCompare(String(b)));
+        const changes = shuffled.map((id, index) => put(index + 1, ANNE, id));
+        await model.apply(generation, between(0, changes.length, changes));
+        expect(ids(await model.list(ANNE, undefined, 100))).toEqual(ascending);
+        for (const [index, after] of ascending.entries())
+          expect(ids(await model.list(ANNE, after, 100))).toEqual(ascending.slice(index + 1));
+        await model.apply(
+          generation,
+          between(changes.length, 99, [
+            remove(98, ANNE, Number.MAX_SAFE_INTEGER),
+            remove(99, ANNE, Number.MIN_SAFE_INTEGER),
+          ]),
+        );
+        expect(ids(await model.list(ANNE, undefined, 100))).toEqual(ascending.slice(1, -1));
+      });
+
+      it('gives hundreds of plants page by page', async () => {
+        const { model, generation } = await openActive();
+        const all = Array.from({ length: 700 }, (_, index) => (index - 350) * 3);
+        const changes = all.map((id, index) => put(index + 1, ANNE, id));
+        await model.apply(generation, between(0, 700, changes));
+        for (const limit of [7, 99, 100, 350, 699, 700, 701]) {
+          const pages: number[][] = [];
+          let after: number | undefined;
+          for (;;) {
+            const page = await model.list(ANNE, after, limit);
+            pages.push(ids(page));
+            if (!page.more) break;
+            expect(page.rows).toHaveLength(limit);
+            after = page.rows.at(-1)?.id;
+          }
+          expect(pages.flat()).toEqual(all);
+          expect(pages).toHaveLength(Math.ceil(700 / limit));
+        }
+        // A cursor stays good when the plant that it names is gone, or never was.
+        expect(ids(await model.list(ANNE, 1, 1))).toEqual([3]);
+        await expect(model.list(ANNE, 1047, 1)).resolves.toMatchObject({ rows: [], more: false });
+        await expect(model.list(ANNE, 1044, 1)).resolves.toMatchObject({ rows: [{ id: 1047 }], more: false });
+        await expect(model.list(ANNE, 1041, 1)).resolves.toMatchObject({ rows: [{ id: 1044 }], more: true });
+      });
+
+      it('gives rows byte for byte', async () => {
+        const { model, generation } = await openActive();
+        const texts = [
+          JSON.stringify({ name: "Epipremnum aureum 'Marble Queen'", tag: 'aroid' }),
+          JSON.stringify({ name: 'Spathiphyllum “Sensation”', tag: '"quoted" \\ back\\slash' }),
+          JSON.stringify({ name: '龟背竹', tag: '观叶植物' }),
+          JSON.stringify({ name: 'Монстера деликатесная', tag: 'ароидные' }),
+          JSON.stringify({ name: 'صبار', tag: 'نباتات' }),
+          JSON.stringify({ name: 'गेंदा', tag: 'ดาวเรือง' }),
+          JSON.stringify({ name: '🪴👩🏽‍🌾', tag: '🌵' }),
+          JSON.stringify({ name: 'e\u0301 is not \u00e9', tag: '' }),
+          JSON.stringify({ name: '\ud800 alone', tag: '\u2028\u0000' }),
+          '{ "tag" : 1e2,\n\t"name":null }',
+          ' ',
+          '',
+          '12345678901234567890.0',
+        ];
+        const changes = texts.map((row, id) => put(id + 1, ANNE, id, row));
+        await model.apply(generation, between(0, texts.length, changes));
+        const page = await model.list(ANNE, undefined, 100);
+        expect(page.rows.map(({ row }) => row)).toEqual(texts);
+        expect(page.rows.map(({ row }) => Buffer.from(row).toString('hex'))).toEqual(
+          texts.map((text) => Buffer.from(text).toString('hex')),
+        );
+      });
+
+      it('keeps every owner apart from every other', async () => {
+        const { model, generation } = await openActive();
+        const owners = [
+          ...['a', 'A', 'é', 'e\u0301', '\ud800', '\udfff', '\ufffd', '\ud83c\udf35', '\udf35\ud83c'],
+          ...['a/b', 'a', 'a%2Fb', '%', '%%', '%25', ':', '{', '}', '{a}', '{}', 'a:b', '*', '?', '[a]', "'"],
+          ...[
+            ' ',
+            '  ',
+            '0',
+            '-1',
+            'x'.repeat(5_000),
+            `${'x'.repeat(5_000)}y`,
+            '🪴'.repeat(400),
+            '\u0000',
+            '_',
+          ],
+        ].filter((owner, index, all) => all.indexOf(owner) === index);
+        const changes = owners.map((owner, index) => put(index + 1, owner, 1, JSON.stringify(index)));
+        await model.apply(generation, between(0, owners.length, changes));
+        for (const [index, owner] of owners.entries()) {
+          const page = await model.list(owner, undefined, 10);
+          expect(page.rows.map(({ row }) => row)).toEqual([JSON.stringify(index)]);
+        }
+        await expect(model.list('nobody', undefined, 10)).resolves.toMatchObject({ rows: [], more: false });
+        await expect(model.list('', undefined, 10)).resolves.toMatchObject({ rows: [], more: false });
+      });
+    });
+
+    describe('apply', () => {
+      it('moves the partitions that it names, and no other', async () => {
+        const { model, generation } = await openActive();
+        await expect(
+          model.apply(generation, between(0, 4, [put(2, ANNE, 1), put(3, BELA, 1)])),
+        ).resolves.toEqual([at(4), at(4)]);
+        const positions = await model.positions(generation);
+        expect(positions.flatMap((position, partition) => (position === START ? [] : [partition]))).toEqual(
+          [ANNES, BELAS].toSorted((a, b) => a - b),
+        );
+      });
+
+      it('takes the changes of a row in order', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(
+          generation,
+          between(0, 6, [
+            put(1, ANNE, 1, 'first'),
+            put(2, ANNE, 2, 'stays'),
+            remove(3, ANNE, 1),
+            put(4, ANNE, 1, 'second'),
+            put(5, ANNE, 3, 'goes'),
+            remove(6, ANNE, 3),
+          ]),
+        );
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [
+            { id: 1, row: 'second' },
+            { id: 2, row: 'stays' },
+          ],
+          more: false,
+          position: at(6),
+        });
+      });
+
+      it('refuses a gap, and changes nothing', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 2, [put(2, ANNE, 1)]));
+        const ahead = between(3, 5, [put(4, ANNE, 2), remove(5, ANNE, 1)]);
+        await expect(model.apply(generation, ahead)).resolves.toEqual([at(2)]);
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [{ id: 1, row: '{"name":"1"}' }],
+          more: false,
+          position: at(2),
+        });
+      });
+
+      it('applies the other partitions of a call that refuses one', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 2, [put(2, ANNE, 1)]));
+        const both = between(2, 5, [put(3, BELA, 1), put(4, ANNE, 2)]);
+        await expect(model.apply(generation, both)).resolves.toEqual([START, at(5)]);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1, 2]);
+        expect(ids(await model.list(BELA, undefined, 10))).toEqual([]);
+      });
+
+      it('changes nothing the second time', async () => {
+        const { model, generation } = await openActive();
+        const batch = between(0, 3, [put(1, ANNE, 1, 'old'), put(2, ANNE, 2), remove(3, ANNE, 2)]);
+        await model.apply(generation, batch);
+        await model.apply(generation, between(3, 5, [put(4, ANNE, 1, 'new'), put(5, ANNE, 2, 'again')]));
+        const before = await model.list(ANNE, undefined, 10);
+        await expect(model.apply(generation, batch)).resolves.toEqual([at(5)]);
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual(before);
+      });
+
+      it('applies of a batch that overlaps only what is new', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, between(0, 2, [put(1, ANNE, 1, 'first'), remove(2, ANNE, 1)]));
+        const overlapping = between(0, 3, [
+          put(1, ANNE, 1, 'first'),
+          remove(2, ANNE, 1),
+          put(3, ANNE, 2, 'third'),
+        ]);
+        await expect(model.apply(generation, overlapping)).resolves.toEqual([at(3)]);
+        await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({
+          rows: [{ id: 2, row: 'third' }],
+        });
+      });
+
+      it('advances idle partitions, and never back', async () => {
+        const { model, generation } = await openActive();
+        await expect(model.apply(generation, advance(0, 8))).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
+        await expect(model.apply(generation, advance(0, 3))).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
+        await expect(model.positions(generation)).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
+        await expect(model.apply(generation, [])).resolves.toEqual([]);
+      });
+
+      it('keeps generations apart', async () => {
+        const { model, generation } = await openActive();
+        const next = await model.createGeneration();
+        await model.apply(next, between(0, 1, [put(1, ANNE, 1, 'next')]));
+        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
+          rows: [],
+          more: false,
+          position: START,
+        });
+        await model.apply(generation, between(0, 2, [put(1, ANNE, 1, 'now'), remove(2, ANNE, 1)]));
+        await model.apply(next, between(1, 2, [put(2, ANNE, 2, 'next')]));
+        await model.promote(next);
+        await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({
+          rows: [
+            { id: 1, row: 'next' },
+            { id: 2, row: 'next' },
+          ],
+        });
+      });
+
+      it('ends as the fold of the log, whatever two projectors deliver', async () => {
+        const owners = [ANNE, BELA, 'c', 'd/e'];
+        const log = fc.array(
+          fc.record({
+            owner: fc.constantFrom(...owners),
+            id: fc.integer({ min: -2, max: 2 }),
+            row: fc.option(fc.string({ unit: 'grapheme', maxLength: 8 }), { nil: undefined }),
+          }),
+          { minLength: 1, maxLength: 40 },
+        );
+        // A projector jumps back (it delivers again) or ahead (it leaves a gap), then delivers a batch.
+        const deliveries = fc.array(
+          fc.record({
+            projector: fc.integer({ min: 0, max: 1 }),
+            jump: fc.oneof(
+              { weight: 3, arbitrary: fc.constant(0) },
+              { weight: 1, arbitrary: fc.integer({ min: -20, max: 8 }) },
+            ),
+            size: fc.integer({ min: 0, max: 15 }),
+            idle: fc.boolean(),
+          }),
+          { minLength: 1, maxLength: 16 },
+        );
+        await fc.assert(
+          fc.asyncProperty(log, deliveries, async (events, steps) => {
+            const model = await openNew();
+            const generation = await model.createGeneration();
+            await model.promote(generation);
+            const changes = events.map((event, index) => ({ ...event, position: at(index + 1) }));
+            const fold = (owner: string, upTo: Position): { id: number; row: string }[] => {
+              const rows = new Map<number, string>();
+              for (const { id, row, position, owner: whose } of changes)
+                if (whose === owner && position <= upTo)
+                  if (row === undefined) rows.delete(id);
+                  else rows.set(id, row);
+              return [...rows].map(([id, row]) => ({ id, row })).sort((a, b) => a.id - b.id);
+            };
+            const stand = Array<Position>(PARTITIONS).fill(START);
+            const projectors = [0, 0];
+            for (const { projector, jump, size, idle } of steps) {
+              const here = projectors[projector] ?? 0;
+              const from = Math.max(0, Math.min(events.length, here + jump));
+              const upTo = Math.min(events.length, from + size);
+              projectors[projector] = upTo;
+              const batch = idle
+                ? advance(from, upTo, changes.slice(from, upTo))
+                : between(from, upTo, changes.slice(from, upTo));
+              for (const { partition } of batch) {
+                const stands = stand[partition] ?? START;
+                if (stands >= at(from) && stands < at(upTo)) stand[partition] = at(upTo);
+              }
+              await expect(model.apply(generation, batch)).resolves.toEqual(
+                batch.map(({ partition }) => stand[partition]),
+              );
+            }
+            await expect(model.positions(generation)).resolves.toEqual(stand);
+            for (const owner of owners) {
+              const position = stand[partitionOf(owner)] ?? START;
+              await expect(model.list(owner, undefined, 100)).resolves.toEqual({
+                rows: fold(owner, position),
+                more: false,
+                position,
+              });
+            }
+            await Promise.all(opened.splice(0).map((each) => each.close()));
+          }),
+          { numRuns: 60 },
+        );
+      });
+
+      it('ends as the fold of the log when two instances apply at the same time', async () => {
+        const { model, log, generation } = await openActive();
+        const other = await openFor(log);
+        const events = Array.from({ length: 400 }, (_, index) =>
+          index % 7 === 3
+            ? remove(index + 1, index % 2 ? ANNE : BELA, (index * 5) % 11)
+            : put(index + 1, index % 2 ? ANNE : BELA, (index * 5) % 11, `${index}`),
+        );
+        const project = async (instance: ReadModel, size: number): Promise<void> => {
+          for (let from = 0; from < events.length; from += size) {
+            const upTo = Math.min(events.length, from + size);
+            await instance.apply(generation, between(from, upTo, events.slice(from, upTo), [ANNES, BELAS]));
+          }
+        };
+        await Promise.all([project(model, 7), project(other, 11)]);
+        for (const owner of [ANNE, BELA]) {
+          const rows = new Map<number, string>();
+          for (const { id, row } of events.filter((event) => event.owner === owner))
+            if (row === undefined) rows.delete(id);
+            else rows.set(id, row);
+          await expect(other.list(owner, undefined, 100)).resolves.toEqual({
+            rows: [...rows].map(([id, row]) => ({ id, row })).sort((a, b) => a.id - b.id),
+            more: false,
+            position: at(400),
+          });
+        }
+      });
+    });
+
+    describe('reached', () => {
+      /** Whether a promise has settled, without waiting for it. */
+      const settled = async (promise: Promise<unknown>): Promise<boolean> => {
+        await nextTurn();
+        const pending = Symbol('pending');
+        return (await Promise.race([promise.catch(() => undefined), Promise.resolve(pending)])) !== pending;
+      };
+
+      it('resolves at once for what the partition has reached', async () => {
+        const { model, generation } = await openActive();
+        await model.reached(ANNES, START, never());
+        await model.apply(generation, between(0, 2, [put(2, ANNE, 1)]));
+        await model.reached(ANNES, at(1), never());
+        await model.reached(ANNES, at(2), never());
+      });
+
+      it('resolves once this instance applies it, and not before', async () => {
+        const { model, generation } = await openActive();
+        const waiting = model.reached(ANNES, at(5), never());
+        await model.apply(generation, between(0, 4, [put(4, ANNE, 1)]));
+        await model.apply(generation, between(0, 9, [put(5, BELA, 1)]));
+        await expect(settled(waiting)).resolves.toBe(false);
+        await model.apply(generation, between(4, 5, [put(5, ANNE, 1)]));
+        await waiting;
+      });
+
+      it('resolves once another instance applies it', async () => {
+        const { model, log, generation } = await openActive();
+        const other = await openFor(log);
+        const waiting = model.reached(ANNES, at(5), never());
+        await expect(settled(waiting)).resolves.toBe(false);
+        await other.apply(generation, between(0, 5, [put(5, ANNE, 1)]));
+        await waiting;
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1]);
+      });
+
+      it('waits for the active generation, not for another', async () => {
+        const { model, generation } = await openActive();
+        const next = await model.createGeneration();
+        const waiting = model.reached(ANNES, at(5), never());
+        await model.apply(next, advance(0, 5, [put(5, ANNE, 1)]));
+        await model.apply(generation, between(0, 4, [put(4, ANNE, 1)]));
+        await expect(settled(waiting)).resolves.toBe(false);
+        await model.promote(next);
+        await waiting;
+      });
+
+      it('waits for a generation to be active, even from the start', async () => {
+        const model = await openNew();
+        const waiting = model.reached(ANNES, START, never());
+        const generation = await model.createGeneration();
+        await expect(settled(waiting)).resolves.toBe(false);
+        await model.promote(generation);
+        await waiting;
+      });
+
+      it('rejects with the reason of the signal', async () => {
+        const { model, generation } = await openActive();
+        const reason = new Error('long enough');
+        await expect(model.reached(ANNES, at(5), AbortSignal.abort(reason))).rejects.toBe(reason);
+        const abort = new AbortController();
+        const impatient = model.reached(ANNES, at(5), abort.signal);
+        const patient = model.reached(ANNES, at(5), never());
+        abort.abort(reason);
+        await expect(impatient).rejects.toBe(reason);
+        await model.apply(generation, between(0, 5, [put(5, ANNE, 1)]));
+        await patient;
+      });
+
+      it('lets hundreds go at once', async () => {
+        const { model, generation } = await openActive();
+        const waiting = Array.from({ length: 500 }, (_, index) =>
+          model.reached(index % PARTITIONS, at(1 + (index % 5)), never()),
+        );
+        await model.apply(generation, advance(0, 5));
+        await Promise.all(waiting);
+      });
+    });
+
+    describe('close', () => {
+      it('finishes what was handed over, rejects who waits, and refuses what comes later', async () => {
+        const { model, log, generation } = await openActive();
+        const applied = model.apply(generation, between(0, 1, [put(1, ANNE, 1)]));
+        const waiting = expect(model.reached(ANNES, at(9), never())).rejects.toThrow(ReadModelUnavailable);
+        await nextTurn();
+        const closing = model.close();
+        await Promise.all([closing, waiting, model.close()]);
+        await expect(applied).resolves.toEqual([at(1)]);
+        await model.close();
+        const later = await Promise.allSettled([
+          model.generations(),
+          model.createGeneration(),
+          model.promote(generation),
+          model.drop(generation),
+          model.positions(generation),
+          model.apply(generation, []),
+          model.list(ANNE, undefined, 10),
+          model.reached(ANNES, START, never()),
+        ]);
+        for (const call of later)
+          expect(call).toMatchObject({ status: 'rejected', reason: { name: 'ReadModelUnavailable' } });
+        const again = await openFor(log);
+        expect(ids(await again.list(ANNE, undefined, 10))).toEqual([1]);
+      });
+    });
+  });
+};

@@ -1,0 +1,15 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from '@jest/globals';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { readModelContract } from './read-model.contract.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'plants-read-model-'));
+
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+// One file for all tests: so each of them also proves that what other logs have stored there is invisible.
+readModelContract('sqlite', (logIdentity) => openSqliteReadModel(join(folder, 'read-model.db'), logIdentity));

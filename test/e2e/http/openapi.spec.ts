@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { z } from 'zod';
+import { PROBLEMS } from '../../../src/http/problem.js';
+import { HttpClient } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly security?: readonly unknown[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: object }[];
+  readonly responses: Readonly<Record<string, Response>>;
+}
+interface Response {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly content?: Readonly<
+    Record<string, { schema?: object; examples?: Record<string, { value: { code?: string } }> }>
+  >;
+}
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly title: string; readonly version: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, object>>;
+    readonly securitySchemes: Readonly<Record<string, object>>;
+  };
+}
+
+let http: HttpClient;
+let document: Document;
+let operations: Operation[];
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  document = JSON.parse((await http.send({ path: '/openapi.json' })).text) as Document;
+  operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+});
+afterAll(async () => {
+  http.expectNoSecrets();
+  await http.service.remove();
+});
+
+describe('/openapi.json', () => {
+  it('is OpenAPI 3.1 and describes every operation once', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(document.info).toMatchObject({
+      title: 'Plant store',
+      version: /^\d+\.\d+\.\d+/.exec(document.info.version)?.[0],
+    });
+    const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(
+        ([method, { operationId }]) => `${operationId}: ${method.toUpperCase()} ${path}`,
+      ),
+    );
+    expect(described.sort()).toEqual([
+      'createPlant: POST /plants',
+      'deletePlant: DELETE /plants/{id}',
+      'listPlants: GET /plants',
+      'live: GET /health/live',
+      'ready: GET /health/ready',
+    ]);
+    for (const { summary } of operations) expect(summary).toMatch(/\S/);
+  });
+
+  it('refers to nothing that it does not hold', () => {
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(
+      ([, target = '']) => target,
+    );
+    expect(references.length).toBeGreaterThan(5);
+    for (const target of references) {
+      expect(target).toMatch(/^#\/components\/schemas\/\w+$/);
+      expect(Object.keys(document.components.schemas)).toContain(target.split('/').at(-1));
+    }
+  });
+
+  it('gives every path parameter', () => {
+    for (const [path, methods] of Object.entries(document.paths))
+      for (const { parameters = [] } of Object.values(methods))
+        expect(parameters.filter((one) => one.in === 'path').map(({ name }) => `{${name}}`)).toEqual(
+          path.match(/\{\w+\}/g) ?? [],
+        );
+  });
+
+  it('says what needs a token, and of which kind', () => {
+    expect(Object.values(document.components.securitySchemes)).toMatchObject([
+      { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+    ]);
+    const guarded = operations.filter(({ security }) => security && security.length > 0);
+    expect(guarded.map(({ operationId }) => operationId).sort()).toEqual([
+      'createPlant',
+      'deletePlant',
+      'listPlants',
+    ]);
+  });
+
+  it('documents every code, each with its status and an example', () => {
+    const documented = operations.flatMap(({ responses }) =>
+      Object.entries(responses).flatMap(([status, { content = {} }]) =>
+        Object.keys(content['application/problem+json']?.examples ?? {}).map((code) => `${status} ${code}`),
+      ),
+    );
+    // No operation can answer these: they are answered where there is none.
+    const elsewhere = ['route_not_found', 'method_not_allowed'];
+    expect([...new Set(documented)].sort()).toEqual(
+      Object.entries(PROBLEMS)
+        .filter(([code]) => !elsewhere.includes(code))
+        .map(([code, { status }]) => `${status} ${code}`)
+        .sort(),
+    );
+  });
+
+  it('documents each operation with all that it was seen to answer', () => {
+    const statuses = Object.fromEntries(
+      operations.map(({ operationId, responses }) => [operationId, Object.keys(responses).map(Number)]),
+    );
+    const always = [400, 401, 403, 406, 408, 417, 429, 431, 500, 503];
+    expect(statuses.createPlant).toEqual([201, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
+    expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
+    expect(statuses.listPlants).toEqual([200, ...always].sort((a, b) => a - b));
+  });
+
+  it('documents the headers that answers carry', () => {
+    for (const { responses } of operations)
+      for (const [status, { headers = {} }] of Object.entries(responses)) {
+        if (['401', '403'].includes(status)) expect(headers).toHaveProperty('WWW-Authenticate');
+        if (['429', '503'].includes(status)) expect(headers).toHaveProperty('Retry-After');
+      }
+    expect(document.paths['/plants']?.post?.responses[201]?.headers).toHaveProperty('Location');
+    expect(document.paths['/plants']?.get?.responses[200]?.headers).toHaveProperty('Link');
+  });
+});
+
+describe('what is documented is what is done', () => {
+  it('a body is accepted if the documented schema accepts it', async () => {
+    const schema = z.fromJSONSchema(document.components.schemas.NewPlant as never);
+    const token = await http.token();
+    const wrong = fc.constantFrom(null, true, 7, '7', [], {});
+    const text = (minimum: number) =>
+      fc.constantFrom(minimum - 1, minimum, 100, 200, 201).map((length) => 'a'.repeat(Math.max(0, length)));
+    const id = fc.oneof(fc.maxSafeInteger(), fc.constantFrom(1.5, 2 ** 53 - 1, 2 ** 53, -(2 ** 53), 0));
+    const body = fc.oneof(
+      fc.record({ name: text(1), tag: text(0), id }),
+      fc.record(
+        {
+          name: fc.oneof(text(1), wrong),
+          tag: fc.oneof(text(0), wrong),
+          id: fc.oneof(id, wrong),
+          more: wrong,
+        },
+        { requiredKeys: [] },
+      ),
+      wrong,
+    );
+    const seen = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(body, async (given) => {
+        const { status } = await http.create(given, { token, headers: { prefer: 'respond-async' } });
+        seen.add(status);
+        expect([400, 201, 409]).toContain(status);
+        expect(status !== 400).toBe(schema.safeParse(given).success);
+      }),
+      { numRuns: 150 },
+    );
+    expect([...seen]).toEqual(expect.arrayContaining([201, 400]));
+  });
+
+  it('answers are what the documented schemas accept', async () => {
+    const { Problem = {}, Plant = {}, PlantList = {} } = document.components.schemas;
+    const accepts = (schema: object, { text }: { text: string }): boolean =>
+      z.fromJSONSchema({ ...inlined(schema) }).safeParse(JSON.parse(text)).success;
+    const inlined = (schema: object): object =>
+      JSON.parse(
+        JSON.stringify(schema).replace('{"$ref":"#/components/schemas/Plant"}', JSON.stringify(Plant)),
+      ) as object;
+    const created = await http.create({ name: 'n', tag: '', id: 123456 });
+    expect(accepts(Plant, created)).toBe(true);
+    expect(accepts(PlantList, await http.list())).toBe(true);
+    expect(accepts(Plant, await http.list())).toBe(false);
+    for (const problem of [
+      http.create('{}'),
+      http.delete(-99),
+      http.send({}),
+      http.send({ path: '/nothing' }),
+    ])
+      expect(accepts(Problem, await problem)).toBe(true);
+  });
+
+  it('the documented example of a plant is accepted', async () => {
+    const examples = JSON.stringify(document.paths['/plants']?.post);
+    const [, example = ''] = /"value":(\{"name":"Zamioculcas[^}]+\})/.exec(examples) ?? [];
+    const token = await http.token('reader of the docs');
+    expect((await http.create(example, { token })).status).toBe(201);
+  });
+});
+
+describe('/docs', () => {
+  it('is a page with everything that it needs, all from here', async () => {
+    const page = await http.send({ path: '/docs' });
+    expect([page.status, page.headers['content-type']]).toEqual([200, expect.stringMatching(/^text\/html/)]);
+    const assets = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, asset = '']) => asset);
+    expect(assets).toEqual(expect.arrayContaining([expect.stringMatching(/swagger-ui-bundle\.js$/)]));
+    for (const asset of assets) {
+      expect(asset).toMatch(/^\.\//);
+      const { pathname } = new URL(asset, 'http://plants/docs');
+      const { status, text } = await http.send({ path: pathname });
+      expect([pathname, status]).toEqual([pathname, 200]);
+      if (asset.endsWith('.css')) expect(text).not.toMatch(/(@import|url\()\s*["']?(https?:)?\/\//);
+      if (asset.endsWith('init.js'))
+        expect(text).not.toMatch(/"(url|validatorUrl|oauth2RedirectUrl)": *"https?:/);
+    }
+    expect(page.text).not.toMatch(/<(script|link|img|iframe)[^>]+(https?:)?\/\//);
+  });
+
+  it.each([
+    '/docs/nothing.js',
+    '/docs/../package.json',
+    '/docs/..%2f..%2fpackage.json',
+    '/docs/%2e%2e/package.json',
+  ])('%s: 404', async (path) => {
+    await http.refused(http.send({ path }), 404, 'route_not_found');
+  });
+});

@@ -1,0 +1,411 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { randomUUID } from 'node:crypto';
+import { eventsOf } from '../../support/http-events.js';
+import { type Answer, HttpClient } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+let http: HttpClient;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+});
+afterAll(async () => {
+  http.expectNoSecrets();
+  await http.service.remove();
+});
+
+/** A token of an owner that no other test has. */
+const stranger = async (): Promise<{ token: string }> => ({ token: await http.token(randomUUID()) });
+
+const plantsIn = ({ text }: Answer): { name: string; tag: string }[] =>
+  JSON.parse(text) as { name: string; tag: string }[];
+const namesIn = (answer: Answer): string[] => plantsIn(answer).map(({ name }) => name);
+
+describe('POST /plants', () => {
+  it('201, with the plant, where it is and where the write stands', async () => {
+    const answer = await http.create(
+      { id: 7, tag: 'low light', name: 'Zamioculcas zamiifolia' },
+      await stranger(),
+    );
+    expect(answer.status).toBe(201);
+    expect(answer.text).toBe('{"name":"Zamioculcas zamiifolia","tag":"low light"}');
+    expect(answer.headers).toMatchObject({
+      location: '/plants/7',
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    });
+    expect(answer.headers['plants-position']).toMatch(/^\d{16}$/);
+  });
+
+  it.each([-9007199254740991, -7, 0, 9007199254740991])('takes the id %i, and leads to it', async (id) => {
+    const owner = await stranger();
+    const { headers } = await http.create({ name: 'n', tag: '', id }, owner);
+    expect(headers.location).toBe(`/plants/${id}`);
+    expect((await http.send({ method: 'DELETE', path: headers.location ?? '', ...owner })).status).toBe(204);
+  });
+
+  it('409 while the id is taken, and the first plant stays', async () => {
+    const owner = await stranger();
+    await http.create({ name: 'first', tag: '', id: 1 }, owner);
+    const { detail } = await http.refused(
+      http.create({ name: 'second', tag: '', id: 1 }, owner),
+      409,
+      'plant_exists',
+    );
+    expect(detail).toContain('id 1');
+    expect(namesIn(await http.list('', owner))).toEqual(['first']);
+  });
+
+  it('of two at once, one is answered 201 and the other 409', async () => {
+    const owner = await stranger();
+    const both = [1, 2].map((n) => http.create({ name: `n${n}`, tag: '', id: 1 }, owner));
+    expect((await Promise.all(both)).map(({ status }) => status).sort()).toEqual([201, 409]);
+  });
+});
+
+describe('what is stored is what was given', () => {
+  it.each([
+    'Monstera deliciosa',
+    'Ficus × benjamina',
+    'Ñandú',
+    'Привет',
+    '观叶植物',
+    'صبار',
+    'צמח',
+    'พืช',
+    'पौधा',
+    '식물',
+    '🌱',
+    '👩🏽‍🌾',
+    '🏴󠁧󠁢󠁳󠁣󠁴󠁿',
+    '"quoted" \\ and / more',
+    "'; DROP TABLE events; --",
+    '<script>alert(1)</script>',
+    '${x} %s %00',
+    '&amp;',
+    '\u2028\u2029',
+    '\u00e9',
+    'e\u0301',
+    '\ufb01',
+    '\ufeffBOM',
+    ' spaces ',
+    '\u200b',
+    '\u202egnp',
+    '\ufffd',
+    '\ufffe',
+    '\u{10ffff}',
+    '__proto__',
+    'null',
+    '0',
+    '🌱'.repeat(200),
+    'e\u0301'.repeat(100),
+  ])('%j', async (text) => {
+    const owner = await stranger();
+    const created = await http.create({ name: text, tag: text, id: 1 }, owner);
+    expect(created.text).toBe(JSON.stringify({ name: text, tag: text }));
+    expect((await http.list('', owner)).text).toBe(`[${created.text}]`);
+  });
+
+  it('an empty tag', async () => {
+    const owner = await stranger();
+    expect((await http.create({ name: 'n', tag: '', id: 1 }, owner)).text).toBe('{"name":"n","tag":""}');
+  });
+
+  it('the same, however it was escaped', async () => {
+    const owner = await stranger();
+    const body = String.raw`{"name":"\u00e9\ud83c\udf31\/\"","\u0074ag":"\u2028","id":1}`;
+    expect(plantsIn(await http.create(body, owner).then(() => http.list('', owner)))).toEqual([
+      { name: 'é🌱/"', tag: '\u2028' },
+    ]);
+  });
+
+  it('any text of the rules', async () => {
+    const owner = await stranger();
+    const text = fc
+      .string({ unit: 'binary', minLength: 1, maxLength: 60 })
+      .filter((value) => !/[\p{Surrogate}\p{Cc}]/u.test(value));
+    let id = 0;
+    const expected: { name: string; tag: string }[] = [];
+    await fc.assert(
+      fc.asyncProperty(text, text, async (name, tag) => {
+        expect((await http.create({ name, tag, id: (id += 1) }, owner)).status).toBe(201);
+        expected.push({ name, tag });
+      }),
+      { numRuns: 60, endOnFailure: true },
+    );
+    expect(plantsIn(await http.list('', owner))).toEqual(expected);
+  });
+});
+
+describe('GET /plants', () => {
+  it('200 and an empty list where there is nothing', async () => {
+    const answer = await http.list('', await stranger());
+    expect([answer.status, answer.text]).toEqual([200, '[]']);
+    expect(answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+    });
+    expect(answer.headers.link).toBeUndefined();
+  });
+
+  it('lists in the order of the numbers, not of texts or of creation', async () => {
+    const owner = await stranger();
+    for (const id of [10, 9, -1, 0, -10, 9007199254740991, 100, -9007199254740991])
+      await http.create({ name: String(id), tag: '', id }, owner);
+    const inOrder = ['-9007199254740991', '-10', '-1', '0', '9', '10', '100', '9007199254740991'];
+    expect(namesIn(await http.list('', owner))).toEqual(inOrder);
+    expect(await pages('?limit=3', owner)).toEqual([
+      inOrder.slice(0, 3),
+      inOrder.slice(3, 6),
+      inOrder.slice(6),
+    ]);
+    expect(await pages('?limit=1', owner)).toEqual(inOrder.map((name) => [name]));
+    expect(await pages('?limit=8', owner)).toEqual([inOrder]);
+  });
+
+  it('gives 100 where nothing is said, 1000 at most, and leads through all of them', async () => {
+    const owner = await stranger();
+    const all = Array.from({ length: 1_101 }, (_, index) => `plant ${index + 1}`);
+    for (let from = 0; from < all.length; from += 100)
+      await Promise.all(
+        all
+          .slice(from, from + 100)
+          .map((name, index) =>
+            http.create(
+              { name, tag: '', id: from + index + 1 },
+              { ...owner, headers: { prefer: 'respond-async' } },
+            ),
+          ),
+      );
+    expect((await pages('', owner)).map(({ length }) => length)).toEqual([
+      ...Array.from({ length: 11 }, () => 100),
+      1,
+    ]);
+    const [first, second, ...more] = await pages('?limit=5000', owner);
+    expect([first?.length, second?.length, more]).toEqual([1000, 101, []]);
+    expect([...(first ?? []), ...(second ?? [])]).toEqual(all);
+    expect((await pages('?limit=2147483647', owner))[0]?.length).toBe(1000);
+  });
+
+  it('leads through what stays without gap or repeat, while others come and go', async () => {
+    const owner = await stranger();
+    for (let id = 10; id < 20; id += 1) await http.create({ name: String(id), tag: '', id }, owner);
+    const seen: string[] = [];
+    for (let query: string | undefined = '?limit=3'; query !== undefined;) {
+      const page = await http.list(query, owner);
+      seen.push(...namesIn(page));
+      query = nextOf(page);
+      const last = Number(seen.at(-1));
+      await http.delete(last, owner); // the very plant where the page ended
+      await http.create({ name: String(last - 10), tag: '', id: last - 10 }, owner); // behind us
+    }
+    expect(seen).toEqual(['10', '11', '12', '13', '14', '15', '16', '17', '18', '19']);
+  });
+
+  /** The names of all pages, from a first query on. */
+  const pages = async (first: string, owner: { token: string }): Promise<string[][]> => {
+    const found: string[][] = [];
+    for (let query: string | undefined = first; query !== undefined;) {
+      const page = await http.list(query, owner);
+      found.push(namesIn(page));
+      query = nextOf(page);
+    }
+    return found;
+  };
+
+  /** The query of the page that an answer's Link leads to. */
+  const nextOf = ({ headers }: Answer): string | undefined => {
+    if (headers.link === undefined) return undefined;
+    const [, query] = /^<\/plants(\?limit=\d+&after=[\w-]+)>; rel="next"$/.exec(String(headers.link)) ?? [];
+    expect(query).toBeDefined();
+    return query;
+  };
+});
+
+describe('DELETE /plants/{id}', () => {
+  it('204 without a body, and the id may be used again', async () => {
+    const owner = await stranger();
+    await http.create({ name: 'first', tag: '', id: 1 }, owner);
+    const answer = await http.delete(1, owner);
+    expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([204, '', undefined]);
+    expect(answer.headers['plants-position']).toMatch(/^\d{16}$/);
+    expect((await http.list('', owner)).text).toBe('[]');
+    expect((await http.create({ name: 'second', tag: '', id: 1 }, owner)).status).toBe(201);
+    expect(namesIn(await http.list('', owner))).toEqual(['second']);
+  });
+
+  it('404 where nothing is, and again', async () => {
+    const owner = await stranger();
+    await http.refused(http.delete(1, owner), 404, 'plant_not_found');
+    await http.create({ name: 'n', tag: '', id: 1 }, owner);
+    await http.delete(1, owner);
+    await http.refused(http.delete(1, owner), 404, 'plant_not_found');
+  });
+});
+
+describe('owners', () => {
+  it('each have their own plant 1', async () => {
+    const [ada, bob] = [await stranger(), await stranger()];
+    await http.create({ name: "Ada's", tag: '', id: 1 }, ada);
+    expect((await http.create({ name: "Bob's", tag: '', id: 1 }, bob)).status).toBe(201);
+    expect(namesIn(await http.list('', ada))).toEqual(["Ada's"]);
+    await http.delete(1, bob);
+    expect(namesIn(await http.list('', ada))).toEqual(["Ada's"]);
+  });
+
+  it("cannot tell another's plant from none", async () => {
+    const [ada, bob] = [await stranger(), await stranger()];
+    await http.create({ name: 'n', tag: '', id: 1 }, ada);
+    const theirs = await http.delete(1, bob);
+    const none = await http.delete(2, bob);
+    const comparable = ({ status, headers, text }: Answer, id: number): unknown => ({
+      status,
+      headers: { ...headers, date: '', 'x-request-id': '' },
+      text: text.replace(/"requestId":"[^"]*"/, '').replace(`id ${id}`, 'id N'),
+    });
+    expect(theirs.status).toBe(404);
+    expect(comparable(theirs, 1)).toEqual(comparable(none, 2));
+    expect(namesIn(await http.list('', ada))).toEqual(['n']);
+  });
+
+  it.each(['a/b', '../ada', 'Zoë 🌱', '%2F', "o'neill", 'plant-ada/1', ' ', 'x'.repeat(255)])(
+    'may be called %j',
+    async (name) => {
+      const owner = { token: await http.token(name) };
+      expect((await http.create({ name: 'n', tag: '', id: 1 }, owner)).status).toBe(201);
+      expect(namesIn(await http.list('', owner))).toEqual(['n']);
+    },
+  );
+});
+
+describe('freshness', () => {
+  it('a list contains every write that was answered before, and nothing that was deleted', async () => {
+    const owner = await stranger();
+    for (let id = 1; id <= 40; id += 1) {
+      await http.create({ name: String(id), tag: '', id }, owner);
+      expect(namesIn(await http.list('?limit=1000', owner))).toEqual([String(id)]);
+      await http.delete(id, owner);
+      expect((await http.list('', owner)).text).toBe('[]');
+    }
+  });
+
+  it('a list that sends a position is at least there', async () => {
+    const owner = await stranger();
+    const prefer = { headers: { prefer: 'respond-async' } };
+    for (let id = 1; id <= 20; id += 1) {
+      const { headers } = await http.create({ name: String(id), tag: '', id }, { ...owner, ...prefer });
+      const position = String(headers['plants-position']);
+      const list = await http.list('', { ...owner, headers: { 'plants-position': position } });
+      expect(namesIn(list)).toHaveLength(id);
+      expect(String(list.headers['plants-position']) >= position).toBe(true);
+    }
+  });
+
+  it('positions grow with every write', async () => {
+    const owner = await stranger();
+    const positions: unknown[] = [];
+    for (let id = 1; id <= 5; id += 1) {
+      positions.push((await http.create({ name: 'n', tag: '', id }, owner)).headers['plants-position']);
+      positions.push((await http.delete(id, owner)).headers['plants-position']);
+    }
+    expect(positions).toEqual([...new Set(positions)].sort());
+  });
+
+  it.each(['respond-async', 'Respond-Async', 'return=minimal, respond-async', 'respond-async; wait=5'])(
+    'Prefer: %s is applied, and says so',
+    async (prefer) => {
+      const owner = await stranger();
+      const created = await http.create({ name: 'n', tag: '', id: 1 }, { ...owner, headers: { prefer } });
+      expect([created.status, created.headers['preference-applied']]).toEqual([201, 'respond-async']);
+      const deleted = await http.delete(1, { ...owner, headers: { prefer } });
+      expect([deleted.status, deleted.headers['preference-applied']]).toEqual([204, 'respond-async']);
+    },
+  );
+
+  it.each(['return=minimal', 'wait=5', 'x-respond-async', ''])('Prefer: %s is not', async (prefer) => {
+    const sent = { ...(await stranger()), headers: { prefer } };
+    const created = await http.create({ name: 'n', tag: '', id: 1 }, sent);
+    expect([created.status, created.headers['preference-applied']]).toEqual([201, undefined]);
+  });
+});
+
+describe('what joins requests, logs and events', () => {
+  const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+  it.each(['abc-123', '0af7651916cd43dd', 'A:b/c+d=e@f.g_h', 'x'.repeat(128)])(
+    'X-Request-Id %s comes back',
+    async (id) => {
+      const answer = await http.list('', { headers: { 'x-request-id': id } });
+      expect(answer.headers['x-request-id']).toBe(id);
+      const { requestId } = await http.refused(
+        http.list('?limit=0', { headers: { 'x-request-id': id } }),
+        400,
+        'invalid_request',
+        ['?limit'],
+      );
+      expect(requestId).toBe(id);
+    },
+  );
+
+  it.each(['', 'a b', '<script>', '"', '{}', 'é', 'x'.repeat(129)])(
+    'X-Request-Id %j is replaced',
+    async (id) => {
+      const answer = await http.list('', { headers: { 'x-request-id': Buffer.from(id).toString('latin1') } });
+      expect(answer.headers['x-request-id']).toMatch(UUID);
+    },
+  );
+
+  it('an event tells who asked, in which context', async () => {
+    const owner = randomUUID();
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const sent = {
+      token: await http.token(owner),
+      headers: { traceparent, 'x-correlation-id': 'order-7', 'x-request-id': 'request-7' },
+    };
+    await http.create({ name: 'n', tag: '', id: 1 }, sent);
+    const [event, ...more] = eventsOf(http.service, owner);
+    expect(more).toEqual([]);
+    expect(event).toMatchObject({
+      type: 'PlantCreated',
+      data: { id: 1, name: 'n', tag: '' },
+      metadata: { actor: { sub: owner }, correlationId: 'order-7', traceparent },
+    });
+    expect(await http.logged({ msg: 'request', requestId: 'request-7' })).toMatchObject({
+      correlationId: 'order-7',
+      owner,
+      status: 201,
+      method: 'POST',
+      path: '/plants',
+    });
+  });
+
+  it.each<[what: string, headers: Record<string, string>, correlationId: string | RegExp]>([
+    ['nothing', { 'x-request-id': 'r-1' }, 'r-1'],
+    [
+      'a trace',
+      { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00' },
+      '0af7651916cd43dd8448eb211c80319c',
+    ],
+    [
+      'an unknown trace',
+      { traceparent: 'ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00', 'x-request-id': 'r-2' },
+      'r-2',
+    ],
+    [
+      'a trace of zeros',
+      { traceparent: `00-${'0'.repeat(32)}-b7ad6b7169203331-00`, 'x-request-id': 'r-3' },
+      'r-3',
+    ],
+    ['a harmful id', { 'x-correlation-id': '{"a":1}', 'x-request-id': 'r-4' }, 'r-4'],
+  ])('%s: an event is correlated all the same', async (_what, headers, correlationId) => {
+    const owner = randomUUID();
+    await http.create({ name: 'n', tag: '', id: 1 }, { token: await http.token(owner), headers });
+    const [event] = eventsOf(http.service, owner);
+    expect(event?.metadata.correlationId).toBe(correlationId);
+    expect(event?.metadata.traceparent).toBe(
+      correlationId === headers.traceparent?.split('-')[1] ? headers.traceparent : undefined,
+    );
+  });
+});

@@ -1,0 +1,103 @@
+import { describe, expect, it } from '@jest/globals';
+import { HttpClient, problemIn } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+const plant = { name: 'n', tag: '', id: 1 };
+
+/** Runs a test on a service with these settings, and removes the service. */
+const withService = async (
+  settings: Readonly<Record<string, string>>,
+  test: (http: HttpClient) => Promise<void>,
+): Promise<void> => {
+  const http = new HttpClient(await TestService.start(settings));
+  try {
+    await test(http);
+    http.expectNoSecrets();
+  } finally {
+    await http.service.remove();
+  }
+};
+
+describe('health', () => {
+  it('says that every part works', async () => {
+    await withService({}, async (http) => {
+      await http.service.ready();
+      const live = await http.send({ path: '/health/live' });
+      expect([live.status, live.text]).toEqual([200, '{"status":"ok"}']);
+      const ready = await http.send({ path: '/health/ready' });
+      expect(ready.status).toBe(200);
+      expect(JSON.parse(ready.text)).toMatchObject({
+        status: 'ok',
+        details: {
+          process: { status: 'up' },
+          event_log: { status: 'up' },
+          read_model: { status: 'up' },
+          projector: { status: 'up', state: 'live' },
+        },
+      });
+      await http.list();
+    });
+  });
+
+  it('names the part that does not work, while lists are 503 and writes go on', async () => {
+    await withService({ ROLES: 'api', WRITE_WAIT_MS: '0' }, async (http) => {
+      expect((await http.send({ path: '/health/live' })).status).toBe(200);
+      const problem = problemIn(await http.send({ path: '/health/ready' }), 503, 'not_ready');
+      expect(problem.detail).toContain('read_model');
+      expect(problem.parts).toMatchObject({
+        process: { status: 'up' },
+        event_log: { status: 'up' },
+        read_model: { status: 'down' },
+      });
+      expect((await http.create(plant)).status).toBe(201);
+      await http.refused(http.list(), 503, 'read_model_incomplete');
+    });
+  });
+});
+
+describe('a list that cannot be fresh enough', () => {
+  it('503 rather than an old one, and 200 again once it is', async () => {
+    const all = await TestService.start();
+    await all.ready();
+    const before = new HttpClient(all);
+    await before.create(plant);
+    await all.stop();
+    await withService({ DATA_DIR: all.dataDir, ROLES: 'api', WRITE_WAIT_MS: '50' }, async (http) => {
+      expect((await http.list()).text).toBe('[{"name":"n","tag":""}]');
+      const written = await http.create({ ...plant, id: 2 });
+      expect(written.status).toBe(201);
+      await http.refused(http.list(), 503, 'not_fresh_yet');
+      // Whoever was promised nothing gets what there is.
+      const stranger = await http.token('bob');
+      expect((await http.list('', { token: stranger })).status).toBe(200);
+      const position = String(written.headers['plants-position']);
+      const headers = { 'plants-position': position };
+      await http.refused(http.list('', { token: stranger, headers }), 503, 'not_fresh_yet');
+
+      await all.start();
+      await all.ready();
+      const answer = await before.list('', { headers });
+      expect([answer.status, answer.text]).toEqual([200, '[{"name":"n","tag":""},{"name":"n","tag":""}]']);
+      await all.stop();
+    });
+  });
+});
+
+describe('RATE_LIMIT', () => {
+  it('429 with Retry-After beyond it, for that owner alone, and nothing is written', async () => {
+    await withService({ RATE_LIMIT: '3' }, async (http) => {
+      await http.service.ready();
+      expect((await http.list()).status).toBe(200);
+      await http.refused(http.create('{'), 400, 'malformed_json'); // counts too
+      expect((await http.create(plant)).status).toBe(201);
+      for (const refused of [http.create({ ...plant, id: 2 }), http.list(), http.delete(1)]) {
+        const answer = await refused;
+        problemIn(answer, 429, 'rate_limited');
+        expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(60);
+      }
+      expect(http.service.eventCount()).toBe(1);
+      expect((await http.list('', { token: await http.token('bob') })).status).toBe(200);
+      expect((await http.send({ path: '/health/live' })).status).toBe(200);
+    });
+  });
+});

@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runCli } from '../../support/http-cli.js';
+import { HttpClient } from '../../support/http-client.js';
+import { temporaryFolder, TestService } from '../../support/service.js';
+
+describe('the first start', () => {
+  let service: TestService;
+  beforeAll(async () => {
+    service = await TestService.start();
+  });
+  afterAll(async () => {
+    await service.remove();
+  });
+
+  it('tells how to get a token and add a plant, and the next one does not', async () => {
+    const { url, dataDir } = service;
+    expect(service.stderr).toContain(`listens on ${url}`);
+    expect(service.stderr).toContain(`TOKEN=$(DATA_DIR='${dataDir}' npx plants token --owner alice)`);
+    expect(service.stderr).toContain(`curl -i ${url}/plants -H "Authorization: Bearer $TOKEN"`);
+    expect(service.stderr).toContain(`${url}/docs`);
+    const said = service.stderr;
+    await service.stop();
+    await service.start();
+    expect(service.stderr).toBe(said);
+  });
+
+  it('tells commands that work as they stand', async () => {
+    const [, owner = ''] = /plants token --owner (\w+)\)/.exec(service.stderr) ?? [];
+    const [, plant = ''] = /-d '([^']+)'/.exec(service.stderr) ?? [];
+    const { stdout, status } = await runCli(['token', '--owner', owner], { DATA_DIR: service.dataDir });
+    expect(status).toBe(0);
+    const http = new HttpClient(service);
+    const token = http.keepSecret(stdout.trim());
+    const answer = await http.create(plant, { token });
+    expect([answer.status, answer.text]).toEqual([201, '{"name":"Monstera deliciosa","tag":"aroid"}']);
+    http.expectNoSecrets();
+  });
+
+  it('never logs more than it has to: no key, no settings', () => {
+    expect(JSON.stringify(service.logged)).not.toMatch(/"d":|signing-key|PRIVATE/);
+  });
+
+  it('a second service on the same port ends with one line', async () => {
+    const second = await serve({ PORT: String(service.port) });
+    expect(second).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `plants: port ${service.port} of 127.0.0.1 is in use: stop what listens there, or set PORT to another one\n`,
+    });
+  });
+});
+
+/** Starts a service that cannot, on a folder of its own, and gives what it said before it ended. */
+const serve = async (
+  settings: Readonly<Record<string, string>>,
+  prepare: (dataDir: string) => void = () => undefined,
+) => {
+  const dataDir = temporaryFolder();
+  try {
+    prepare(dataDir);
+    const ended = await runCli(['serve'], { DATA_DIR: dataDir, ...settings });
+    return {
+      ...ended,
+      stderr: ended.stderr.replaceAll(dataDir, 'DIR'),
+      stdout: ended.stdout.replace(/^.*"Server listening.*\n/m, ''),
+    };
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+};
+
+it('every setting that cannot be used ends the process with one line that names it', async () => {
+  const bad: Readonly<Record<string, string>>[] = [
+    { HOST: 'http://localhost' },
+    { PORT: '70000' },
+    { ROLES: 'api,gardener' },
+    { DATA_DIR: '/tmp/a\nb' },
+    { EVENT_LOG: 'mysql://user:hunter2@db/events' },
+    { READ_MODEL: 'redis://user:hunter2@cache' },
+    { AUTH_ISSUER: 'https://issuer.example', AUTH_AUDIENCE: 'plants' },
+    { AUTH_AUDIENCE: 'two words' },
+    { AUTH_JWKS_URL: 'https://user:hunter2@issuer.example/jwks' },
+    { AUTH_OWNER_CLAIM: 'org' },
+    { WRITE_WAIT_MS: '-1' },
+    { LOG_LEVEL: 'verbose' },
+    { RATE_LIMIT: '0' },
+  ];
+  const ended = await Promise.all(bad.map((settings) => serve(settings)));
+  for (const [index, { status, stdout, stderr }] of ended.entries()) {
+    expect(stderr).toMatch(/^plants: [^\n]+\n$/);
+    expect(stderr).toMatch(
+      JSON.stringify(bad[index]).includes('AUTH_JWKS_URL') ? /AUTH_/ : nameIn(bad[index]),
+    );
+    expect(stderr).not.toMatch(/hunter2| at /);
+    expect([status, stdout]).toEqual([2, '']);
+  }
+});
+
+const nameIn = (settings: Readonly<Record<string, string>> = {}): RegExp =>
+  new RegExp(Object.keys(settings).at(0) ?? 'nothing');
+
+it('every file that cannot be used ends the process with one line that names it', async () => {
+  const bad: [
+    status: number,
+    stderr: RegExp,
+    settings: Record<string, string>,
+    prepare?: (dir: string) => void,
+  ][] = [
+    [
+      1,
+      /signing-key\.json is damaged/,
+      {},
+      (dir) => {
+        writeFileSync(join(dir, 'signing-key.json'), '{}', { mode: 0o600 });
+      },
+    ],
+    [
+      1,
+      /others can read the signing key/,
+      {},
+      (dir) => {
+        writeFileSync(join(dir, 'signing-key.json'), '{}');
+        chmodSync(join(dir, 'signing-key.json'), 0o644);
+      },
+    ],
+    [
+      1,
+      /events\.db/,
+      {},
+      (dir) => {
+        writeFileSync(join(dir, 'events.db'), 'this is no database'.repeat(100));
+      },
+    ],
+    [1, /HOST 192\.0\.2\.1 is no address of this machine/, { HOST: '192.0.2.1' }],
+  ];
+  const ended = await Promise.all(
+    bad.map(([, , settings, prepare]) => serve({ PORT: '0', ...settings }, prepare)),
+  );
+  for (const [index, { status, stderr }] of ended.entries()) {
+    expect(stderr).toMatch(/^plants: [^\n]+\n$/);
+    expect([status, stderr]).toEqual([bad[index]?.[0], expect.stringMatching(bad[index]?.[1] ?? /nothing/)]);
+  }
+});
+
+it('wrong usage ends with status 2, and help with status 0', async () => {
+  const ended = await Promise.all(
+    [['serv'], ['serve', '--port', '80'], ['token'], ['--help'], ['serve', '--help']].map((one) =>
+      runCli(one, {}),
+    ),
+  );
+  expect(ended.map(({ status }) => status)).toEqual([2, 2, 2, 0, 0]);
+  expect(ended.at(-1)?.stdout).toMatch(/DATA_DIR .*RATE_LIMIT /s);
+  for (const { stderr } of ended) expect(stderr).not.toContain('    at ');
+});

@@ -1,0 +1,197 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { plantStream } from '../../src/plants/stream.js';
+import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
+import { readLog } from '../support/history-run.js';
+import { TestService } from '../support/service.js';
+
+const OWNER = 'alice';
+const TRIES = 1_000;
+const TRIES_OF_TWO_PROCESSES = 200;
+
+/** 201, or the status and code of a problem. */
+const shown = (answer: Answer): string =>
+  answer.status < 300 ? String(answer.status) : `${answer.status} ${codeOf(answer)}`;
+const both = async (one: Promise<Answer>, other: Promise<Answer>): Promise<string> =>
+  (await Promise.all([one, other])).map(shown).join(', ');
+
+/** How often each pair of answers came, whichever came first. */
+const pairsOf = (pairs: readonly string[]): Record<string, number> => {
+  const counts: Record<string, number> = {};
+  for (const pair of pairs) {
+    const sorted = pair.split(', ').sort().join(', ');
+    counts[sorted] = (counts[sorted] ?? 0) + 1;
+  }
+  return counts;
+};
+
+const eventsOf = async (dataDir: string): Promise<Map<string, string>> => {
+  const types = new Map<string, string>();
+  for (const { stream, type } of await readLog(dataDir))
+    types.set(stream, [types.get(stream), type].filter(Boolean).join(' '));
+  return types;
+};
+
+describe('two requests for one plant at once', () => {
+  let service: TestService;
+  let left: PlantsClient;
+  let right: PlantsClient;
+
+  beforeAll(async () => {
+    service = await TestService.start();
+    await service.ready();
+    const token = await service.token(OWNER);
+    const url = () => service.url;
+    left = new PlantsClient(url, token);
+    right = new PlantsClient(url, token);
+  });
+  afterAll(async () => {
+    left.close();
+    right.close();
+    await service.remove();
+  });
+
+  it(`two creates: one 201 and one 409, ${TRIES} times; then two deletes: one 204 and one 404`, async () => {
+    const creates: string[] = [];
+    for (let id = 1; id <= TRIES; id++)
+      creates.push(
+        await both(
+          left.create({ id, name: `left ${id}`, tag: '' }),
+          right.create({ id, name: `right ${id}`, tag: '' }),
+        ),
+      );
+    expect(pairsOf(creates)).toEqual({ '201, 409 plant_exists': TRIES });
+
+    // The answers told the truth about whose plant it became.
+    const rows = JSON.parse((await left.list()).body) as { name: string }[];
+    const winners = creates.map((pair, index) => `${pair.startsWith('201') ? 'left' : 'right'} ${index + 1}`);
+    expect(rows.map(({ name }) => name)).toEqual(winners);
+
+    const deletes: string[] = [];
+    for (let id = 1; id <= TRIES; id++) deletes.push(await both(left.delete(id), right.delete(id)));
+    expect(pairsOf(deletes)).toEqual({ '204, 404 plant_not_found': TRIES });
+    expect((await left.list()).body).toBe('[]');
+
+    const streams = await eventsOf(service.dataDir);
+    for (let id = 1; id <= TRIES; id++)
+      expect(streams.get(plantStream(OWNER, id))).toBe('PlantCreated PlantDeleted');
+  });
+
+  it('a create and a delete of a plant that is there: as if one had come after the other', async () => {
+    const outcomes = {
+      'PlantCreated PlantDeleted': '204, 409',
+      'PlantCreated PlantDeleted PlantCreated': '201, 204',
+    };
+    const answers = new Map<number, string>();
+    for (let id = 10_001; id <= 10_200; id++) {
+      expect((await left.create({ id, name: 'there', tag: '' })).status).toBe(201);
+      const pair = await Promise.all([left.delete(id), right.create({ id, name: 'again', tag: '' })]);
+      answers.set(
+        id,
+        pair
+          .map(({ status }) => status)
+          .sort()
+          .join(', '),
+      );
+    }
+    const streams = await eventsOf(service.dataDir);
+    for (const [id, pair] of answers)
+      expect([id, pair]).toEqual([
+        id,
+        outcomes[streams.get(plantStream(OWNER, id)) as keyof typeof outcomes],
+      ]);
+  });
+
+  it('a create and a delete of a plant that is not there: as if one had come after the other', async () => {
+    const outcomes = { PlantCreated: '201, 404', 'PlantCreated PlantDeleted': '201, 204' };
+    const answers = new Map<number, string>();
+    for (let id = 20_001; id <= 20_200; id++) {
+      const pair = await Promise.all([left.delete(id), right.create({ id, name: 'new', tag: '' })]);
+      answers.set(
+        id,
+        pair
+          .map(({ status }) => status)
+          .sort()
+          .join(', '),
+      );
+    }
+    const streams = await eventsOf(service.dataDir);
+    for (const [id, pair] of answers)
+      expect([id, pair]).toEqual([
+        id,
+        outcomes[streams.get(plantStream(OWNER, id)) as keyof typeof outcomes],
+      ]);
+  });
+});
+
+describe('two processes on the same data', () => {
+  let one: TestService;
+  let other: TestService;
+  let left: PlantsClient;
+  let right: PlantsClient;
+
+  beforeAll(async () => {
+    one = await TestService.start({ WRITE_WAIT_MS: '500' });
+    other = await TestService.start({ DATA_DIR: one.dataDir, WRITE_WAIT_MS: '500' });
+    await Promise.all([one.ready(), other.ready()]);
+    const token = await one.token(OWNER);
+    left = new PlantsClient(() => one.url, token);
+    right = new PlantsClient(() => other.url, token);
+  });
+  afterAll(async () => {
+    left.close();
+    right.close();
+    await other.kill();
+    await one.remove();
+  });
+
+  it(`two creates: one 201 and one 409, ${TRIES_OF_TWO_PROCESSES} times; then two deletes`, async () => {
+    const creates: string[] = [];
+    for (let id = 1; id <= TRIES_OF_TWO_PROCESSES; id++)
+      creates.push(
+        await both(left.create({ id, name: 'left', tag: '' }), right.create({ id, name: 'right', tag: '' })),
+      );
+    expect(pairsOf(creates)).toEqual({ '201, 409 plant_exists': TRIES_OF_TWO_PROCESSES });
+
+    const winners = creates.map((pair) => ({ name: pair.startsWith('201') ? 'left' : 'right', tag: '' }));
+    expect(new Set(winners.map(({ name }) => name))).toEqual(new Set(['left', 'right'])); // it was a race
+    const position = (await left.list()).headers['plants-position'];
+    const fresh = new PlantsClient(() => other.url, await one.token(OWNER));
+    for (const client of [left, right]) expect((await client.list()).body).toBe(JSON.stringify(winners));
+    expect((await fresh.list()).headers['plants-position']).toBe(position);
+    fresh.close();
+
+    const deletes: string[] = [];
+    for (let id = 1; id <= TRIES_OF_TWO_PROCESSES; id++)
+      deletes.push(await both(left.delete(id), right.delete(id)));
+    expect(pairsOf(deletes)).toEqual({ '204, 404 plant_not_found': TRIES_OF_TWO_PROCESSES });
+    const streams = await eventsOf(one.dataDir);
+    for (let id = 1; id <= TRIES_OF_TWO_PROCESSES; id++)
+      expect(streams.get(plantStream(OWNER, id))).toBe('PlantCreated PlantDeleted');
+  });
+
+  it('a list that carries a position from the other process waits for it, or is refused', async () => {
+    const written = (id: number) => ({ id, name: `written ${id}`, tag: '' });
+    const before = (await right.list()).body;
+    const lock = new DatabaseSync(join(one.dataDir, 'read-model.db'));
+    lock.exec('PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE'); // lists stay as they are
+    const created = await left.create(written(30_001), { prefer: 'respond-async' });
+    expect(created.status).toBe(201);
+    const position = { 'plants-position': String(created.headers['plants-position']) };
+
+    expect((await right.list()).body).toBe(before); // this process owes nothing to a client that sends no position
+    const refused = await right.list(undefined, position);
+    expect([refused.status, codeOf(refused), refused.headers['retry-after']]).toEqual([
+      503,
+      'not_fresh_yet',
+      '1',
+    ]);
+    lock.close();
+    let shown = await right.list(undefined, position);
+    while (shown.status === 503) shown = await right.list(undefined, position);
+    expect(shown.body).toBe(
+      JSON.stringify([...(JSON.parse(before) as unknown[]), { name: 'written 30001', tag: '' }]),
+    );
+  });
+});

@@ -1,0 +1,346 @@
+import { randomUUID } from 'node:crypto';
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { plantStream } from '../../src/plants/stream.js';
+import { type NewEvent } from '../../src/ports/event-log.js';
+import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
+import { removeReadModel } from '../support/history-run.js';
+import { metadataOf } from '../support/log-events.js';
+import { TestService } from '../support/service.js';
+
+/** Enough that building the lists from them takes much longer than the service takes to listen. */
+const OWNERS = 20;
+const PLANTS = 500;
+const EVENTS_OF_A_PLANT = 5;
+const EVENTS = OWNERS * PLANTS * EVENTS_OF_A_PLANT;
+
+/** How many appends may wait in the log at once. */
+const APPENDS_AT_ONCE = 5_000;
+
+const ownerOf = (number: number): string => `owner ${number}`;
+const nameOf = (owner: number, id: number): string => `plant ${id} of ${owner} at last`;
+
+/** What a list of each of the owners is in the end. */
+const listOf = (owner: number): string =>
+  JSON.stringify(Array.from({ length: PLANTS }, (_, at) => ({ name: nameOf(owner, at + 1), tag: '' })));
+
+/** The events of one plant: it is created and deleted twice, and stays at last. */
+const historyOf = (owner: number, id: number): NewEvent[] =>
+  Array.from({ length: EVENTS_OF_A_PLANT }, (_, revision): NewEvent => {
+    const name = revision === EVENTS_OF_A_PLANT - 1 ? nameOf(owner, id) : `earlier ${revision}`;
+    const event =
+      revision % 2 === 0
+        ? { type: 'PlantCreated', data: { id, name, tag: '' } }
+        : { type: 'PlantDeleted', data: { id } };
+    return { id: randomUUID(), ...event, metadata: metadataOf({ actor: { sub: ownerOf(owner) } }) };
+  });
+
+/** Appends a long history to the log of a service that does not run. */
+const appendHistory = async (dataDir: string): Promise<void> => {
+  const log = await openSqliteEventLog(join(dataDir, 'events.db'));
+  try {
+    let waiting: Promise<unknown>[] = [];
+    for (let owner = 1; owner <= OWNERS; owner++)
+      for (let id = 1; id <= PLANTS; id++) {
+        waiting.push(log.append(plantStream(ownerOf(owner), id), 'none', historyOf(owner, id)));
+        if (waiting.length < APPENDS_AT_ONCE) continue;
+        await Promise.all(waiting);
+        waiting = [];
+      }
+    await Promise.all(waiting);
+  } finally {
+    await log.close();
+  }
+};
+
+/** What stands in the read model's file, whoever else uses it. */
+const inReadModel = (dataDir: string): { generations: string[]; least: string; greatest: string } => {
+  const database = new DatabaseSync(join(dataDir, 'read-model.db'), { readOnly: true });
+  try {
+    const generations = database.prepare('SELECT state FROM generations').all() as { state: string }[];
+    const positions = database
+      .prepare('SELECT min(position) AS least, max(position) AS greatest FROM positions')
+      .get() as { least: string | null; greatest: string | null };
+    return {
+      generations: generations.map(({ state }) => state),
+      least: positions.least ?? '',
+      greatest: positions.greatest ?? '',
+    };
+  } finally {
+    database.close();
+  }
+};
+
+/** Puts an event into the file as it is, past everything that checks. */
+const insertEvent = (
+  dataDir: string,
+  event: Readonly<{ stream: string; revision: number; type: string; data: string; metadata: string }>,
+): void => {
+  const database = new DatabaseSync(join(dataDir, 'events.db'));
+  try {
+    database.exec('PRAGMA busy_timeout = 5000');
+    database
+      .prepare('INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)')
+      .run(event.stream, event.revision, randomUUID(), event.type, event.data, event.metadata);
+  } finally {
+    database.close();
+  }
+};
+
+interface Readiness {
+  readonly status: number;
+  readonly parts: Record<string, Record<string, string>>;
+}
+
+const readiness = async (service: TestService): Promise<Readiness> => {
+  const answer = await fetch(`${service.url}/health/ready`);
+  const body = (await answer.json()) as { parts?: Readiness['parts']; details?: Readiness['parts'] };
+  return { status: answer.status, parts: body.parts ?? body.details ?? {} };
+};
+
+/** Asks until the service is so. */
+const until = async (service: TestService, so: (state: Readiness) => boolean): Promise<Readiness> => {
+  for (;;) {
+    const state = await readiness(service);
+    if (so(state)) return state;
+  }
+};
+
+const isIncomplete = (answer: Answer): boolean =>
+  answer.status === 503 &&
+  codeOf(answer) === 'read_model_incomplete' &&
+  Number(answer.headers['retry-after']) >= 1;
+
+describe('lists built from the log', () => {
+  const services: TestService[] = [];
+  const clients: PlantsClient[] = [];
+  const started = async (settings: Record<string, string> = {}): Promise<TestService> => {
+    const service = await TestService.start(settings);
+    services.push(service);
+    await service.ready();
+    return service;
+  };
+  const clientOf = async (service: TestService, owner: string): Promise<PlantsClient> => {
+    const client = new PlantsClient(() => service.url, await service.token(owner));
+    clients.push(client);
+    return client;
+  };
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.close();
+    for (const service of services.splice(0)) await service.remove();
+  });
+
+  describe(`a read model that is gone, and a log of ${EVENTS} events`, () => {
+    const withoutReadModel = async (): Promise<TestService> => {
+      const service = await started();
+      await service.stop();
+      await appendHistory(service.dataDir);
+      expect(service.eventCount()).toBe(EVENTS);
+      removeReadModel(service.dataDir);
+      return service;
+    };
+
+    it('answers 503 with Retry-After until the lists are complete, and then whole', async () => {
+      const service = await withoutReadModel();
+      await service.start();
+      const readers = [1, 2, OWNERS];
+      let incomplete = 0;
+      for (const owner of readers) {
+        const client = await clientOf(service, ownerOf(owner));
+        for (let complete = false; !complete;) {
+          const answer = await client.list();
+          complete = !isIncomplete(answer);
+          if (complete) expect([answer.status, answer.body]).toEqual([200, listOf(owner)]);
+          else incomplete += 1;
+        }
+      }
+      expect(incomplete).toBeGreaterThan(0);
+      for (let owner = 1; owner <= OWNERS; owner++)
+        expect((await (await clientOf(service, ownerOf(owner))).list()).body).toBe(listOf(owner));
+    });
+
+    it('takes writes meanwhile, and has them in the end', async () => {
+      const service = await withoutReadModel();
+      await service.start();
+      const client = await clientOf(service, ownerOf(1));
+      const created = await client.create({ id: 9_999, name: 'written meanwhile', tag: '' });
+      expect(created.status).toBe(201);
+      await service.ready();
+      const whole = listOf(1).replace(/\]$/, ',{"name":"written meanwhile","tag":""}]');
+      expect((await client.list()).body).toBe(whole);
+    });
+
+    it('goes on where it was when it is killed in the middle of the build', async () => {
+      const service = await withoutReadModel();
+      await service.start();
+      await until(service, ({ parts }) => Number(parts.projector?.position ?? 0) >= EVENTS / 4);
+      await service.kill();
+      const before = inReadModel(service.dataDir);
+      expect(before.generations).toEqual(['inactive']); // it was in the middle
+      expect(before.least > '').toBe(true);
+      expect(Number(before.greatest)).toBeLessThan(EVENTS);
+
+      await service.start();
+      const client = await clientOf(service, ownerOf(OWNERS));
+      const first = await client.list();
+      expect(isIncomplete(first) || first.body === listOf(OWNERS)).toBe(true);
+      await service.ready();
+      expect(inReadModel(service.dataDir).generations).toEqual(['active']); // the same one
+      for (let owner = 1; owner <= OWNERS; owner++)
+        expect((await (await clientOf(service, ownerOf(owner))).list()).body).toBe(listOf(owner));
+    });
+  });
+
+  it('a read model that is far behind is not shown before it has caught up', async () => {
+    const service = await started({ WRITE_WAIT_MS: '20' });
+    const client = await clientOf(service, ownerOf(1));
+    expect((await client.create({ id: 0, name: 'long ago', tag: '' })).status).toBe(201);
+    await service.stop();
+    await appendHistory(service.dataDir);
+
+    await service.start();
+    let behind = 0;
+    for (let current = false; !current;) {
+      const answer = await client.list();
+      current = codeOf(answer) !== 'not_fresh_yet';
+      if (current) expect(answer.body).toBe(listOf(1).replace('[', '[{"name":"long ago","tag":""},'));
+      else behind += 1;
+    }
+    expect(behind).toBeGreaterThan(0);
+  });
+
+  describe('an event that cannot be read', () => {
+    const metadata = JSON.stringify(metadataOf());
+    const data = JSON.stringify({ id: 7, name: 'unreadable', tag: '' });
+    const stream = plantStream('mallory', 7);
+    const unreadable = [
+      ['of an unknown type', { type: 'PlantWatered', data, metadata }, /unknown type "PlantWatered"/],
+      [
+        'of an unknown version',
+        { type: 'PlantCreated', data, metadata: JSON.stringify({ ...metadataOf(), schemaVersion: 2 }) },
+        /unknown version 2 of PlantCreated/,
+      ],
+      ['that is no JSON', { type: 'PlantCreated', data: '{"id": 7', metadata }, /not a JSON object/],
+      [
+        'that breaks the rules',
+        { type: 'PlantCreated', data: '{"id":7,"name":"","tag":""}', metadata },
+        /name must not be empty/,
+      ],
+      [
+        'of another plant than its stream',
+        { type: 'PlantCreated', data: '{"id":8,"name":"n","tag":""}', metadata },
+        /not the one of its stream/,
+      ],
+    ] as const;
+
+    const before = '[{"name":"before","tag":""}]';
+    const blocked = ({ parts }: Readiness): boolean => parts.projector?.state === 'blocked';
+
+    /** A service that has met the event, and two of its clients: alice had a plant before that. */
+    const stopped = async (event: Readonly<{ type: string; data: string; metadata: string }>) => {
+      const service = await started({ WRITE_WAIT_MS: '50' });
+      const alice = await clientOf(service, 'alice');
+      const bob = await clientOf(service, 'bob');
+      expect((await alice.create({ id: 1, name: 'before', tag: '' })).status).toBe(201);
+      insertEvent(service.dataDir, { stream, revision: 0, ...event });
+      return { service, alice, bob, told: await until(service, blocked) };
+    };
+
+    it.each(unreadable)('%s stops the projector loudly', async (_what, event, reason) => {
+      const { service, alice, bob, told } = await stopped(event);
+      expect(told.status).toBe(503);
+      expect(told.parts.projector).toMatchObject({
+        status: 'down',
+        stream,
+        revision: '0',
+        reason: expect.stringMatching(reason) as unknown,
+      });
+      // The log says so, too: its lines arrive on their own.
+      const line = { state: 'blocked', stream, revision: '0' };
+      await until(service, () =>
+        service.logged.some(({ level, projector }) => {
+          const { state, stream, revision } = (projector ?? {}) as Record<string, unknown>;
+          return level === 'error' && isDeepStrictEqual({ state, stream, revision }, line);
+        }),
+      );
+      // What was there before is still shown.
+      expect((await alice.list()).body).toBe(before);
+      expect((await bob.list()).body).toBe('[]');
+    });
+
+    it('lets no list lie: not after a write, not after a restart, not when lists are built anew', async () => {
+      const [[, event]] = unreadable;
+      const { service, alice, bob } = await stopped(event);
+      // A write behind it is acknowledged, and the list that lacks it is not shown any more.
+      expect((await bob.create({ id: 2, name: 'after', tag: '' })).status).toBe(201);
+      expect(codeOf(await bob.list())).toBe('not_fresh_yet');
+
+      await service.kill();
+      await service.start();
+      await until(service, blocked);
+      expect(codeOf(await bob.list())).toBe('not_fresh_yet');
+      const answer = await alice.list();
+      expect(answer.status === 503 || answer.body === before).toBe(true);
+
+      await service.kill();
+      removeReadModel(service.dataDir);
+      await service.start();
+      await until(service, blocked);
+      for (const client of [alice, bob]) expect(isIncomplete(await client.list())).toBe(true);
+    });
+  });
+
+  describe('a read model that does not fit its log', () => {
+    const copied = ['events.db', 'events.db-wal', 'events.db-shm'];
+
+    it('refuses to start, in one clear line, where the log was put back to an earlier state', async () => {
+      const service = await started();
+      const client = await clientOf(service, 'alice');
+      expect((await client.create({ id: 1, name: 'first', tag: '' })).status).toBe(201);
+      await service.stop();
+      const at = (file: string) => join(service.dataDir, file);
+      for (const file of copied) if (existsSync(at(file))) copyFileSync(at(file), at(`${file}.copy`));
+
+      await service.start();
+      expect((await client.create({ id: 2, name: 'second', tag: '' })).status).toBe(201);
+      await service.stop();
+      for (const file of copied) {
+        rmSync(at(file), { force: true });
+        if (existsSync(at(`${file}.copy`))) copyFileSync(at(`${file}.copy`), at(file));
+      }
+
+      service.stderr = '';
+      await expect(service.start()).rejects.toThrow('the service ended (1)');
+      expect(service.stderr).toMatch(
+        /^plants: the read model contains events that the log does not hold .*delete .*read-model\.db.*\n$/,
+      );
+
+      removeReadModel(service.dataDir); // as it says
+      await service.start();
+      await service.ready();
+      expect((await client.list()).body).toBe('[{"name":"first","tag":""}]');
+    });
+
+    it('never shows plants of another log', async () => {
+      const service = await started();
+      const client = await clientOf(service, 'alice');
+      for (const id of [1, 2, 3])
+        expect((await client.create({ id, name: `of the old log ${id}`, tag: '' })).status).toBe(201);
+      await service.kill();
+      for (const file of copied) rmSync(join(service.dataDir, file), { force: true });
+
+      await service.start();
+      for (let complete = false; !complete;) {
+        const answer = await client.list();
+        complete = !isIncomplete(answer);
+        if (complete) expect([answer.status, answer.body]).toEqual([200, '[]']);
+      }
+      expect((await client.create({ id: 2, name: 'of the new log', tag: '' })).status).toBe(201);
+      expect((await client.list()).body).toBe('[{"name":"of the new log","tag":""}]');
+    });
+  });
+});

@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { type PlantCommand } from '../../src/plants/commands.js';
+import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
+import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
+import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
+import { project } from '../../src/projector/projection.js';
+import { type CommandContext, metadataOf, runCommand } from '../../src/write/run-command.js';
+
+/** A folder of real stores, gone with all that was opened in it by `remove`. */
+export class Stores {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'plants-domain-'));
+  readonly #opened: { close(): Promise<void> }[] = [];
+
+  /** The log; another client of the same one each time. */
+  async log(): Promise<EventLog> {
+    const log = await openSqliteEventLog(join(this.#folder, 'events.db'));
+    this.#opened.push(log);
+    return log;
+  }
+
+  /** The read model of a log; another client of the same one each time. */
+  async model(log: EventLog): Promise<ReadModel> {
+    const model = await openSqliteReadModel(this.#modelFile, log.identity());
+    this.#opened.push(model);
+    return model;
+  }
+
+  /** Changes the file of the read model behind everybody's back. */
+  tamper(sql: string, ...parameters: (string | number)[]): void {
+    const database = new DatabaseSync(this.#modelFile, { timeout: 5_000 });
+    try {
+      database.prepare(sql).run(...parameters);
+    } finally {
+      database.close();
+    }
+  }
+
+  async remove(): Promise<void> {
+    for (const each of this.#opened.splice(0).reverse()) await each.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  get #modelFile(): string {
+    return join(this.#folder, 'read-model.db');
+  }
+}
+
+/** When everything in these tests is decided. */
+export const NOON = new Date('2026-01-31T12:00:00.000Z');
+export const noon = (): Date => NOON;
+
+export const contextOf = (changes: Partial<CommandContext> = {}): CommandContext => ({
+  commandId: randomUUID(),
+  actor: { sub: 'anne', clientId: 'app' },
+  correlationId: 'correlation-1',
+  ...changes,
+});
+
+/** Runs a command as another client would. */
+export const run = (log: EventLog, owner: string, command: PlantCommand): Promise<Appended> =>
+  runCommand({ log, now: noon }, owner, command, contextOf());
+
+/** What a command came to: `done`, or the code of its refusal. */
+export const outcomeOf = async (running: Promise<unknown>): Promise<'done' | DomainErrorCode> => {
+  try {
+    await running;
+    return 'done';
+  } catch (error) {
+    if (error instanceof DomainError) return error.code;
+    throw error;
+  }
+};
+
+/** Appends an event as it is, whatever the codec thinks of it. */
+export const appendRaw = (
+  log: EventLog,
+  stream: string,
+  type: string,
+  data: Json,
+  expected: ExpectedRevision = 'none',
+): Promise<Appended> =>
+  log.append(stream, expected, [
+    { id: randomUUID(), type, data, metadata: metadataOf('PlantCreated', contextOf(), NOON) },
+  ]);
+
+/** Brings a generation to the end of the log. */
+export const catchUp = async (log: EventLog, model: ReadModel, generation: Generation): Promise<void> => {
+  const arrived = new AbortController();
+  const onProgress = ({ caughtUp }: { caughtUp: boolean }): Promise<void> => {
+    if (caughtUp) arrived.abort();
+    return Promise.resolve();
+  };
+  await project(log, model, generation, onProgress, arrived.signal);
+};
+
+/** Until it has come true; Jest's own limit ends a wait that is in vain. */
+export const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+  while (!(await condition())) await nextTurn();
+};

@@ -1,0 +1,146 @@
+import { Writable } from 'node:stream';
+import { describe, expect, it } from '@jest/globals';
+import { type LogLevel } from '../../src/config.js';
+import { createLogger, nestLogger } from '../../src/logging.js';
+import { until } from '../support/domain-stores.js';
+
+/** What a logger has written, in lines. */
+class Lines extends Writable {
+  readonly lines: string[] = [];
+  override _write(text: Buffer, _encoding: string, done: () => void): void {
+    this.lines.push(
+      ...text
+        .toString()
+        .split('\n')
+        .filter((line) => line !== ''),
+    );
+    done();
+  }
+  get parsed(): Record<string, unknown>[] {
+    return this.lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+}
+
+const json = (level: LogLevel = 'trace') => {
+  const lines = new Lines();
+  return { lines, logger: createLogger(level, 'json', lines) };
+};
+
+const SECRET = 's3cr3t-value';
+const NAMES = [
+  'authorization',
+  'token',
+  'access_token',
+  'password',
+  'secret',
+  'privateKey',
+  'connectionString',
+];
+
+describe('the log', () => {
+  it('is one JSON object a line: level as a word, time in UTC, message, and what was given; no host and process', () => {
+    const { lines, logger } = json();
+    logger.info({ requestId: 'r-1' }, 'listening');
+    logger.warn('only words');
+    expect(lines.parsed).toEqual([
+      {
+        level: 'info',
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as unknown,
+        requestId: 'r-1',
+        msg: 'listening',
+      },
+      { level: 'warn', time: expect.any(String) as unknown, msg: 'only words' },
+    ]);
+  });
+
+  it.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const)(
+    'says at level %s what is as grave, and no more',
+    (level) => {
+      const { lines, logger } = json(level);
+      const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const;
+      for (const each of levels) logger[each]('x');
+      expect(lines.parsed.map((line) => line.level)).toEqual(levels.slice(0, levels.indexOf(level) + 1));
+    },
+  );
+
+  it('is silent when told so', () => {
+    const { lines, logger } = json('silent');
+    logger.fatal('x');
+    expect(lines.lines).toEqual([]);
+  });
+
+  describe.each(NAMES)('keeps %s to itself', (name) => {
+    it.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const)('at level %s', (level) => {
+      const { lines, logger } = json();
+      logger[level]({ [name]: SECRET }, 'x');
+      expect(lines.parsed).toMatchObject([{ level, [name]: '[redacted]' }]);
+    });
+
+    it.each<[string, object]>([
+      ['an object', { request: { [name]: SECRET } }],
+      ['an object in an object', { request: { headers: { [name]: SECRET } } }],
+      ['a list', { requests: [{ [name]: SECRET }] }],
+      ['an error', { err: Object.assign(new Error('x'), { [name]: SECRET }) }],
+      ['what belongs to an error', { err: Object.assign(new Error('x'), { request: { [name]: SECRET } }) }],
+    ])('within %s', (_where, given) => {
+      const { lines, logger } = json();
+      logger.error({ ...given, kept: 'visible' }, 'x');
+      expect(lines.lines.join()).not.toContain(SECRET);
+      expect(lines.parsed).toMatchObject([{ kept: 'visible' }]);
+    });
+
+    it('in a child of the log', () => {
+      const { lines, logger } = json();
+      logger.child({ [name]: SECRET }).info('x');
+      expect(lines.parsed).toMatchObject([{ [name]: '[redacted]' }]);
+    });
+
+    it('for people too', async () => {
+      const lines = new Lines();
+      createLogger('info', 'readable', lines).info({ [name]: SECRET }, 'x');
+      await until(() => lines.lines.length === 2);
+      expect(lines.lines[1]).toContain('[redacted]');
+      expect(lines.lines.join()).not.toContain(SECRET);
+    });
+  });
+
+  it('is readable for people: time, level and message in one line, then what was given', async () => {
+    const lines = new Lines();
+    createLogger('info', 'readable', lines).warn({ port: 3000 }, 'something odd');
+    await until(() => lines.lines.length === 2);
+    // Without the colours that a terminal has.
+    const plain = lines.lines.map((line) => line.replace(/\u001B\[\d+m/g, ''));
+    expect(plain[0]).toMatch(/^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: something odd$/);
+    expect(plain[1]).toBe('    port: 3000');
+  });
+});
+
+describe("Nest's messages", () => {
+  it.each([
+    ['log', 'debug'],
+    ['verbose', 'debug'],
+    ['debug', 'debug'],
+    ['warn', 'warn'],
+    ['error', 'error'],
+    ['fatal', 'fatal'],
+  ] as const)('of %s are ours of %s', (theirs, ours) => {
+    const { lines, logger } = json();
+    nestLogger(logger)[theirs]?.('Mapped {/plants, GET} route', 'RouterExplorer');
+    expect(lines.parsed).toMatchObject([
+      { level: ours, part: 'nest', msg: 'Mapped {/plants, GET} route', details: ['RouterExplorer'] },
+    ]);
+  });
+
+  it('about wiring are not heard at the usual level', () => {
+    const { lines, logger } = json('info');
+    nestLogger(logger).log('Starting Nest application...', 'NestFactory');
+    expect(lines.lines).toEqual([]);
+  });
+
+  it('hold no secret in their details', () => {
+    const { lines, logger } = json();
+    nestLogger(logger).error('x', { authorization: SECRET });
+    expect(lines.lines.join()).not.toContain(SECRET);
+    expect(lines.lines).toHaveLength(1);
+  });
+});

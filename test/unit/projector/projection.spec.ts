@@ -1,0 +1,382 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { randomUUID } from 'node:crypto';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
+import {
+  type Generation,
+  PARTITIONS,
+  type PartitionChanges,
+  partitionOf,
+  type ReadModel,
+  ReadModelAhead,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import {
+  Blocked,
+  type Progress,
+  project,
+  ReadModelRegressed,
+  rowOf,
+} from '../../../src/projector/projection.js';
+import { NamedRequests } from '../../../src/write/named-request.js';
+import {
+  brokenOff,
+  failing,
+  failingAfterwards,
+  Faults,
+  inPieces,
+  none,
+} from '../../support/domain-faults.js';
+import {
+  anyCommand,
+  anyString,
+  known,
+  obey,
+  type Plants,
+  plantsAt,
+  rowsOf,
+} from '../../support/domain-model.js';
+import {
+  appendRaw,
+  catchUp,
+  contextOf,
+  noon,
+  outcomeOf,
+  run,
+  Stores,
+  until,
+} from '../../support/domain-stores.js';
+import { createPlant, deletePlant } from '../../support/given.js';
+
+/** Owners of different partitions. */
+const OWNERS = ['anne', 'bert', 'cleo'] as const;
+const gone = (): Error => new ReadModelUnavailable('gone');
+
+describe('a projection', () => {
+  let stores: Stores;
+  let log: EventLog;
+  let model: ReadModel;
+  let generation: Generation;
+
+  beforeEach(async () => {
+    stores = new Stores();
+    log = await stores.log();
+    model = await stores.model(log);
+    generation = await model.createGeneration();
+  });
+  afterEach(() => stores.remove());
+
+  /** What an owner's list holds, once the generation is active. */
+  const listOf = async (owner: string): Promise<{ id: number; row: string }[]> => {
+    await model.promote(generation);
+    const { rows } = await model.list(owner, undefined, 100_000);
+    return rows.map(({ id, row }) => ({ id, row }));
+  };
+
+  /** A projection in the background, and how far it says it is. */
+  const start = (port: EventLog = log, store: ReadModel = model) => {
+    const progress: Progress[] = [];
+    const stopping = new AbortController();
+    const ended = project(
+      port,
+      store,
+      generation,
+      (step) => {
+        progress.push(step);
+        return Promise.resolve();
+      },
+      stopping.signal,
+    );
+    ended.catch(() => undefined); // each test looks at it when it wants to
+    return {
+      progress,
+      ended,
+      caughtUpWith: (position: Position) =>
+        until(() => progress.some((step) => step.caughtUp && step.position >= position)),
+      stop: async () => {
+        stopping.abort();
+        await ended;
+      },
+    };
+  };
+
+  it('of an empty log has caught up at once', async () => {
+    const projection = start();
+    await projection.caughtUpWith(START);
+    expect(projection.progress[0]).toEqual({ position: START, caughtUp: true });
+    await projection.stop();
+  });
+
+  it('catches up from the beginning, and goes on with what comes', async () => {
+    for (const owner of OWNERS) await run(log, owner, createPlant(1, `of ${owner}`, ''));
+    const projection = start();
+    await projection.caughtUpWith(await log.head());
+    for (const owner of OWNERS)
+      expect(await listOf(owner)).toEqual([{ id: 1, row: `{"name":"of ${owner}","tag":""}` }]);
+    const { position } = await run(log, 'anne', deletePlant(1));
+    await projection.caughtUpWith(position);
+    expect(await listOf('anne')).toEqual([]);
+    expect(await listOf('bert')).toHaveLength(1);
+    await projection.stop();
+  });
+
+  it('brings every partition to the end of the log, the idle ones too, when it arrives there', async () => {
+    for (const owner of OWNERS) await run(log, owner, createPlant(1));
+    const pieces = new Faults(log).every('subscribe', inPieces(1));
+    await catchUp(pieces.port, model, generation);
+    expect(new Set(await model.positions(generation))).toEqual(new Set([await log.head()]));
+  });
+
+  it('moves idle partitions on while others are busy', async () => {
+    const projection = start();
+    await projection.caughtUpWith(START);
+    const { position } = await run(log, 'anne', createPlant(1));
+    await until(async () => (await model.positions(generation)).every((each) => each === position));
+    await projection.stop();
+  });
+
+  it('tells of progress after it is in the read model, one step at a time', async () => {
+    const events: string[] = [];
+    const store = new Faults(model).every('apply', async (proceed, ...args) => {
+      const positions = await proceed(...args);
+      events.push('applied');
+      return positions;
+    });
+    for (const owner of OWNERS) await run(log, owner, createPlant(1));
+    const pieces = new Faults(log).every('subscribe', inPieces(1));
+    const stopping = new AbortController();
+    await project(
+      pieces.port,
+      store.port,
+      generation,
+      async ({ caughtUp }) => {
+        events.push('told');
+        await new Promise(setImmediate);
+        events.push('heard');
+        if (caughtUp) stopping.abort();
+      },
+      stopping.signal,
+    );
+    expect(events).toEqual(Array.from({ length: 3 }, () => ['applied', 'told', 'heard']).flat());
+  });
+
+  it('resumes after the oldest of its positions, and applies to each partition what that one lacks', async () => {
+    const positions: Position[] = [];
+    for (const id of [1, 2])
+      for (const owner of OWNERS)
+        positions.push((await run(log, owner, createPlant(id, `of ${owner}`, ''))).position);
+    // Anne's partition has both of her plants, Bert's his first one, all others everything up to Anne's first one.
+    const first = known(positions[0]);
+    const place: Record<number, Position> = {
+      [partitionOf('anne')]: known(positions[3]),
+      [partitionOf('bert')]: known(positions[1]),
+    };
+    const change = (owner: string, id: number, position: Position) => ({
+      position,
+      owner,
+      id,
+      row: rowOf('as applied before', ''),
+    });
+    const before: Record<number, PartitionChanges['changes']> = {
+      [partitionOf('anne')]: [change('anne', 1, first), change('anne', 2, known(positions[3]))],
+      [partitionOf('bert')]: [change('bert', 1, known(positions[1]))],
+    };
+    await model.apply(
+      generation,
+      Array.from({ length: PARTITIONS }, (_, partition) => ({
+        partition,
+        from: START,
+        upTo: place[partition] ?? first,
+        changes: before[partition] ?? [],
+      })),
+    );
+    const subscribed: Position[] = [];
+    const port = new Faults(log).next('subscribe', (proceed, from, signal) => {
+      subscribed.push(from);
+      return proceed(from, signal);
+    }).port;
+    const applied: string[] = [];
+    const store = new Faults(model).every('apply', (proceed, into, parts) => {
+      applied.push(...parts.flatMap(({ changes }) => changes.map(({ owner, id }) => `${owner} ${id}`)));
+      return proceed(into, parts);
+    }).port;
+    await catchUp(port, store, generation);
+    expect(subscribed).toEqual([first]);
+    expect(applied.sort()).toEqual(['bert 2', 'cleo 1', 'cleo 2']);
+    expect((await listOf('anne')).map(({ row }) => row)).toEqual(
+      Array(2).fill(rowOf('as applied before', '')),
+    );
+    expect((await listOf('bert')).map(({ row }) => row)).toEqual([
+      rowOf('as applied before', ''),
+      rowOf('of bert', ''),
+    ]);
+    expect(await listOf('cleo')).toHaveLength(2);
+  });
+
+  it('takes a long log in batches', async () => {
+    await Promise.all(
+      Array.from({ length: 1_201 }, (_, id) => run(log, 'anne', createPlant(id, `plant ${id}`, ''))),
+    );
+    const sizes: number[] = [];
+    const store = new Faults(model).every('apply', (proceed, into, parts) => {
+      sizes.push(parts.reduce((sum, { changes }) => sum + changes.length, 0));
+      return proceed(into, parts);
+    }).port;
+    await catchUp(log, store, generation);
+    expect(sizes).toEqual([500, 500, 201]);
+    expect(await listOf('anne')).toEqual(
+      Array.from({ length: 1_201 }, (_, id) => ({ id, row: `{"name":"plant ${id}","tag":""}` })),
+    );
+  });
+
+  it('passes by what is known of named requests', async () => {
+    const requests = new NamedRequests({ log, now: noon });
+    await requests.run('anne', createPlant(1), contextOf(), 'key');
+    await outcomeOf(requests.run('anne', deletePlant(2), contextOf(), 'another'));
+    await catchUp(log, model, generation);
+    expect(await listOf('anne')).toHaveLength(1);
+    expect(new Set(await model.positions(generation))).toEqual(new Set([await log.head()]));
+  });
+
+  describe('whose store has lost data', () => {
+    const lose = (owner: string, position: Position): void => {
+      stores.tamper('DELETE FROM plants WHERE owner = ?', owner);
+      stores.tamper('UPDATE positions SET position = ? WHERE partition = ?', position, partitionOf(owner));
+    };
+
+    it('notices it by the next event of that partition, and applies nothing there', async () => {
+      await run(log, 'anne', createPlant(1));
+      const projection = start();
+      await projection.caughtUpWith(await log.head());
+      lose('anne', START);
+      await run(log, 'anne', createPlant(2));
+      await expect(projection.ended).rejects.toThrow(ReadModelRegressed);
+      expect(await listOf('anne')).toEqual([]);
+    });
+
+    it('notices it while nothing happens', async () => {
+      await run(log, 'anne', createPlant(1));
+      const projection = start();
+      await projection.caughtUpWith(await log.head());
+      lose('anne', START);
+      await expect(projection.ended).rejects.toThrow(ReadModelRegressed);
+      await catchUp(log, model, generation);
+      expect(await listOf('anne')).toHaveLength(1);
+    });
+  });
+
+  it('refuses a read model that is ahead of its log', async () => {
+    await run(log, 'anne', createPlant(1));
+    await model.apply(generation, [
+      { partition: 5, from: START, upTo: '9000000000000000' as Position, changes: [] },
+    ]);
+    await expect(start().ended).rejects.toThrow(ReadModelAhead);
+  });
+
+  describe('that meets an event which the codec refuses', () => {
+    it('stops there, with everything before it applied and nothing after it', async () => {
+      for (const owner of OWNERS) await run(log, owner, createPlant(1));
+      const before = await log.head();
+      const stream = plantStream('anne', 9);
+      const bad = await appendRaw(log, stream, 'PlantWatered', { id: 9 });
+      await run(log, 'anne', createPlant(2));
+      const projection = start();
+      const error = await projection.ended.catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(Blocked);
+      expect(error).toMatchObject({
+        position: bad.position,
+        cause: { stream, revision: 0n, reason: 'unknown type "PlantWatered"' },
+      });
+      expect((error as Blocked).message).toContain(bad.position);
+      expect(projection.progress).toEqual([]);
+      expect(new Set(await model.positions(generation))).toEqual(new Set([before]));
+      for (const owner of OWNERS) expect(await listOf(owner)).toHaveLength(1);
+    });
+
+    it('stops there again, and goes no further, when it is started again', async () => {
+      await run(log, 'anne', createPlant(1));
+      const { position } = await appendRaw(log, plantStream('bert', 9), 'PlantWatered', { id: 9 });
+      for (let time = 0; time < 3; time++)
+        await expect(start().ended).rejects.toMatchObject({ name: 'Blocked', position });
+      expect(await listOf('anne')).toHaveLength(1);
+    });
+
+    it('stops at the very first event', async () => {
+      const { position } = await appendRaw(log, plantStream('bert', 9), 'PlantWatered', { id: 9 });
+      await expect(start().ended).rejects.toMatchObject({ name: 'Blocked', position });
+      expect(new Set(await model.positions(generation))).toEqual(new Set([START]));
+    });
+
+    it('stops at the first event of a piece', async () => {
+      const { position: before } = await run(log, 'anne', createPlant(1));
+      const { position } = await appendRaw(log, plantStream('bert', 9), 'PlantWatered', { id: 9 });
+      const pieces = new Faults(log).every('subscribe', inPieces(1));
+      await expect(start(pieces.port).ended).rejects.toMatchObject({ name: 'Blocked', position });
+      expect(new Set(await model.positions(generation))).toEqual(new Set([before]));
+    });
+  });
+
+  it('ends with what its ports throw', async () => {
+    const broken = new Faults(model).next('apply', failing(gone)).port;
+    await expect(start(log, broken).ended).rejects.toThrow(ReadModelUnavailable);
+    const port = new Faults(log).next(
+      'subscribe',
+      brokenOff(0, () => new LogUnavailable('cut')),
+    ).port;
+    await expect(start(port).ended).rejects.toThrow(LogUnavailable);
+  });
+
+  it('ends when it is told to, without an error', async () => {
+    const projection = start();
+    await projection.caughtUpWith(START);
+    await projection.stop();
+    await expect(projection.ended).resolves.toBeUndefined();
+  });
+
+  it('ends in the fold of the log, wherever it is cut off and whoever helps', async () => {
+    const history = fc.array(fc.tuple(fc.nat({ max: 4 }), anyCommand), { minLength: 1, maxLength: 30 });
+    /** After so many pieces the subscription breaks, or an apply fails, before or after it was done. */
+    const accident = fc.tuple(fc.nat({ max: 8 }), fc.constantFrom('subscribe', 'apply', 'applied'));
+    const names = fc.uniqueArray(anyString, { minLength: 5, maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(
+        names,
+        history,
+        fc.array(accident, { maxLength: 4 }),
+        async (owners, commands, accidents) => {
+          const prefix = randomUUID();
+          const plants = new Map<string, Plants>(owners.map((name) => [prefix + name, new Map()]));
+          for (const [index, command] of commands) {
+            const owner = prefix + known(owners[index]);
+            expect(await outcomeOf(run(log, owner, command))).toBe(obey(known(plants.get(owner)), command));
+          }
+          generation = await model.createGeneration();
+          const helper = start();
+          for (const [pieces, what] of accidents) {
+            const store = new Faults(model);
+            const port = new Faults(log).every('subscribe', inPieces(3));
+            if (what === 'subscribe') port.next('subscribe', brokenOff(pieces, gone));
+            else
+              store.next(
+                'apply',
+                ...Array.from({ length: pieces }, () => none),
+                what === 'apply' ? failing(gone) : failingAfterwards(gone),
+              );
+            await catchUp(port.port, store.port, generation).catch(() => undefined);
+          }
+          await catchUp(log, model, generation);
+          await helper.stop();
+          await model.promote(generation);
+          for (const [owner, expected] of plants) {
+            const page = await model.list(owner, undefined, 100);
+            expect(page.rows.map(({ id, row }) => ({ id, row }))).toEqual(rowsOf(expected));
+            expect(page.position).toBe(await log.head());
+            expect(rowsOf(await plantsAt(log, owner, page.position))).toEqual(rowsOf(expected));
+          }
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+});

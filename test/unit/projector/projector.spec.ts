@@ -1,0 +1,423 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
+import {
+  type Page,
+  partitionOf,
+  type ReadModel,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import { Projector, type ProjectorStatus } from '../../../src/projector/projector.js';
+import {
+  brokenOff,
+  failing,
+  failingAfterwards,
+  Faults,
+  gate,
+  inPieces,
+} from '../../support/domain-faults.js';
+import { known, obey, type Plants, plantsAt, rowsOf } from '../../support/domain-model.js';
+import { appendRaw, outcomeOf, run, Stores, until } from '../../support/domain-stores.js';
+import { createPlant, deletePlant } from '../../support/given.js';
+
+const gone = (): Error => new ReadModelUnavailable('the disk is full');
+const cut = (): Error => new LogUnavailable('the connection was cut');
+
+/** Timers that this process waits for. */
+const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+
+describe('the projector', () => {
+  let stores: Stores;
+  let log: Faults<EventLog>;
+  let model: Faults<ReadModel>;
+  const running: { stop(): Promise<void> }[] = [];
+
+  beforeEach(async () => {
+    stores = new Stores();
+    const real = await stores.log();
+    log = new Faults(real);
+    model = new Faults(await stores.model(real));
+  });
+  afterEach(async () => {
+    for (const each of running.splice(0)) await each.stop();
+    await stores.remove();
+  });
+
+  /** A projector of its own process, as far as it knows, with what it has told. */
+  const start = (port: EventLog = log.port, store: ReadModel = model.port) => {
+    const told: ProjectorStatus[] = [];
+    let tick = 0;
+    const clock = (): Date => new Date(tick++);
+    const projector = new Projector(port, store, clock, (status) => told.push(status));
+    const stopping = new AbortController();
+    const first = projector.status;
+    const ended = projector.run(stopping.signal);
+    const started = {
+      projector,
+      first,
+      told,
+      states: () => told.map(({ state }) => state),
+      becomes: (state: ProjectorStatus['state']) => until(() => projector.status.state === state),
+      stop: async () => {
+        stopping.abort();
+        await ended;
+      },
+    };
+    running.push(started);
+    return started;
+  };
+
+  const list = (owner: string): Promise<Page> => model.port.list(owner, undefined, 1_000);
+  const idsOf = async (owner: string): Promise<number[]> => (await list(owner)).rows.map(({ id }) => id);
+
+  /** Until an owner's list holds exactly these ids. */
+  const lists = (owner: string, ...ids: number[]): Promise<void> =>
+    until(async () => JSON.stringify(await idsOf(owner).catch(() => undefined)) === JSON.stringify(ids));
+
+  it('starts, and is live at once where there is nothing to do', async () => {
+    const { first, becomes, told } = start();
+    expect(first.state).toBe('starting');
+    await becomes('live');
+    expect(told).toMatchObject([{ state: 'live', generation: 1, position: START }]);
+    expect(await idsOf('anne')).toEqual([]);
+  });
+
+  it('catches up, is live, and stays so while events come', async () => {
+    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    log.every('subscribe', inPieces(1));
+    const { becomes, states, told, projector } = start();
+    await becomes('live');
+    const since = projector.status.since;
+    for (const id of [4, 5, 6]) await run(log.port, 'anne', createPlant(id));
+    const { position } = await run(log.port, 'anne', deletePlant(1));
+    await until(() => projector.status.state === 'live' && projector.status.position === position);
+    expect(states()).toEqual(['catching_up', 'live']);
+    expect(told[1]?.since).toBe(since);
+    expect(projector.status.since).toBe(since);
+    expect(await idsOf('anne')).toEqual([2, 3, 4, 5, 6]);
+  });
+
+  it('answers nobody from the first generation before it has caught up', async () => {
+    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    const released = gate();
+    log.every('subscribe', async function* (proceed, from, signal) {
+      for await (const piece of inPieces(1)(proceed, from, signal)) {
+        yield piece;
+        if (piece.position !== START && !piece.caughtUp) await released.opened;
+      }
+    });
+    const { becomes, states } = start();
+    await becomes('catching_up');
+    const [first] = await model.port.generations();
+    expect(first).toEqual({ generation: 1, active: false });
+    await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
+    released.open();
+    await becomes('live');
+    expect(await idsOf('anne')).toEqual([1, 2, 3]);
+    expect(states()).toEqual(['catching_up', 'live']);
+  });
+
+  it('goes on with a first generation that another process had begun', async () => {
+    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    log.next('subscribe', brokenOff(2, cut));
+    const first = start();
+    await first.becomes('disconnected');
+    await first.stop();
+    const second = start();
+    await second.becomes('live');
+    expect(await model.port.generations()).toEqual([{ generation: 1, active: true }]);
+    expect(await idsOf('anne')).toEqual([1, 2, 3]);
+  });
+
+  it('goes on with the active generation', async () => {
+    await run(log.port, 'anne', createPlant(1));
+    const first = start();
+    await first.becomes('live');
+    await first.stop();
+    await run(log.port, 'anne', createPlant(2));
+    await model.port.createGeneration(); // somebody else's
+    const second = start();
+    await second.becomes('live');
+    expect(second.told).toMatchObject([{ state: 'live', generation: 1 }]);
+    expect(await idsOf('anne')).toEqual([1, 2]);
+    expect(model.calls('promote')).toBe(1);
+  });
+
+  describe('when something is gone', () => {
+    it.each<[string, () => unknown, string]>([
+      ['the subscription', () => log.next('subscribe', brokenOff(1, cut)), 'the connection was cut'],
+      ['the log', () => log.next('head', failing(cut)), 'the connection was cut'],
+      ['the store, before an apply', () => model.next('apply', failing(gone)), 'the disk is full'],
+      ['the store, after an apply', () => model.next('apply', failingAfterwards(gone)), 'the disk is full'],
+      ['the list of generations', () => model.next('generations', failing(gone)), 'the disk is full'],
+      ['the positions', () => model.next('positions', failing(gone)), 'the disk is full'],
+    ])('says so and comes back: %s', async (_what, disturb, reason) => {
+      await run(log.port, 'anne', createPlant(1));
+      const before = start();
+      await before.becomes('live'); // so that there are positions to be compared with the log
+      await before.stop();
+      await run(log.port, 'anne', createPlant(2));
+      await run(log.port, 'bert', createPlant(3));
+      disturb();
+      const { becomes, told, states } = start();
+      await until(() => told.some(({ state }) => state === 'disconnected'));
+      await becomes('live');
+      expect(told.find(({ state }) => state === 'disconnected')).toMatchObject({ reason });
+      expect(states().slice(-2)).toEqual(['disconnected', 'live']);
+      await lists('anne', 1, 2);
+      await lists('bert', 3);
+    });
+
+    it('comes back to all that has happened meanwhile', async () => {
+      const { becomes, states } = start();
+      await becomes('live');
+      model.every('apply', failing(gone));
+      await run(log.port, 'anne', createPlant(1));
+      await becomes('disconnected');
+      await run(log.port, 'anne', createPlant(2));
+      await run(log.port, 'anne', deletePlant(1));
+      model.heal('apply');
+      await lists('anne', 2);
+      await becomes('live');
+      expect(states()).toEqual(['live', 'disconnected', 'live']);
+    });
+
+    it('says it once, however often it tries', async () => {
+      model.every('apply', failing(gone));
+      const { states } = start();
+      await until(() => model.calls('apply') >= 4);
+      expect(states()).toEqual(['disconnected']);
+    });
+
+    it('tries more and more rarely, and soon again after it was back', async () => {
+      const tries: number[] = [];
+      log.every('subscribe', (...args) => {
+        tries.push(performance.now());
+        return brokenOff(0, cut)(...args);
+      });
+      const { becomes } = start();
+      await until(() => tries.length === 6);
+      // Half of 100, 200, 400, 800 and 1600 ms at least; timers may be early by one.
+      for (const [i, least] of [50, 100, 200, 400, 800].entries())
+        expect(known(tries[i + 1]) - known(tries[i])).toBeGreaterThanOrEqual(least - 1);
+      log.heal('subscribe');
+      await becomes('live');
+      let broken = 0;
+      model.next('apply', () => {
+        broken = performance.now();
+        return Promise.reject(gone());
+      });
+      await run(log.port, 'anne', createPlant(1));
+      await lists('anne', 1);
+      expect(performance.now() - broken).toBeLessThan(1_600); // the next one of the row would be longer
+    });
+
+    it('makes a new read model where the old one was thrown away', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const { becomes } = start();
+      await becomes('live');
+      stores.tamper('DELETE FROM plants');
+      stores.tamper('DELETE FROM positions');
+      stores.tamper('DELETE FROM generations');
+      await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
+      await lists('anne', 1);
+      expect(await model.port.generations()).toEqual([{ generation: 2, active: true }]);
+    });
+
+    it('brings back what the store has lost, with nothing happening in the log', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      await run(log.port, 'bert', createPlant(2));
+      const { becomes, states, told } = start();
+      await becomes('live');
+      const lostAt = performance.now();
+      stores.tamper('DELETE FROM plants WHERE owner = ?', 'anne');
+      stores.tamper('UPDATE positions SET position = ? WHERE partition = ?', START, partitionOf('anne'));
+      expect(await idsOf('anne')).toEqual([]);
+      await lists('anne', 1);
+      expect(performance.now() - lostAt).toBeLessThan(5_000);
+      await becomes('live');
+      expect(states()).toEqual(['live', 'starting', 'live']);
+      expect(told[1]).toEqual({ state: 'starting', since: told[1]?.since });
+      expect(await idsOf('bert')).toEqual([2]);
+    });
+  });
+
+  describe('when it meets an event which the codec refuses', () => {
+    const stream = plantStream('anne', 9);
+
+    it('says where and why, once, however often it tries', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const first = start();
+      await first.becomes('live');
+      const bad = await appendRaw(log.port, stream, 'PlantWatered', { id: 9 });
+      await first.becomes('blocked');
+      const { since } = first.projector.status;
+      const tried = log.calls('subscribe');
+      await until(() => log.calls('subscribe') >= tried + 3);
+      expect(first.projector.status).toEqual({
+        state: 'blocked',
+        position: bad.position,
+        stream,
+        revision: 0n,
+        reason: 'unknown type "PlantWatered"',
+        since,
+      });
+      expect(first.states()).toEqual(['live', 'blocked']);
+    });
+
+    it('has applied everything before it, keeps answering that, and applies nothing after it', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const { becomes } = start();
+      await becomes('live');
+      const before = await run(log.port, 'bert', createPlant(2));
+      await appendRaw(log.port, stream, 'PlantWatered', { id: 9 });
+      await becomes('blocked');
+      await run(log.port, 'bert', createPlant(3));
+      const tried = log.calls('subscribe');
+      await until(() => log.calls('subscribe') >= tried + 2);
+      expect(await idsOf('bert')).toEqual([2]);
+      expect((await list('anne')).position).toBe(before.position);
+    });
+
+    it('answers nobody from a first generation that cannot be finished', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      await appendRaw(log.port, stream, 'PlantWatered', { id: 9 });
+      const { becomes, states } = start();
+      await becomes('blocked');
+      await until(() => log.calls('subscribe') >= 3);
+      await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
+      expect(states()).toEqual(['blocked']);
+    });
+
+    it('is disconnected rather than blocked where the store is gone too, and blocked again after that', async () => {
+      await appendRaw(log.port, stream, 'PlantWatered', { id: 9 });
+      const { becomes, states } = start();
+      await becomes('blocked');
+      model.next('apply', failing(gone));
+      await becomes('disconnected');
+      await becomes('blocked');
+      expect(states()).toEqual(['blocked', 'disconnected', 'blocked']);
+    });
+  });
+
+  describe('two of them', () => {
+    it('that start together on an empty store build one generation, and either can go', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      // Each of them sees that there is no generation before the other one has made one.
+      const both = gate();
+      let asked = 0;
+      const together = async () => {
+        const none = await model.port.generations();
+        asked += 1;
+        if (asked === 2) both.open();
+        await both.opened;
+        return none;
+      };
+      const [one, two] = [1, 2].map(() =>
+        start(log.port, new Faults(model.port).next('generations', together).port),
+      );
+      await one?.becomes('live');
+      await two?.becomes('live');
+      expect(await model.port.generations()).toEqual([{ generation: 1, active: true }]);
+      await two?.stop();
+      await run(log.port, 'anne', createPlant(2));
+      await lists('anne', 1, 2);
+      const three = start();
+      await three.becomes('live');
+      await one?.stop();
+      await run(log.port, 'anne', createPlant(3));
+      await lists('anne', 1, 2, 3);
+    });
+
+    it('with their own batches and failures end in the fold, and no list ever says anything else', async () => {
+      const owners = ['anne', 'bert', 'cleo', 'dora'];
+      const otherLog = await stores.log();
+      const otherModel = await stores.model(otherLog);
+      const breaking = new Faults(otherLog)
+        .next('subscribe', brokenOff(5, cut), brokenOff(3, cut))
+        .every('subscribe', inPieces(2));
+      const failingSometimes = new Faults(otherModel).next('apply', failing(gone), failingAfterwards(gone));
+      const one = start();
+      const two = start(breaking.port, failingSometimes.port);
+      await one.becomes('live');
+      const plants = new Map(owners.map((owner) => [owner, new Map() as Plants]));
+      const pages: [string, Page][] = [];
+      for (let step = 0; step < 120; step++) {
+        const owner = known(owners[(step * 7) % 4]);
+        const id = (step * 5) % 6;
+        const command = step % 3 === 2 ? deletePlant(id) : createPlant(id, `plant ${step}`, '');
+        const outcome = await outcomeOf(run(log.port, owner, command));
+        expect(outcome).toBe(obey(known(plants.get(owner)), command));
+        const other = known(owners[step % 4]);
+        pages.push([other, await list(other)]);
+      }
+      await until(async () => {
+        const positions = await Promise.all(owners.map(async (owner) => (await list(owner)).position));
+        const head = await log.port.head();
+        return positions.every((position) => position === head);
+      });
+      await two.becomes('live');
+      for (const [owner, expected] of plants)
+        expect((await list(owner)).rows.map(({ id, row }) => ({ id, row }))).toEqual(rowsOf(expected));
+      for (const [owner, page] of pages)
+        expect(page.rows.map(({ id, row }) => ({ id, row }))).toEqual(
+          rowsOf(await plantsAt(log.port, owner, page.position)),
+        );
+      expect(one.states()).toEqual(['live']);
+    });
+  });
+
+  describe('told to stop', () => {
+    it('does so while it is live, and leaves no timer', async () => {
+      const before = timers();
+      const { becomes, stop, states } = start();
+      await becomes('live');
+      await stop();
+      expect(states()).toEqual(['live']);
+      await until(() => timers() <= before);
+    });
+
+    it('does so within a long pause, and leaves no timer', async () => {
+      log.every('subscribe', brokenOff(0, cut));
+      const before = timers();
+      const { stop, states } = start();
+      await until(() => log.calls('subscribe') === 5); // the next pause takes 800 ms at least
+      const asked = performance.now();
+      await stop();
+      expect(performance.now() - asked).toBeLessThan(700);
+      expect(timers()).toBeLessThanOrEqual(before);
+      expect(states()).toEqual(['disconnected']);
+    });
+
+    it('does so after the apply that is under way', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const [begun, released] = [gate(), gate()];
+      model.next('apply', async (proceed, ...args) => {
+        begun.open();
+        await released.opened;
+        return proceed(...args);
+      });
+      const { stop } = start();
+      await begun.opened;
+      const stopped = stop();
+      released.open();
+      await stopped;
+      expect(
+        new Set(await model.port.positions(known((await model.port.generations())[0]).generation)),
+      ).toEqual(new Set([await log.port.head()]));
+    });
+
+    it('before it has begun does nothing', async () => {
+      const projector = new Projector(
+        log.port,
+        model.port,
+        () => new Date(0),
+        () => undefined,
+      );
+      await projector.run(AbortSignal.abort());
+      expect(projector.status.state).toBe('starting');
+      expect(model.calls('generations')).toBe(0);
+    });
+  });
+});
