@@ -37,6 +37,12 @@ export class Connections {
     }
   }
 
+  /** Makes each connection that owes an answer end with it, as Fastify does for requests that are still to come. */
+  endAfterAnswers(): void {
+    for (const last of this.#answers.values())
+      if (last && !last.headersSent) last.shouldKeepAlive = false;
+  }
+
   /** Ends each connection that is waiting for its client to finish a request, or to begin one. */
   refuseUnfinished(answer: string): void {
     for (const [socket, last] of this.#answers)

@@ -87,6 +87,7 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
   });
   // Node looks at no timeout any more once a server is closing, and would wait for the slowest client.
   fastify.addHook('preClose', (done) => {
+    connections.endAfterAnswers();
     setTimeout(() => {
       connections.refuseUnfinished(rawAnswer(connectionProblem({ code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
     }, CLOSING_TIMEOUT_MS).unref();

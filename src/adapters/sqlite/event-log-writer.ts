@@ -85,7 +85,7 @@ export class EventLogWriter {
     });
     worker.removeAllListeners('error').removeAllListeners('exit'); // all of them would take the worker's own, too
     if (report.kind === 'open') return new EventLogWriter(report.identity, file, worker, limits, committed);
-    void worker.terminate(); // not awaited: a thread that hangs in the disk would not end
+    worker.unref(); // not terminated: a thread that is ended inside SQLite takes the whole process with it
     throw new LogUnavailable(report.kind === 'not open' ? report.reason : `${file} did not open`);
   }
 
@@ -129,7 +129,7 @@ export class EventLogWriter {
   async close(beforeLast: () => void): Promise<void> {
     const stuck = setTimeout(() => {
       this.#lose(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
-      void this.worker.terminate();
+      this.worker.unref(); // as in `open`
     }, this.limits.deadlineMs);
     if (this.#queue.size + this.#underWay.length > 0)
       await new Promise<void>((resolve) => (this.#idle = resolve));

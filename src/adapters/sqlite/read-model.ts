@@ -124,21 +124,9 @@ const PORT_ERRORS = [
   NotAsFar,
 ] as const;
 
-/** The drop-in's `all` tells the text of an error (sqlite3_errstr) but not its code. */
-const CODES: Readonly<Record<string, number>> = {
-  'database is locked': SQLITE.BUSY,
-  'disk I/O error': SQLITE.IOERR,
-  'database disk image is malformed': SQLITE.CORRUPT,
-  'file is not a database': SQLITE.NOTADB,
-};
-
 export const failureOf = (thrown: unknown): Failure => {
-  const {
-    name = '',
-    message = String(thrown),
-    errcode = CODES[message],
-  } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
-  return { name, message, errcode };
+  const { name, message, errcode } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
+  return { name: name ?? '', message: message ?? String(thrown), errcode };
 };
 
 /** Whatever was thrown on the way to the file, as the port's error that it amounts to. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 
@@ -7,20 +7,14 @@ const held = async (waitMs: number): Promise<HttpClient> =>
   new HttpClient(await TestService.start({ ROLES: 'api', WRITE_WAIT_MS: String(waitMs) }));
 
 let http: HttpClient;
-let id = 0;
-beforeAll(async () => {
+beforeEach(async () => {
   http = await held(1_000);
 });
-afterAll(async () => {
-  http.expectNoSecrets();
+afterEach(async () => {
   await http.service.remove();
 });
 
 describe('a service that is told to stop', () => {
-  beforeEach(async () => {
-    if ((await http.service.ended()) !== null) await http.service.start();
-  });
-
   it.each(['SIGTERM', 'SIGINT'] as const)(
     'answers the write that is under way, and ends well: %s',
     async (signal) => {
@@ -47,7 +41,7 @@ describe('a service that is told to stop', () => {
     write.write(plant.slice(1));
     const [notReady, written] = await Promise.all([ready.closed, write.closed]);
     expect(problemIn(only(notReady), 503, 'not_ready').parts).toMatchObject({ process: { status: 'down' } });
-    expect(only(written).status).toBe(201);
+    expect([only(written).status, only(written).headers.connection]).toEqual([201, 'close']);
     expect(await http.service.ended()).toBe(0);
   });
 
@@ -76,9 +70,8 @@ describe('a service that is told to stop', () => {
 it('a service that is told twice ends at once', async () => {
   const patient = await held(60_000);
   try {
-    const writing = patient.create({ name: 'n', tag: '', id: 1 });
-    const cut = expect(writing).rejects.toThrow();
-    while (patient.service.eventCount() === 0);
+    const { answering } = await writeUnderWay(patient);
+    const cut = expect(answering).rejects.toThrow();
     patient.service.signal('SIGTERM');
     await patient.logged({ msg: 'stopping' });
     patient.service.signal('SIGTERM');
@@ -90,10 +83,9 @@ it('a service that is told twice ends at once', async () => {
 });
 
 /** A write that the log holds already and that is not answered yet. */
-const writeUnderWay = async (): Promise<{ answering: Promise<Answer> }> => {
-  const before = http.service.eventCount();
-  const answering = http.create({ name: 'n', tag: '', id: (id += 1) });
-  while (http.service.eventCount() === before) await new Promise(setImmediate);
+const writeUnderWay = async (client = http): Promise<{ answering: Promise<Answer> }> => {
+  const answering = client.create({ name: 'n', tag: '', id: 1 });
+  while (client.service.eventCount() === 0) await new Promise(setImmediate);
   return { answering };
 };
 
