@@ -8,7 +8,7 @@ export class NotFreshYet extends Error {
 
 /**
  * What this process owes its clients about time: a list contains every write that this process has acknowledged
- * and is never older than one that it has answered before. One position for each partition holds both promises,
+ * (but for those whose client did not want to wait) and is never older than one that it has answered before. One position for each partition holds both promises,
  * so that the memory is bounded; an owner may wait for another owner's write in the same partition.
  */
 export class Freshness {

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { encodeOwner } from '../../plants/stream.js';
@@ -358,10 +358,12 @@ class Session {
   static async open(data: WriterData): Promise<Session> {
     const { file } = data;
     const parent = dirname(file);
-    await mkdir(parent, { recursive: true }).catch((error: unknown) => {
+    await mkdir(parent, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       throw new ReadModelUnavailable(`the folder ${parent} cannot be made: ${reason}`);
     });
+    // It holds what owners keep to themselves. Only ever a new file is written: SQLite says better what is wrong.
+    await writeFile(file, '', { flag: 'wx', mode: 0o600 }).catch(() => undefined);
     const writer = new Writer(data);
     let reader: Reader | undefined;
     try {

@@ -110,6 +110,12 @@ describe('read model in SQLite', () => {
   };
 
   describe('the file', () => {
+    it('makes files that only their owner may read', async () => {
+      const model = await open();
+      await model.createGeneration();
+      for (const name of [file, `${file}-wal`, join(file, '..')]) expect(statSync(name).mode & 0o077).toBe(0);
+    });
+
     it('is made with its folder, and holds everything after a restart', async () => {
       const { model } = await openWith(3);
       await model.close();

@@ -89,7 +89,8 @@ describe('the projector', () => {
     const { becomes, states, told, projector } = start();
     await becomes('live');
     const since = projector.status.since;
-    for (const id of [4, 5, 6]) await run(log.port, 'anne', createPlant(id));
+    // In one commit, so that all but the last one are pieces before the end of the log.
+    await Promise.all([4, 5, 6].map((id) => run(log.port, 'anne', createPlant(id))));
     const { position } = await run(log.port, 'anne', deletePlant(1));
     await until(() => projector.status.state === 'live' && projector.status.position === position);
     expect(states()).toEqual(['catching_up', 'live']);
