@@ -5,9 +5,10 @@ import { type Config, ConfigError, loadConfig, SETTINGS } from './config.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { createLogger } from './logging.js';
-import { type Service, start, StartError } from './main.js';
+import { type Service } from './main.js';
 import { LogUnavailable } from './ports/event-log.js';
 import { ReadModelUnavailable } from './ports/read-model.js';
+import { StartError } from './start-error.js';
 import { signToken, TokenRefused } from './token.js';
 
 /** What scripts can rely on. */
@@ -45,6 +46,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
         resolve(signal);
       });
   });
+  const { start } = await import('./main.js'); // Nest takes most of a second to load, which only this command needs
   const service = await start(config, logger, version);
   logger.info({ url: service.url, version, node: process.version }, `listening on ${service.url}`);
   if (service.firstStart) process.stderr.write(welcome(service));

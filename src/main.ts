@@ -19,11 +19,7 @@ import { type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { Freshness } from './read/freshness.js';
-
-/** The service cannot start. The message is one line for the operator. */
-export class StartError extends Error {
-  override readonly name = 'StartError';
-}
+import { StartError } from './start-error.js';
 
 /** A running service. */
 export interface Service {
@@ -144,7 +140,8 @@ const tell = (logger: Logger, status: ProjectorStatus): void => {
 
 const listen = async (app: NestFastifyApplication, { host, port }: Config): Promise<void> => {
   try {
-    await app.listen(port, host);
+    // Fastify would open a second server for the other address of `localhost`, without what is set up on the first.
+    await app.listen(port, host === 'localhost' ? '127.0.0.1' : host);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EADDRINUSE')

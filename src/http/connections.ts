@@ -29,8 +29,13 @@ export class Connections {
       last.once('close', () => {
         this.refuse(socket, answer);
       });
-    } else if (last.headersSent || !last.socket) {
-      socket.destroy(); // amid an answer, or before that of an earlier request: no place for this one
+    } else if (!last.socket) {
+      // Its turn comes when the earlier ones have been answered.
+      last.once('socket', () => {
+        this.refuse(socket, answer);
+      });
+    } else if (last.headersSent) {
+      socket.destroy(); // amid an answer there is no place for another
     } else {
       socket.end(answer);
       socket.destroySoon();
@@ -39,8 +44,7 @@ export class Connections {
 
   /** Makes each connection that owes an answer end with it, as Fastify does for requests that are still to come. */
   endAfterAnswers(): void {
-    for (const last of this.#answers.values())
-      if (last && !last.headersSent) last.shouldKeepAlive = false;
+    for (const last of this.#answers.values()) if (last && !last.headersSent) last.shouldKeepAlive = false;
   }
 
   /** Ends each connection that is waiting for its client to finish a request, or to begin one. */

@@ -29,6 +29,9 @@ const schemaOf = (schema: z.ZodType): Schema => {
   return own as Schema;
 };
 
+/** What a schema says of itself. */
+const aboutOf = (schema: z.ZodType): string => schemaOf(schema).description ?? '';
+
 /** A reference to a component of the document. */
 const reference = (name: 'NewPlant' | 'Plant' | 'PlantList' | 'Problem') => ({
   $ref: `#/components/schemas/${name}`,
@@ -127,7 +130,7 @@ const headersOf = (status: number) => {
 
 const positionOut = {
   'Plants-Position': {
-    description: PositionHeader.meta()?.description ?? '',
+    description: aboutOf(PositionHeader),
     schema: schemaOf(PositionHeader),
   },
 };
@@ -136,7 +139,7 @@ const writeHeaders = applyDecorators(
   ApiHeader({
     name: 'Idempotency-Key',
     required: false,
-    description: IdempotencyKey.meta()?.description ?? '',
+    description: aboutOf(IdempotencyKey),
     schema: schemaOf(IdempotencyKey),
   }),
   ApiHeader({
@@ -188,7 +191,7 @@ export const ListPlantsDocs = (): MethodDecorator =>
     ApiHeader({
       name: 'Plants-Position',
       required: false,
-      description: PositionHeader.meta()?.description ?? '',
+      description: aboutOf(PositionHeader),
       schema: schemaOf(PositionHeader),
     }),
     ApiResponse({

@@ -43,8 +43,8 @@ export class ProblemFilter implements ExceptionFilter {
     return problemOf(error);
   }
 
-  #notFound({ method, raw }: FastifyRequest): Problem {
-    const [path] = splitUrl(raw.url ?? '');
+  #notFound({ method, url }: FastifyRequest): Problem {
+    const [path] = splitUrl(url);
     const allowed = this.routes.methodsOf(path);
     if (allowed.length > 0 && !allowed.some((known) => known === method))
       return new Problem('method_not_allowed', `${path} knows ${allowed.join(', ')}, not ${method}.`, {

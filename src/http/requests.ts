@@ -30,7 +30,7 @@ export const readQuery = <Schema extends z.ZodObject>(
   request: FastifyRequest,
   schema: Schema,
 ): z.output<Schema> => {
-  const [, query] = splitUrl(request.raw.url ?? '');
+  const [, query] = splitUrl(request.url);
   if (query === '') return validate(schema, {}, '?');
   const parameters = new Map<string, string>();
   const repeated = new Set<string>();

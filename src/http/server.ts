@@ -106,7 +106,7 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
     done(ambiguity(request.raw));
   });
   fastify.addHook('onResponse', (request: GuardedRequest, reply, done) => {
-    const [path] = splitUrl(request.raw.url ?? ''); // a query may hold a secret by mistake
+    const [path] = splitUrl(request.url); // a query may hold a secret by mistake
     // Probes come every few seconds and say nothing that readiness changes do not.
     const level = path.startsWith('/health/') ? 'debug' : 'info';
     request.log[level](

@@ -165,6 +165,15 @@ export class HttpClient {
     return connection.closed;
   }
 
+  /** Ends and removes the service, which must not have given any token away. */
+  async finish(): Promise<void> {
+    try {
+      this.expectNoSecrets();
+    } finally {
+      await this.service.remove();
+    }
+  }
+
   /** Asserts that no token has come back in an answer, in the log or on standard error. */
   expectNoSecrets(): void {
     const said = [this.service.stderr, JSON.stringify(this.service.logged), ...this.#answered].join('\n');

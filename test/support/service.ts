@@ -107,9 +107,9 @@ export class TestService {
     return status;
   }
 
-  /** Ends the process and removes its data. */
+  /** Stops the process, which then says what of it was covered, and removes its data. */
   async remove(): Promise<void> {
-    await this.kill();
+    await this.stop();
     rmSync(this.dataDir, { recursive: true, force: true });
   }
 

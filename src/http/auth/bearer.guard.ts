@@ -75,11 +75,11 @@ export class BearerGuard extends AuthGuard('bearer') {
 const CREDENTIALS = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
 /** The token of a request. Throws AuthError where there is none, or where one is that must not be there. */
-const bearerToken = ({ raw }: GuardedRequest): string => {
+const bearerToken = ({ raw, url }: GuardedRequest): string => {
   // Node keeps the first of two and drops the other silently; a proxy before us may have looked at the second.
   if (countAuthorization(raw.rawHeaders) > 1)
     throw AuthError.request('token_repeated', 'the request has more than one Authorization header');
-  if (queryHasToken(raw.url ?? ''))
+  if (queryHasToken(url))
     throw AuthError.request('token_misplaced', 'a token must not be in the query, where it ends up in logs');
   const authorization = raw.headers.authorization ?? '';
   const token = CREDENTIALS.exec(authorization)?.[1];

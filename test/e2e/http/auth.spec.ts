@@ -15,8 +15,7 @@ beforeAll(async () => {
   await http.service.ready();
 });
 afterAll(async () => {
-  http.expectNoSecrets();
-  await http.service.remove();
+  await http.finish();
 });
 
 /** One request of each kind, all of them good but for the token. */

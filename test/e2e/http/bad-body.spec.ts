@@ -10,8 +10,7 @@ beforeAll(async () => {
   await http.service.ready();
 });
 afterAll(async () => {
-  http.expectNoSecrets();
-  await http.service.remove();
+  await http.finish();
 });
 
 /** A body whose fields stand there as they are written, so that it can hold what JSON.stringify cannot say. */

@@ -12,10 +12,12 @@ beforeAll(async () => {
   await http.create({ name: 'Aloe vera', tag: '', id: 1 });
 });
 afterAll(async () => {
-  // Whatever was refused: the one plant is still there, and nothing else.
-  expect((await http.list()).text).toBe('[{"name":"Aloe vera","tag":""}]');
-  http.expectNoSecrets();
-  await http.service.remove();
+  try {
+    // Whatever was refused: the one plant is still there, and nothing else.
+    expect((await http.list()).text).toBe('[{"name":"Aloe vera","tag":""}]');
+  } finally {
+    await http.finish();
+  }
 });
 
 const DIGITS = '1'.repeat(1000);
@@ -445,6 +447,15 @@ describe('bytes that HTTP clients do not send', () => {
     const answers = await http.exchange(bytes);
     expect(answers.map(({ status }) => status)).toEqual([201, 400]);
     expect((await http.delete(54)).status).toBe(204);
+  });
+
+  it('a broken request is answered after the one before it', async () => {
+    const answers = await http.exchange(
+      authorized('POST /plants HTTP/1.1', [JSON_BODY, 'Content-Length: 30'], posted(58)) +
+        authorized('POST /plants HTTP/1.1', [JSON_BODY, 'Transfer-Encoding: chunked'], 'zz'),
+    );
+    expect(answers.map(({ status }) => status)).toEqual([201, 400]);
+    await http.delete(58);
   });
 
   it('a client that closes its half of the connection is answered', async () => {

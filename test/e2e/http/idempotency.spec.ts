@@ -10,8 +10,7 @@ beforeAll(async () => {
   await http.service.ready();
 });
 afterAll(async () => {
-  http.expectNoSecrets();
-  await http.service.remove();
+  await http.finish();
 });
 
 const plant = (id: number, name = 'n'): { name: string; tag: string; id: number } => ({ name, tag: '', id });

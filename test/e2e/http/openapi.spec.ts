@@ -39,8 +39,7 @@ beforeAll(async () => {
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 });
 afterAll(async () => {
-  http.expectNoSecrets();
-  await http.service.remove();
+  await http.finish();
 });
 
 describe('/openapi.json', () => {

@@ -11,8 +11,7 @@ beforeAll(async () => {
   await http.service.ready();
 });
 afterAll(async () => {
-  http.expectNoSecrets();
-  await http.service.remove();
+  await http.finish();
 });
 
 /** A token of an owner that no other test has. */

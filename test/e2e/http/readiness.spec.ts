@@ -12,9 +12,8 @@ const withService = async (
   const http = new HttpClient(await TestService.start(settings));
   try {
     await test(http);
-    http.expectNoSecrets();
   } finally {
-    await http.service.remove();
+    await http.finish();
   }
 };
 
@@ -51,6 +50,21 @@ describe('health', () => {
       });
       expect((await http.create(plant)).status).toBe(201);
       await http.refused(http.list(), 503, 'read_model_incomplete');
+    });
+  });
+});
+
+describe('a write whose plant is not in the lists yet', () => {
+  it('waits as long as WRITE_WAIT_MS, and succeeds; with Prefer: respond-async it waits for nothing', async () => {
+    await withService({ ROLES: 'api', WRITE_WAIT_MS: '1500' }, async (http) => {
+      const answered: string[] = [];
+      const send = async (what: string, id: number, headers = {}): Promise<void> => {
+        const { status, headers: given } = await http.create({ ...plant, id }, { headers });
+        expect([status, given['plants-position']]).toEqual([201, expect.stringMatching(/^\d{16}$/)]);
+        answered.push(what);
+      };
+      await Promise.all([send('waits', 1), send('does not', 2, { prefer: 'respond-async' })]);
+      expect(answered).toEqual(['does not', 'waits']);
     });
   });
 });

@@ -1,0 +1,83 @@
+import { describe, expect, it } from '@jest/globals';
+import { STATUS_CODES } from 'node:http';
+import {
+  Problem,
+  problemDocument,
+  PROBLEMS,
+  type ProblemCode,
+  rawProblem,
+} from '../../../src/http/problem.js';
+import { problemOf } from '../../../src/http/problem.filter.js';
+import { plantExists } from '../../../src/plants/errors.js';
+import { EventRefused } from '../../../src/plants/errors.js';
+import { LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
+import { ReadModelIncomplete, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { NotFreshYet } from '../../../src/read/freshness.js';
+import { PositionUnknown } from '../../../src/read/list-plants.js';
+
+const CODES = Object.keys(PROBLEMS) as ProblemCode[];
+
+describe('a problem document', () => {
+  it.each(CODES)('%s has every member of RFC 9457, and a status that HTTP knows', (code) => {
+    const document = problemDocument(new Problem(code, 'Change this.'), 'r-1');
+    expect(document).toEqual({
+      type: `urn:plants:problem:${code}`,
+      title: PROBLEMS[code].title,
+      status: PROBLEMS[code].status,
+      detail: 'Change this.',
+      code,
+      requestId: 'r-1',
+    });
+    expect(STATUS_CODES[PROBLEMS[code].status]).toBeDefined();
+  });
+
+  it('lists what is wrong with each field', () => {
+    const errors = [{ pointer: '/name', detail: 'is required' }];
+    expect(problemDocument(new Problem('invalid_request', 'x', { errors }), 'r-1').errors).toEqual(errors);
+  });
+});
+
+describe('a raw answer', () => {
+  it('is whole: its length counts bytes, and it closes the connection', () => {
+    const raw = rawProblem(
+      new Problem('method_not_allowed', 'Größe 🌱', { headers: { Allow: 'GET' } }),
+      'r-1',
+    );
+    const [head = '', body = ''] = raw.split('\r\n\r\n');
+    expect(head.split('\r\n')).toEqual([
+      'HTTP/1.1 405 Method Not Allowed',
+      'Content-Type: application/problem+json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Cache-Control: no-store',
+      'Connection: close',
+      'X-Request-Id: r-1',
+      'Allow: GET',
+    ]);
+    expect(JSON.parse(body)).toMatchObject({ code: 'method_not_allowed', requestId: 'r-1' });
+  });
+});
+
+describe('an error becomes', () => {
+  const secret = 'postgres://user:hunter2@db';
+  it.each<[error: unknown, code: ProblemCode]>([
+    [new Problem('not_ready', 'x'), 'not_ready'],
+    [plantExists(7), 'plant_exists'],
+    [new OutcomeUnknown(secret), 'outcome_unknown'],
+    [new LogUnavailable(secret), 'log_unavailable'],
+    [new EventRefused('plant-a/1', 0n, secret), 'log_unavailable'],
+    [new ReadModelUnavailable(secret), 'read_model_unavailable'],
+    [new ReadModelIncomplete(secret), 'read_model_incomplete'],
+    [new NotFreshYet(secret), 'not_fresh_yet'],
+    [new PositionUnknown(secret), 'position_unknown'],
+    [new Error(secret), 'internal_error'],
+    [new TypeError(secret), 'internal_error'],
+    [secret, 'internal_error'],
+    [undefined, 'internal_error'],
+  ])('%s: %s', (error, code) => {
+    const problem = problemOf(error);
+    expect(problem.code).toBe(code);
+    expect(JSON.stringify(problemDocument(problem, 'r-1'))).not.toContain('hunter2');
+    if (problem.status === 503 && !(error instanceof Problem))
+      expect(problem.extra.headers).toEqual({ 'Retry-After': '1' });
+  });
+});

@@ -1,0 +1,25 @@
+import { expect, it } from '@jest/globals';
+import { KnownRoutes } from '../../../src/http/routes.js';
+
+const routes = new KnownRoutes();
+routes.add({ method: ['GET', 'HEAD'], url: '/plants' });
+routes.add({ method: 'POST', url: '/plants' });
+routes.add({ method: 'POST', url: '/plants' }); // Fastify may show a route again
+routes.add({ method: 'DELETE', url: '/plants/:id' });
+routes.add({ method: 'GET', url: '/docs/*' });
+
+it.each<[path: string, methods: string[]]>([
+  ['/plants', ['GET', 'HEAD', 'POST']],
+  ['/plants/7', ['DELETE']],
+  [`/plants/${'7'.repeat(5000)}`, ['DELETE']],
+  ['/plants/%37', ['DELETE']],
+  ['/docs/a/b.css', ['GET']],
+  ['/plants/', []],
+  ['/plants/7/name', []],
+  ['/Plants', []],
+  ['/', []],
+  ['', []],
+  ['*', []],
+])('%s knows %j', (path, methods) => {
+  expect(routes.methodsOf(path)).toEqual(methods);
+});
