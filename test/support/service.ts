@@ -95,7 +95,7 @@ export class TestService {
   /** Resolves with the exit status when the process has ended. */
   async ended(): Promise<number | null> {
     const child = this.#child;
-    if (child && child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    if (child?.exitCode === null && child.signalCode === null) await once(child, 'exit');
     return child?.exitCode ?? null;
   }
 
