@@ -3,28 +3,32 @@ module.exports = {
   forbidden: [
     {
       name: 'plants-imports-nothing',
-      comment: 'plants is what auditors read to know the rules: pure functions over plain data, no I/O, no library.',
+      comment:
+        'plants is what auditors read to know the rules: pure functions over plain data, no I/O, no library.',
       severity: 'error',
       from: { path: '^src/plants/' },
       to: { pathNot: '^src/plants/' },
     },
     {
       name: 'ports-import-plants-only',
-      comment: 'A port is a promise in words of the domain; an adapter or a framework in it would bind every implementer.',
+      comment:
+        'A port is a promise in words of the domain; an adapter or a framework in it would bind every implementer.',
       severity: 'error',
       from: { path: '^src/ports/' },
       to: { pathNot: '^src/(plants|ports)/' },
     },
     {
       name: 'core-knows-no-adapter',
-      comment: 'write, read, projector and audit work on any log and any read model, so they know only the ports.',
+      comment:
+        'write, read, projector and audit work on any log and any read model, so they know only the ports.',
       severity: 'error',
       from: { path: '^src/(write|read|projector|audit)/' },
       to: { path: '^src/(adapters|http)/|^src/[^/]+\\.ts$' },
     },
     {
       name: 'core-parts-are-apart',
-      comment: 'Writing, reading and projecting are scaled and reasoned about separately; they meet in the log and the read model.',
+      comment:
+        'Writing, reading and projecting are scaled and reasoned about separately; they meet in the log and the read model.',
       severity: 'error',
       from: { path: '^src/(write|read|projector|audit)/' },
       to: { path: '^src/(write|read|projector|audit)/', pathNot: '^src/$1/' },
@@ -45,7 +49,8 @@ module.exports = {
     },
     {
       name: 'http-knows-no-adapter',
-      comment: 'Only the wiring (app.module.ts, cli.ts) names an adapter; HTTP speaks to the buses and the ports.',
+      comment:
+        'Only the wiring (app.module.ts, cli.ts) names an adapter; HTTP speaks to the buses and the ports.',
       severity: 'error',
       from: { path: '^src/http/' },
       to: { path: '^src/adapters/' },
