@@ -1,7 +1,7 @@
 import { EventRefused } from './errors.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
-import { type RefusalCode, REFUSALS, type RequestEvent } from './request.js';
+import { type RequestAccepted } from './request.js';
 import { PLANT_STREAMS, REQUEST_STREAMS, parsePlantStream } from './stream.js';
 
 /** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
@@ -23,7 +23,7 @@ export interface PlantFact {
 /** An event of a request that was named by an Idempotency-Key. */
 export interface RequestFact {
   readonly kind: 'request';
-  readonly event: RequestEvent;
+  readonly event: RequestAccepted;
 }
 
 export type Fact = PlantFact | RequestFact;
@@ -84,21 +84,6 @@ const READERS: Readonly<
       },
     ],
   },
-  RequestRefused: {
-    streams: REQUEST_STREAMS,
-    versions: [
-      (data) => {
-        only(data, ['code', 'message']);
-        return {
-          type: 'RequestRefused',
-          data: {
-            code: text(data, 'code', refusalFault) as RefusalCode,
-            message: text(data, 'message', stringFault),
-          },
-        };
-      },
-    ],
-  },
 };
 
 /** The version that every event of a type is written with today. */
@@ -121,8 +106,7 @@ export const decode = (stored: StoredEvent): Fact => {
     if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`);
     if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
     const event = read(stored.data);
-    if (event.type === 'RequestAccepted' || event.type === 'RequestRefused')
-      return { kind: 'request', event };
+    if (event.type === 'RequestAccepted') return { kind: 'request', event };
     const plant = parsePlantStream(stored.stream);
     if (!plant) throw new Reason('the name of its stream is not one of a plant');
     if (plant.id !== event.data.id) throw new Reason(`its id ${event.data.id} is not the one of its stream`);
@@ -150,9 +134,6 @@ const revisionFault = (value: unknown): string | undefined =>
   Number.isSafeInteger(value) && (value as number) >= 0
     ? undefined
     : 'must be an integer that is not negative';
-
-const refusalFault = (value: unknown): string | undefined =>
-  REFUSALS.some((code) => code === value) ? undefined : `must be one of ${REFUSALS.join(', ')}`;
 
 const only = (data: Fields, names: readonly string[]): void => {
   const unknown = Object.keys(data).find((name) => !names.includes(name));

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { decode } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
-import { DomainError, idempotencyKeyReused } from '../plants/errors.js';
-import { REFUSALS, type RequestAccepted, type RequestEvent, type RequestRefused } from '../plants/request.js';
+import { idempotencyKeyReused } from '../plants/errors.js';
+import { type RequestAccepted } from '../plants/request.js';
 import { plantStream, requestStream } from '../plants/stream.js';
-import { type Appended, type ExpectedRevision, WrongExpectedRevision } from '../ports/event-log.js';
+import { type Appended, WrongExpectedRevision } from '../ports/event-log.js';
 import {
   appendSurely,
   type CommandContext,
@@ -48,85 +48,44 @@ export class NamedRequests {
     command: PlantCommand,
     context: CommandContext,
   ): Promise<Appended> {
-    const request =
+    const accepted =
       (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, owner, command, context));
-    if (request.accepted.fingerprint !== fingerprint) throw idempotencyKeyReused();
-    if (request.refused) throw new DomainError(request.refused.code, request.refused.message);
-    const { commandId, firstRevision } = request.accepted;
-    const first = { ...context, commandId };
-    try {
-      return await runCommand(this.dependencies, owner, command, first, firstRevision);
-    } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
-      throw await this.#refuse(stream, first, error);
-    }
+    if (accepted.fingerprint !== fingerprint) throw idempotencyKeyReused();
+    const first = { ...context, commandId: accepted.commandId };
+    return runCommand(this.dependencies, owner, command, first, accepted.firstRevision);
   }
 
+  /** Takes a request on, unless another process was faster: what it wrote counts then. */
   async #accept(
     stream: string,
     fingerprint: string,
     owner: string,
     command: PlantCommand,
     context: CommandContext,
-  ): Promise<NamedRequest> {
-    const plant = await this.dependencies.log.readStream(plantStream(owner, command.id));
-    const accepted = { fingerprint, commandId: context.commandId, firstRevision: plant.length };
-    await this.#append(stream, 'none', { type: 'RequestAccepted', data: accepted }, context);
-    const request = await this.#read(stream);
-    if (!request) throw new Error(`stream ${stream} is empty after an append`);
-    return request;
-  }
-
-  /** Records a refusal, and gives the one that was recorded first. */
-  async #refuse(stream: string, context: CommandContext, error: DomainError): Promise<DomainError> {
-    const code = REFUSALS.find((refusal) => refusal === error.code);
-    if (!code) return error;
-    await this.#append(
-      stream,
-      0n,
-      { type: 'RequestRefused', data: { code, message: error.message } },
-      context,
-    );
-    const { refused } = (await this.#read(stream)) ?? {};
-    return refused ? new DomainError(refused.code, refused.message) : error;
-  }
-
-  /** Appends an event of a request, unless another process was faster: whoever calls reads what counts. */
-  async #append(
-    stream: string,
-    expected: ExpectedRevision,
-    event: RequestEvent,
-    context: CommandContext,
-  ): Promise<void> {
+  ): Promise<RequestAccepted['data']> {
     const { log, now } = this.dependencies;
-    const recorded = {
-      id: eventId(context.commandId, event.type),
-      type: event.type,
-      data: { ...event.data },
-      metadata: metadataOf(event.type, context, now()),
-    };
+    const { commandId } = context;
+    const plant = await log.readStream(plantStream(owner, command.id));
+    const data = { fingerprint, commandId, firstRevision: plant.length };
+    const type = 'RequestAccepted';
+    const event = { id: eventId(commandId, type), type, data, metadata: metadataOf(type, context, now()) };
     try {
-      await appendSurely(log, stream, expected, [recorded]);
+      await appendSurely(log, stream, 'none', [event]);
+      return data;
     } catch (error) {
-      if (!(error instanceof WrongExpectedRevision)) throw error;
+      const faster = error instanceof WrongExpectedRevision ? await this.#read(stream) : undefined;
+      if (!faster) throw error;
+      return faster;
     }
   }
 
-  async #read(stream: string): Promise<NamedRequest | undefined> {
-    let accepted: RequestAccepted['data'] | undefined;
-    let refused: RequestRefused['data'] | undefined;
+  async #read(stream: string): Promise<RequestAccepted['data'] | undefined> {
     for (const stored of await this.dependencies.log.readStream(stream)) {
-      const { event } = decode(stored);
-      if (event.type === 'RequestAccepted') accepted = event.data;
-      if (event.type === 'RequestRefused') refused = event.data;
+      const fact = decode(stored);
+      if (fact.kind === 'request') return fact.event.data;
     }
-    return accepted && { accepted, refused };
+    return undefined;
   }
-}
-
-interface NamedRequest {
-  readonly accepted: RequestAccepted['data'];
-  readonly refused: RequestRefused['data'] | undefined;
 }
 
 /** What makes two requests the same one: the command with every field that the client chose. */

@@ -1,5 +1,8 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { decodeJwt } from 'jose';
 import { runCli } from '../support/http-cli.js';
@@ -49,6 +52,17 @@ describe('plants token', () => {
 });
 
 describe('plants', () => {
+  it('ends quietly where nobody reads what it prints', async () => {
+    const { NODE_V8_COVERAGE, PATH = '' } = process.env;
+    const child = spawn(process.execPath, ['build/src/cli.js', 'serve', '--help'], {
+      env: { PATH, ...(NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE }) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child.stdout.destroy();
+    const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+
   it('tells its version and its settings', async () => {
     expect((await runCli(['--version'], {})).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     const help = await runCli(['serve', '--help'], {});

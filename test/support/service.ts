@@ -114,8 +114,12 @@ export class TestService {
   }
 
   /** A good token for an owner. */
-  async token(owner: string, scope?: string): Promise<string> {
-    const signed = await signToken(loadConfig(this.env), { owner, scope, expires: '1h' }, new Date());
+  async token(owner: string, scope?: string, clientId?: string): Promise<string> {
+    const signed = await signToken(
+      loadConfig(this.env),
+      { owner, scope, clientId, expires: '1h' },
+      new Date(),
+    );
     return signed.token;
   }
 

@@ -360,7 +360,7 @@ describe('what joins requests, logs and events', () => {
     const owner = randomUUID();
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const sent = {
-      token: await http.token(owner),
+      token: await http.service.token(owner, undefined, 'balcony'),
       headers: { traceparent, 'x-correlation-id': 'order-7', 'x-request-id': 'request-7' },
     };
     await http.create({ name: 'n', tag: '', id: 1 }, sent);
@@ -369,7 +369,7 @@ describe('what joins requests, logs and events', () => {
     expect(event).toMatchObject({
       type: 'PlantCreated',
       data: { id: 1, name: 'n', tag: '' },
-      metadata: { actor: { sub: owner }, correlationId: 'order-7', traceparent },
+      metadata: { actor: { sub: owner, clientId: 'balcony' }, correlationId: 'order-7', traceparent },
     });
     expect(await http.logged({ msg: 'request', requestId: 'request-7' })).toMatchObject({
       correlationId: 'order-7',

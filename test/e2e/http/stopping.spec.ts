@@ -36,7 +36,9 @@ describe('a service that is told to stop', () => {
     await http.send({ path: '/health/live' }); // what was sent before has arrived
     http.service.signal('SIGTERM');
     await http.logged({ msg: 'stopping' });
-    await expect(http.send({ path: '/health/live' })).rejects.toThrow('ECONNREFUSED');
+    const refusal = (): Promise<string> => http.send({ path: '/health/live' }).then(() => 'none', String);
+    // One that was on its way may still be answered, or cut; after that nobody listens.
+    while (!(await refusal()).includes('ECONNREFUSED'));
     ready.write('\r\n');
     write.write(plant.slice(1));
     const [notReady, written] = await Promise.all([ready.closed, write.closed]);

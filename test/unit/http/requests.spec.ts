@@ -15,7 +15,7 @@ import { ListQuery, NewPlant } from '../../../src/http/schemas.js';
 const request = (
   headers: Record<string, string | string[]>,
   { body, url = '/plants' }: { body?: unknown; url?: string } = {},
-): FastifyRequest => ({ headers, body, raw: { url, headers } }) as unknown as FastifyRequest;
+): FastifyRequest => ({ headers, body, url, raw: { url, headers } }) as unknown as FastifyRequest;
 
 const posted = (body: unknown, headers = {}): FastifyRequest =>
   request(

@@ -45,7 +45,6 @@ const ACCEPTED = {
   type: 'RequestAccepted',
   data: { fingerprint: 'f', commandId: 'c', firstRevision: 0 },
 };
-const REFUSED = { stream: REQUEST, type: 'RequestRefused', data: { code: 'plant_exists', message: 'm' } };
 
 describe('the codec', () => {
   it.each<[Fact['event'], string, Partial<Fact>]>([
@@ -54,11 +53,6 @@ describe('the codec', () => {
     [deleted(0), plantStream('', 0), { kind: 'plant', owner: '' }],
     [
       { type: 'RequestAccepted', data: { fingerprint: 'f', commandId: 'c', firstRevision: 0 } },
-      REQUEST,
-      { kind: 'request' },
-    ],
-    [
-      { type: 'RequestRefused', data: { code: 'plant_not_found', message: 'm' } },
       REQUEST,
       { kind: 'request' },
     ],
@@ -235,19 +229,9 @@ describe('the codec', () => {
     ['with more', { ...ACCEPTED, data: { ...ACCEPTED.data, key: 'k' } }, 'unknown field "key"'],
     ['of version 2', { ...ACCEPTED, metadata: { schemaVersion: 2 } }, 'unknown version 2 of RequestAccepted'],
     [
-      'refused in a stream of plants',
-      { ...REFUSED, stream: 'plant-anne/7' },
-      'a RequestRefused belongs into a stream that begins with request-',
-    ],
-    [
-      'refused for an unknown reason',
-      { ...REFUSED, data: { code: 'idempotency_key_reused', message: 'm' } },
-      'code must be one of plant_exists, plant_not_found',
-    ],
-    [
-      'refused without a message',
-      { ...REFUSED, data: { code: 'plant_exists' } },
-      'message must be a string that is not empty',
+      'in a stream of plants',
+      { ...ACCEPTED, stream: 'plant-anne/7' },
+      'a RequestAccepted belongs into a stream that begins with request-',
     ],
   ])('refuses a request %s', (_name, changes, reason) => {
     expect(refusalOf(stored(changes)).reason).toBe(reason);
@@ -259,7 +243,7 @@ describe('the codec', () => {
       fc.anything({ withNullPrototype: true, withBigInt: true, withDate: true, withMap: true }),
     );
     const anyType = fc.oneof(
-      fc.constantFrom('PlantCreated', 'PlantDeleted', 'RequestAccepted', 'RequestRefused', '__proto__'),
+      fc.constantFrom('PlantCreated', 'PlantDeleted', 'RequestAccepted', '__proto__'),
       anyString,
     );
     const anyData = fc.oneof(
@@ -290,8 +274,6 @@ describe('the codec', () => {
   });
 
   it('writes every event with the version that it reads', () => {
-    expect(
-      (['PlantCreated', 'PlantDeleted', 'RequestAccepted', 'RequestRefused'] as const).map(versionOf),
-    ).toEqual([1, 1, 1, 1]);
+    expect((['PlantCreated', 'PlantDeleted', 'RequestAccepted'] as const).map(versionOf)).toEqual([1, 1, 1]);
   });
 });

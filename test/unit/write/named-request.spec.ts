@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash, randomUUID } from 'node:crypto';
 import { type PlantCommand } from '../../../src/plants/commands.js';
-import { DomainError } from '../../../src/plants/errors.js';
 import { plantStream, requestStream } from '../../../src/plants/stream.js';
 import {
   type Appended,
@@ -17,9 +16,9 @@ import {
   DeletePlantHandler,
 } from '../../../src/write/handlers.js';
 import { NamedRequests } from '../../../src/write/named-request.js';
-import { after, failing, failingAfterwards, Faults, gate, none } from '../../support/domain-faults.js';
+import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, known } from '../../support/domain-model.js';
-import { contextOf, noon, outcomeOf, run, Stores, until } from '../../support/domain-stores.js';
+import { contextOf, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 
 const KEY = '8e03978e-40d5-43dd-bc93-6894a57f9324';
@@ -79,7 +78,7 @@ describe('a request that its client has named', () => {
       const [one, two] = await Promise.all([first, second].map((each) => each.catch(String)));
       expect(one).toBe(two);
       expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted']);
-      expect(await recordedTypes(owner)).toEqual(['RequestAccepted', 'RequestRefused']);
+      expect(await recordedTypes(owner)).toEqual(['RequestAccepted']);
     });
 
     it('gives its first refusal, plant_not_found, also after the plant has come', async () => {
@@ -183,7 +182,7 @@ describe('a request that its client has named', () => {
       const at = process();
       const outcomes = await Promise.all([1, 2, 3].map(() => outcomeOf(send(at, owner, deletePlant(7)))));
       expect(outcomes).toEqual(['plant_not_found', 'plant_not_found', 'plant_not_found']);
-      expect(await recordedTypes(owner)).toEqual(['RequestAccepted', 'RequestRefused']);
+      expect(await recordedTypes(owner)).toEqual(['RequestAccepted']);
     });
 
     it('is taken on once where its name stands for two commands', async () => {
@@ -194,24 +193,6 @@ describe('a request that its client has named', () => {
       ]);
       expect(outcomes.sort()).toEqual(['done', 'idempotency_key_reused']);
       expect(await typesOf(owner)).toEqual(['PlantCreated']);
-    });
-
-    it('is not let through elsewhere while its refusal is on its way into the log', async () => {
-      const owner = anOwner();
-      await run(log, owner, createPlant(7));
-      const elsewhere: string[] = [];
-      const slow = new Faults(log).next(
-        'append',
-        none, // RequestAccepted
-        after(async () => {
-          await run(other, owner, deletePlant(7));
-          elsewhere.push(await outcomeOf(send(process(other), owner, createPlant(7))));
-        }),
-      );
-      expect(await outcomeOf(send(process(slow.port), owner, createPlant(7)))).toBe('plant_exists');
-      expect(elsewhere).toEqual(['plant_exists']);
-      expect(await outcomeOf(send(process(), owner, createPlant(7)))).toBe('plant_exists');
-      expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted']);
     });
 
     it('has one outcome, whatever happens to the plant between its steps in two processes', async () => {
@@ -280,18 +261,6 @@ describe('a request that its client has named', () => {
       expect(await typesOf(owner)).toEqual(['PlantCreated']);
     });
 
-    it('is refused as it was decided where the refusal was not recorded', async () => {
-      const owner = anOwner();
-      await run(log, owner, createPlant(7));
-      const crashing = new Faults(log).next('append', none, failing(unavailable));
-      await expect(send(process(crashing.port), owner, createPlant(7))).rejects.toThrow(LogUnavailable);
-      expect(await recordedTypes(owner)).toEqual(['RequestAccepted']);
-      await run(log, owner, deletePlant(7));
-      expect(await outcomeOf(send(process(), owner, createPlant(7)))).toBe('plant_exists');
-      expect(await recordedTypes(owner)).toEqual(['RequestAccepted', 'RequestRefused']);
-      expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted']);
-    });
-
     it('can be sent again to the same process: a failure is not kept as its outcome', async () => {
       const owner = anOwner();
       const faults = new Faults(log).next('append', failing(unavailable));
@@ -300,23 +269,6 @@ describe('a request that its client has named', () => {
       await send(at, owner, createPlant(7));
       expect(await typesOf(owner)).toEqual(['PlantCreated']);
     });
-  });
-
-  it('is answered with what another process had recorded first', async () => {
-    const owner = anOwner();
-    const bothDecided = gate();
-    const slow = new Faults(log).next(
-      'append',
-      none,
-      after(() => bothDecided.opened),
-    );
-    const first = send(process(slow.port), owner, deletePlant(7)).catch((error: unknown) => error);
-    await until(async () => (await recordedTypes(owner)).length > 0);
-    const second = await send(process(other), owner, deletePlant(7)).catch((error: unknown) => error);
-    bothDecided.open();
-    expect(await first).toEqual(second);
-    expect(second).toBeInstanceOf(DomainError);
-    expect(await recordedTypes(owner)).toEqual(['RequestAccepted', 'RequestRefused']);
   });
 
   describe('the handlers', () => {
