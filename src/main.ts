@@ -143,15 +143,19 @@ const listen = async (app: NestFastifyApplication, { host, port }: Config): Prom
     // Fastify would open a second server for the other address of `localhost`, without what is set up on the first.
     await app.listen(port, host === 'localhost' ? '127.0.0.1' : host);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'EADDRINUSE')
-      throw new StartError(
+    const code = String((error as NodeJS.ErrnoException).code);
+    const noAddress = `HOST ${host} is no address of this machine`;
+    const reasons = new Map([
+      [
+        'EADDRINUSE',
         `port ${port} of ${host} is in use: stop what listens there, or set PORT to another one`,
-      );
-    if (code === 'EACCES')
-      throw new StartError(`port ${port} may not be used by this user: set PORT to one above 1023`);
-    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
-      throw new StartError(`HOST ${host} is no address of this machine`);
+      ],
+      ['EACCES', `port ${port} may not be used by this user: set PORT to one above 1023`],
+      ['EADDRNOTAVAIL', noAddress],
+      ['ENOTFOUND', noAddress],
+    ]);
+    const reason = reasons.get(code);
+    if (reason !== undefined) throw new StartError(reason);
     throw error;
   }
 };

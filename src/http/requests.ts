@@ -71,7 +71,14 @@ export const preferences = (request: FastifyRequest): ReadonlySet<string> => {
   const { prefer } = request.headers;
   if (prefer === undefined) return new Set();
   const names = [prefer].flat().join(',').split(',');
-  return new Set(names.map((preference) => (preference.split(/[=;]/)[0] ?? '').trim().toLowerCase()));
+  return new Set(
+    names.map((preference) =>
+      preference
+        .replace(/[=;][^]*/, '')
+        .trim()
+        .toLowerCase(),
+    ),
+  );
 };
 
 /** A URL's path and its query, without decoding either. */

@@ -39,7 +39,7 @@ class Reason extends Error {}
  */
 const READERS: Readonly<
   Record<
-    string,
+    Fact['event']['type'],
     { readonly streams: string; readonly versions: readonly ((data: Fields) => Fact['event'])[] }
   >
 > = {
@@ -87,7 +87,7 @@ const READERS: Readonly<
 };
 
 /** The version that every event of a type is written with today. */
-export const versionOf = (type: Fact['event']['type']): number => READERS[type]?.versions.length ?? 0;
+export const versionOf = (type: Fact['event']['type']): number => READERS[type].versions.length;
 
 /**
  * Reads a stored event: checks it whole and brings it to today's shape.
@@ -96,9 +96,8 @@ export const versionOf = (type: Fact['event']['type']): number => READERS[type]?
  */
 export const decode = (stored: StoredEvent): Fact => {
   try {
+    if (!isKnown(stored.type)) throw new Reason(`unknown type ${quoted(stored.type)}`);
     const reader = READERS[stored.type];
-    if (!Object.hasOwn(READERS, stored.type) || !reader)
-      throw new Reason(`unknown type ${quoted(stored.type)}`);
     if (!stored.stream.startsWith(reader.streams))
       throw new Reason(`a ${stored.type} belongs into a stream that begins with ${reader.streams}`);
     const version = versionIn(stored.metadata);
@@ -116,6 +115,8 @@ export const decode = (stored: StoredEvent): Fact => {
     throw error;
   }
 };
+
+const isKnown = (type: string): type is Fact['event']['type'] => Object.hasOwn(READERS, type);
 
 const versionIn = (metadata: unknown): number => {
   const version = isObject(metadata) ? metadata.schemaVersion : undefined;

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { TestService } from '../support/service.js';
 
+describe('a service whose HOST is localhost', () => {
+  it('listens on 127.0.0.1', async () => {
+    const service = await TestService.start({ HOST: 'localhost' });
+    expect((await fetch(`http://127.0.0.1:${service.port}/health/live`)).status).toBe(200);
+    await service.remove();
+  });
+});
+
 describe('two processes on the same files, one for each role', () => {
   let projector: TestService;
   let api: TestService;

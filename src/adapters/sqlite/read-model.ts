@@ -125,8 +125,8 @@ const PORT_ERRORS = [
 ] as const;
 
 export const failureOf = (thrown: unknown): Failure => {
-  const { name, message, errcode } = (typeof thrown === 'object' ? (thrown ?? {}) : {}) as Partial<Failure>;
-  return { name: name ?? '', message: message ?? String(thrown), errcode };
+  const { name = '', message = String(thrown), errcode } = Object(thrown) as Partial<Failure>;
+  return { name, message, errcode };
 };
 
 /** Whatever was thrown on the way to the file, as the port's error that it amounts to. */

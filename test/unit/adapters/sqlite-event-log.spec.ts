@@ -425,6 +425,7 @@ describe('the SQLite event log', () => {
     await expect(log.append(text, 'none', [newEvent()])).rejects.toThrow(TypeError);
     await expect(log.append('s', 'none', [newEvent(1, text)])).rejects.toThrow(TypeError);
     await expect(log.append('s', 'none', [{ ...newEvent(), type: text }])).rejects.toThrow(TypeError);
+    await expect(log.append('s', -1n, [newEvent()])).rejects.toThrow(TypeError);
   });
 
   it('refuses what is no position of it', async () => {

@@ -116,6 +116,18 @@ describe('read model in SQLite', () => {
       for (const name of [file, `${file}-wal`, join(file, '..')]) expect(statSync(name).mode & 0o077).toBe(0);
     });
 
+    it('is refused, and its rebuilding advised, where positions are missing', async () => {
+      const { model, generation } = await openWith(3);
+      raw().exec(`DELETE FROM positions WHERE partition = ${partitionOf(OWNER)}`);
+      await expect(model.positions(generation)).rejects.toThrow('it is rebuilt from the log');
+      await expect(model.apply(generation, plants(3, 4))).rejects.toThrow('it is rebuilt from the log');
+    });
+
+    it('is refused in one line where its folder cannot be made', async () => {
+      writeFileSync(join(folder, 'deep'), 'a file in the way');
+      expect((await refusal()).message).toContain('cannot be made');
+    });
+
     it('is made with its folder, and holds everything after a restart', async () => {
       const { model } = await openWith(3);
       await model.close();

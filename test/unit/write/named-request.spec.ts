@@ -145,7 +145,6 @@ describe('a request that its client has named', () => {
     };
     expect(await recordOf(owner)).toMatchObject([
       { data: { commandId: context.commandId, firstRevision: 1 }, metadata },
-      { data: { code: 'plant_exists' }, metadata },
     ]);
   });
 
