@@ -1,4 +1,5 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { type PlantCommand } from '../plants/commands.js';
 import { type Plant } from '../plants/plant.js';
 import { type Appended } from '../ports/event-log.js';
 import { NamedRequests } from './named-request.js';
@@ -33,11 +34,8 @@ export class DeletePlantCommand extends Command<Appended> {
 export class CreatePlantHandler implements ICommandHandler<CreatePlantCommand> {
   constructor(private readonly requests: NamedRequests) {}
 
-  execute({ request: { owner, context, key }, plant }: CreatePlantCommand): Promise<Appended> {
-    const command = { type: 'CreatePlant', ...plant } as const;
-    return key === undefined
-      ? runCommand(this.requests.dependencies, owner, command, context)
-      : this.requests.run(owner, command, context, key);
+  execute({ request, plant }: CreatePlantCommand): Promise<Appended> {
+    return execute(this.requests, request, { type: 'CreatePlant', ...plant });
   }
 }
 
@@ -45,10 +43,17 @@ export class CreatePlantHandler implements ICommandHandler<CreatePlantCommand> {
 export class DeletePlantHandler implements ICommandHandler<DeletePlantCommand> {
   constructor(private readonly requests: NamedRequests) {}
 
-  execute({ request: { owner, context, key }, id }: DeletePlantCommand): Promise<Appended> {
-    const command = { type: 'DeletePlant', id } as const;
-    return key === undefined
-      ? runCommand(this.requests.dependencies, owner, command, context)
-      : this.requests.run(owner, command, context, key);
+  execute({ request, id }: DeletePlantCommand): Promise<Appended> {
+    return execute(this.requests, request, { type: 'DeletePlant', id });
   }
 }
+
+/** A command whose client gave it a name runs by that name, any other as it is. */
+const execute = (
+  requests: NamedRequests,
+  { owner, context, key }: PlantRequest,
+  command: PlantCommand,
+): Promise<Appended> =>
+  key === undefined
+    ? runCommand(requests.dependencies, owner, command, context)
+    : requests.run(owner, command, context, key);
