@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { randomUUID } from 'node:crypto';
 import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
@@ -114,7 +115,7 @@ const startProjector = (
   opened: (() => Promise<void>)[],
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
-  const projector = new Projector(log, model, now, (status) => {
+  const projector = new Projector(log, model, now, randomUUID(), (status) => {
     tell(logger, status);
   });
   const stopping = new AbortController();
@@ -129,6 +130,7 @@ const startProjector = (
 const tell = (logger: Logger, status: ProjectorStatus): void => {
   const level = {
     starting: 'debug',
+    standby: 'info',
     catching_up: 'info',
     live: 'info',
     disconnected: 'warn',

@@ -79,7 +79,7 @@ export class HealthController {
     const { since, ...status } = projector.status;
     const indicator = this.indicators.check('projector');
     const data = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
-    return status.state === 'live'
+    return status.state === 'live' || status.state === 'standby'
       ? indicator.up({ ...data, since: since.toISOString() })
       : indicator.down({ ...data, since: since.toISOString() });
   }

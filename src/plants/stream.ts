@@ -4,6 +4,9 @@ export const PLANT_STREAMS = 'plant-';
 /** Every stream of requests that were named by an Idempotency-Key begins so. */
 export const REQUEST_STREAMS = 'request-';
 
+/** Every stream of ours begins with one of these; whatever else is in the same store belongs to somebody else. */
+export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS];
+
 /**
  * An owner as it stands in names of streams and keys of stores: ASCII, without `/`, different for different
  * owners, and readable where the owner is. Any string has one: what UTF-8 cannot carry (a lone surrogate)

@@ -98,6 +98,16 @@ export abstract class ReadModel {
    */
   abstract reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
 
+  /**
+   * Takes the projector's lease, or keeps it, until `forMs` milliseconds from now by the store's clock. False, and
+   * nothing changes, while another holder's has not run out. It only saves work: several who believe that they hold
+   * it do no harm, and a store that loses its data loses it too.
+   */
+  abstract takeLease(holder: string, forMs: number): Promise<boolean>;
+
+  /** Gives the lease back, so that another may take it at once. Nothing happens where `holder` does not hold it. */
+  abstract returnLease(holder: string): Promise<void>;
+
   /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
   abstract close(): Promise<void>;
 }

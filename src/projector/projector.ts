@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type EventLog, type Position } from '../ports/event-log.js';
-import { type Generation, type ReadModel } from '../ports/read-model.js';
+import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
+import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
@@ -9,10 +9,19 @@ const FIRST_PAUSE_MS = 100;
 /** Long enough to spare a log or a store that is down, short enough that nobody waits for us when it is back. */
 const LONGEST_PAUSE_MS = 5_000;
 
-/** What a projector is doing. `since` is when it began to. */
+/**
+ * How long the lease of a projector that has died keeps the others waiting, in milliseconds: a list waits no longer
+ * than that, yet a process that only stumbles keeps its lease.
+ */
+const LEASE_MS = 3_000;
+
+/** How often the lease is kept, or asked for, in milliseconds: two tries may fail before it runs out. */
+const LEASE_EVERY_MS = 1_000;
+
+/** What a projector is doing: `standby` while another process does it. `since` is when it began to. */
 export type ProjectorStatus = Readonly<
   { since: Date } & (
-    | { state: 'starting' }
+    | { state: 'starting' | 'standby' }
     | { state: 'catching_up' | 'live'; generation: Generation; position: Position }
     | { state: 'disconnected'; reason: string }
     | { state: 'blocked'; position: Position; stream: string; revision: bigint; reason: string }
@@ -21,7 +30,8 @@ export type ProjectorStatus = Readonly<
 
 /**
  * Keeps the read model up with the log for as long as the process runs: whatever fails, it begins again from the
- * positions that the read model holds. The first generation is made when there is none, and becomes active when
+ * positions that the read model holds. Of several, the one that holds the read model's lease works; that the
+ * lease may fail, so that two work, costs nothing but their work. The first generation is made when there is none, and becomes active when
  * it has caught up, not before.
  */
 export class Projector {
@@ -31,6 +41,8 @@ export class Projector {
     private readonly log: EventLog,
     private readonly model: ReadModel,
     private readonly now: () => Date,
+    /** Tells this projector from all others. */
+    private readonly holder: string,
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
   ) {
@@ -46,17 +58,63 @@ export class Projector {
     let failures = 0;
     while (!signal.aborted) {
       try {
-        await this.#follow(signal, () => {
-          failures = 0;
-        });
+        if (await this.model.takeLease(this.holder, LEASE_MS))
+          await this.#term(signal, () => {
+            failures = 0;
+          });
+        else {
+          this.#become({ state: 'standby', since: this.now() });
+          await pause(LEASE_EVERY_MS, signal);
+        }
       } catch (error) {
         // The read model's own positions say where to begin again, so that is no failure the first time.
-        if (error instanceof ReadModelRegressed && failures === 0)
-          this.#become({ state: 'starting', since: this.now() });
+        const lost = error instanceof ReadModelRegressed || error instanceof GenerationMissing;
+        if (lost && failures === 0) this.#become({ state: 'starting', since: this.now() });
         else this.#failed(error);
-        await pause(failures, signal);
+        // Another process may reach a log that this one does not.
+        if (error instanceof LogUnavailable) await this.#returnLease();
+        await pause(Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
         failures += 1;
       }
+    }
+    await this.#returnLease();
+  }
+
+  /** Projects for as long as the lease is held. */
+  async #term(signal: AbortSignal, onCaughtUp: () => void): Promise<void> {
+    const over = new AbortController();
+    const end = (): void => {
+      over.abort();
+    };
+    signal.addEventListener('abort', end);
+    const keeping = this.#keepLease(over);
+    try {
+      await this.#follow(over.signal, onCaughtUp);
+    } finally {
+      end();
+      signal.removeEventListener('abort', end);
+      await keeping;
+    }
+  }
+
+  /** Ends the term when another process has taken the lease. Never rejects. */
+  async #keepLease(term: AbortController): Promise<void> {
+    for (;;) {
+      await pause(LEASE_EVERY_MS, term.signal);
+      if (term.signal.aborted) return;
+      try {
+        if (!(await this.model.takeLease(this.holder, LEASE_MS))) term.abort();
+      } catch {
+        // A store that cannot be reached is noticed by the next apply, which says more.
+      }
+    }
+  }
+
+  async #returnLease(): Promise<void> {
+    try {
+      await this.model.returnLease(this.holder);
+    } catch {
+      // It runs out by itself.
     }
   }
 
@@ -116,11 +174,10 @@ export class Projector {
   }
 }
 
-/** Waits with exponential backoff and jitter, so that projectors which failed together do not return together. */
-const pause = async (failures: number, signal: AbortSignal): Promise<void> => {
-  const longest = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+/** Waits, a random part less than asked for: projectors that failed together do not return together. */
+const pause = async (longestMs: number, signal: AbortSignal): Promise<void> => {
   try {
-    await delay(longest * (0.5 + Math.random() / 2), undefined, { signal });
+    await delay(longestMs * (0.5 + Math.random() / 2), undefined, { signal });
   } catch {
     // aborted: the caller's loop sees it
   }

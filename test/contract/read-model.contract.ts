@@ -756,6 +756,59 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
       });
     });
 
+    describe('the lease', () => {
+      /** Longer than any of these tests takes. */
+      const LONG = 60_000;
+
+      it('is held by one, who may keep it, until he returns it', async () => {
+        const log = randomUUID();
+        const [model, other] = [await openFor(log), await openFor(log)];
+        expect(await model.takeLease('one', LONG)).toBe(true);
+        expect(await other.takeLease('two', LONG)).toBe(false);
+        expect(await model.takeLease('one', LONG)).toBe(true);
+        expect(await other.takeLease('two', LONG)).toBe(false);
+        await model.returnLease('one');
+        expect(await other.takeLease('two', LONG)).toBe(true);
+        expect(await model.takeLease('one', LONG)).toBe(false);
+      });
+
+      it('is not returned by anybody else', async () => {
+        const model = await openNew();
+        await model.returnLease('nobody');
+        expect(await model.takeLease('one', LONG)).toBe(true);
+        await model.returnLease('two');
+        expect(await model.takeLease('two', LONG)).toBe(false);
+      });
+
+      it('runs out, but not before its time, which begins anew whenever it is kept', async () => {
+        const model = await openNew();
+        const began = performance.now();
+        await model.takeLease('one', 100);
+        await model.takeLease('one', 300);
+        while (!(await model.takeLease('two', LONG))) await nextTurn();
+        // The clocks of two programs, each rounded to a millisecond.
+        expect(performance.now() - began).toBeGreaterThan(298);
+        expect(await model.takeLease('one', LONG)).toBe(false);
+      });
+
+      it('is another one for each log', async () => {
+        const [model, other] = [await openNew(), await openNew()];
+        expect(await model.takeLease('one', LONG)).toBe(true);
+        expect(await other.takeLease('two', LONG)).toBe(true);
+      });
+
+      it('goes to one of many who ask at once', async () => {
+        const log = randomUUID();
+        const models = await Promise.all(Array.from({ length: 4 }, () => openFor(log)));
+        const taken = await Promise.all(
+          Array.from({ length: 20 }, (_, asker) =>
+            (models[asker % models.length] as ReadModel).takeLease(`asker ${asker}`, LONG),
+          ),
+        );
+        expect(taken.filter(Boolean)).toHaveLength(1);
+      });
+    });
+
     describe('close', () => {
       it('finishes what was handed over, rejects who waits, and refuses what comes later', async () => {
         const { model, log, generation } = await openActive();
@@ -775,6 +828,8 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
           model.apply(generation, []),
           model.list(ANNE, undefined, 10),
           model.reached(ANNES, START, never()),
+          model.takeLease('one', 1_000),
+          model.returnLease('one'),
         ]);
         for (const call of later)
           expect(call).toMatchObject({ status: 'rejected', reason: { name: 'ReadModelUnavailable' } });

@@ -58,6 +58,8 @@ export type Work =
       readonly generation: Generation;
       readonly partitions: readonly PartitionChanges[];
     }
+  | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
+  | { readonly kind: 'returnLease'; readonly holder: string }
   | { readonly kind: 'close' };
 
 /** What each kind of work answers with. */
@@ -70,6 +72,8 @@ export interface Answers {
   /** Whether nothing is left of dropped generations. */
   readonly sweep: boolean;
   readonly apply: Position[];
+  readonly takeLease: boolean;
+  readonly returnLease: undefined;
   readonly close: undefined;
 }
 
@@ -483,6 +487,14 @@ class SqliteReadModel extends ReadModel {
 
   reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
     return this.#waiters.wait(partition, position, signal);
+  }
+
+  takeLease(holder: string, forMs: number): Promise<boolean> {
+    return this.#write({ kind: 'takeLease', holder, forMs });
+  }
+
+  async returnLease(holder: string): Promise<void> {
+    await this.#write({ kind: 'returnLease', holder });
   }
 
   close(): Promise<void> {

@@ -64,6 +64,17 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
+/** Made also in a file from before it was there: nothing in it has to outlive a restart. */
+const LEASES = `
+  -- The process is the operating system's: the lease of one that has died need not run out.
+  CREATE TABLE IF NOT EXISTS leases (
+    log TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    process INTEGER NOT NULL,
+    until INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+`;
+
 const { file, log } = workerData as WriterData;
 
 const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE', work: () => T): T => {
@@ -123,6 +134,7 @@ const prepareFile = (db: Database): void => {
   // Written or not, the transaction finds out whether the file can be. Another process may have been first.
   inTransaction(db, 'BEGIN IMMEDIATE', () => {
     if (isEmpty(db)) db.exec(SCHEMA);
+    db.exec(LEASES);
   });
 };
 
@@ -139,6 +151,16 @@ const openFile = (): Database => {
       if (sqliteCode(error) !== SQLITE.BUSY || performance.now() > giveUp) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
     }
+  }
+};
+
+/** Whether there is a process with this number: perhaps another one by now, then the lease just runs out. */
+const isRunning = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'; // somebody else's
   }
 };
 
@@ -177,6 +199,9 @@ const connect = () => {
   );
   const deletePositions = prepare('DELETE FROM positions WHERE generation = ?');
   const deleteGeneration = prepare('DELETE FROM generations WHERE generation = ?');
+  const selectLease = prepare('SELECT holder, process, until FROM leases WHERE log = ?');
+  const replaceLease = prepare('REPLACE INTO leases (log, holder, process, until) VALUES (?, ?, ?, ?)');
+  const deleteLease = prepare('DELETE FROM leases WHERE log = ? AND holder = ?');
 
   const stateOf = (generation: Generation): string | undefined =>
     (selectState.get(generation, log) as { state: string } | undefined)?.state;
@@ -242,6 +267,16 @@ const connect = () => {
     return upTo;
   };
 
+  const takeLease = (holder: string, forMs: number): boolean => {
+    const now = Date.now();
+    const lease = selectLease.get(log) as { holder: string; process: number; until: number } | undefined;
+    // One that lasts longer than any is from before the clock was put back.
+    const held = lease && lease.until > now && lease.until <= now + forMs && isRunning(lease.process);
+    if (held && lease.holder !== holder) return false;
+    replaceLease.run(log, holder, process.pid, now + forMs);
+    return true;
+  };
+
   const answer = (work: Exclude<Work, { kind: 'open' | 'close' }>): Answers[keyof Answers] => {
     switch (work.kind) {
       case 'create':
@@ -257,6 +292,11 @@ const connect = () => {
       case 'apply':
         existing(work.generation);
         return work.partitions.map((changes) => applyPartition(work.generation, changes));
+      case 'takeLease':
+        return takeLease(work.holder, work.forMs);
+      case 'returnLease':
+        deleteLease.run(log, work.holder);
+        return undefined;
     }
   };
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
@@ -49,7 +50,7 @@ describe('the projector', () => {
     const told: ProjectorStatus[] = [];
     let tick = 0;
     const clock = (): Date => new Date(tick++);
-    const projector = new Projector(port, store, clock, (status) => told.push(status));
+    const projector = new Projector(port, store, clock, randomUUID(), (status) => told.push(status));
     const stopping = new AbortController();
     const first = projector.status;
     const ended = projector.run(stopping.signal);
@@ -302,7 +303,73 @@ describe('the projector', () => {
     });
   });
 
-  describe('two of them', () => {
+  describe('two of them, of which one holds the lease', () => {
+    /** The store of another process. */
+    const another = async (): Promise<Faults<ReadModel>> =>
+      new Faults(await stores.model(await stores.log()));
+
+    it('let that one work, and the other go on when it stops', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const one = start();
+      await one.becomes('live');
+      const idle = await another();
+      const two = start(log.port, idle.port);
+      await two.becomes('standby');
+      const asked = idle.calls('takeLease');
+      await until(() => idle.calls('takeLease') >= asked + 4); // longer than a lease that is not kept
+      expect(idle.calls('apply')).toBe(0);
+      await one.stop();
+      await two.becomes('live');
+      await run(log.port, 'anne', createPlant(2));
+      await lists('anne', 1, 2);
+      expect(one.states()).toEqual(['live']);
+      expect(two.states()).toEqual(['standby', 'live']);
+    });
+
+    it('go on within seconds after that one has died', async () => {
+      const one = start();
+      await one.becomes('live');
+      const two = start(log.port, (await another()).port);
+      await two.becomes('standby');
+      const diedAt = performance.now();
+      model.every('takeLease', failing(gone)).every('returnLease', failing(gone));
+      await one.stop();
+      await two.becomes('live');
+      expect(performance.now() - diedAt).toBeLessThan(5_000);
+    });
+
+    it('change places when it is lost: the one that finds it taken stands by', async () => {
+      const one = start();
+      await one.becomes('live');
+      stores.tamper('DELETE FROM leases');
+      const two = start(log.port, (await another()).port);
+      await two.becomes('live');
+      await one.becomes('standby');
+      await run(log.port, 'anne', createPlant(1));
+      await lists('anne', 1);
+      expect(one.states()).toEqual(['live', 'standby']);
+    });
+
+    it('change places when that one cannot reach the log', async () => {
+      const one = start();
+      await one.becomes('live');
+      const own = new Faults(await stores.log());
+      const two = start(own.port, (await another()).port);
+      await two.becomes('standby');
+      log.every('subscribe', brokenOff(0, cut)).every('head', failing(cut));
+      model.next('apply', failing(gone)); // ends its subscription
+      await two.becomes('live');
+      await one.becomes('standby');
+      expect(one.states()).toContain('disconnected');
+      await run(own.port, 'anne', createPlant(1));
+      await lists('anne', 1);
+    });
+  });
+
+  describe('two of them that both believe to hold the lease', () => {
+    const holding = (store: ReadModel): Faults<ReadModel> =>
+      new Faults(store).every('takeLease', () => Promise.resolve(true));
+
     it('that start together on an empty store build one generation, and either can go', async () => {
       await run(log.port, 'anne', createPlant(1));
       // Each of them sees that there is no generation before the other one has made one.
@@ -316,7 +383,7 @@ describe('the projector', () => {
         return none;
       };
       const [one, two] = [1, 2].map(() =>
-        start(log.port, new Faults(model.port).next('generations', together).port),
+        start(log.port, holding(model.port).next('generations', together).port),
       );
       await one?.becomes('live');
       await two?.becomes('live');
@@ -324,7 +391,7 @@ describe('the projector', () => {
       await two?.stop();
       await run(log.port, 'anne', createPlant(2));
       await lists('anne', 1, 2);
-      const three = start();
+      const three = start(log.port, holding(model.port).port);
       await three.becomes('live');
       await one?.stop();
       await run(log.port, 'anne', createPlant(3));
@@ -338,8 +405,8 @@ describe('the projector', () => {
       const breaking = new Faults(otherLog)
         .next('subscribe', brokenOff(5, cut), brokenOff(3, cut))
         .every('subscribe', inPieces(2));
-      const failingSometimes = new Faults(otherModel).next('apply', failing(gone), failingAfterwards(gone));
-      const one = start();
+      const failingSometimes = holding(otherModel).next('apply', failing(gone), failingAfterwards(gone));
+      const one = start(log.port, holding(model.port).port);
       const two = start(breaking.port, failingSometimes.port);
       await one.becomes('live');
       const plants = new Map(owners.map((owner) => [owner, new Map() as Plants]));
@@ -414,6 +481,7 @@ describe('the projector', () => {
         log.port,
         model.port,
         () => new Date(0),
+        'nobody',
         () => undefined,
       );
       await projector.run(AbortSignal.abort());
