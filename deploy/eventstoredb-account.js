@@ -1,0 +1,89 @@
+// Gives the service an account of its own in the EventStoreDB of docker-compose.yml: it may read all and append, but
+// not delete, not change a stream's limits, and not see or manage users. Run again, it sets the password again.
+import { readFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { setTimeout as pause } from 'node:timers/promises';
+import { EventStoreDBClient, jsonEvent, StreamNotFoundError } from '@eventstore/db-client';
+
+const {
+  EVENTSTORE: server,
+  EVENTSTORE_CA: caFile,
+  EVENTSTORE_ADMIN_PASSWORD,
+  EVENTSTORE_PASSWORD,
+} = process.env;
+
+/** A new server makes its own accounts in its first seconds, and refuses the administrator's until then. */
+const ATTEMPTS = 60;
+
+/** Posts to EventStoreDB's API of users, as its administrator, and gives the status. */
+const post = (path, body) =>
+  new Promise((resolve, reject) => {
+    const options = {
+      method: 'POST',
+      auth: `admin:${EVENTSTORE_ADMIN_PASSWORD}`,
+      headers: { 'content-type': 'application/json' },
+      ca: readFileSync(caFile),
+      timeout: 5_000,
+    };
+    request(`https://${server}${path}`, options, (answer) => {
+      answer.resume().once('end', () => resolve(answer.statusCode));
+    })
+      .once('timeout', function () {
+        this.destroy(new Error('no answer within 5 s'));
+      })
+      .once('error', reject)
+      .end(JSON.stringify(body));
+  });
+
+const setPassword = async () => {
+  const user = { loginName: 'plants', fullName: 'Plant store', groups: [], password: EVENTSTORE_PASSWORD };
+  const created = await post('/users/', user);
+  if (created !== 409) return created;
+  return post('/users/plants/command/reset-password', { newPassword: EVENTSTORE_PASSWORD });
+};
+
+const patiently = async (what) => {
+  for (let attempt = 1; ; attempt++) {
+    const status = await what().catch((error) => error.message);
+    if (status === 200 || status === 201) return;
+    if (attempt === ATTEMPTS)
+      throw new Error(
+        status === 401
+          ? 'EVENTSTORE_ADMIN_PASSWORD is not the one that this EventStoreDB was first started with'
+          : `EventStoreDB did not take the account: ${status}`,
+      );
+    await pause(1_000);
+  }
+};
+
+const OURS = ['$admins', 'plants'];
+const ADMINS = '$admins';
+
+/** What holds for every stream that says nothing else itself. */
+const DEFAULT_ACL = {
+  $userStreamAcl: { $r: OURS, $w: OURS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },
+  $systemStreamAcl: { $r: ADMINS, $w: ADMINS, $d: ADMINS, $mr: ADMINS, $mw: ADMINS },
+};
+
+const isEmpty = async (client, stream) => {
+  try {
+    // Read to its end: what is left early never settles.
+    let empty = true;
+    for await (const _event of client.readStream(stream, { maxCount: 1 })) empty = false;
+    return empty;
+  } catch (error) {
+    if (error instanceof StreamNotFoundError) return true;
+    throw error;
+  }
+};
+
+await patiently(setPassword);
+const client = EventStoreDBClient.connectionString(
+  `esdb://admin:${encodeURIComponent(EVENTSTORE_ADMIN_PASSWORD)}@${server}?tls=true&tlsCAFile=${caFile}`,
+);
+// Only where nobody has decided otherwise.
+if (await isEmpty(client, '$$$all')) await client.setStreamMetadata('$all', { acl: { readRoles: OURS } });
+if (await isEmpty(client, '$settings'))
+  await client.appendToStream('$settings', jsonEvent({ type: 'update-default-acl', data: DEFAULT_ACL }));
+await client.dispose();
+console.log('EventStoreDB has the account plants');

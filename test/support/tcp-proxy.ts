@@ -1,0 +1,147 @@
+import { once } from 'node:events';
+import { type AddressInfo, createConnection, createServer, type Server, type Socket } from 'node:net';
+
+/** A client's connection, and the one to the target that belongs to it: none yet if it came while frozen. */
+interface Link {
+  readonly client: Socket;
+  target?: Socket;
+}
+
+/**
+ * A TCP proxy on 127.0.0.1 that breaks connections on demand. It hands on bytes, ends of one direction and resets, as
+ * they come. It has no timer: everything happens when a method is called.
+ */
+export class TcpProxy {
+  readonly #links = new Set<Link>();
+  readonly #server: Server;
+  #frozen = false;
+
+  private constructor(
+    private readonly targetHost: string,
+    private targetPort: number,
+  ) {
+    // Nothing is read before there is somebody to hand it to, and an end of one direction leaves the other open.
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
+      const link: Link = { client };
+      this.#links.add(link);
+      client.once('close', () => this.#links.delete(link));
+      // A reset, or a target that cannot be reached, is an error of one side: it ends the other in the same way.
+      client.on('error', () => {
+        if (link.target) reset(link.target);
+      });
+      if (!this.#frozen) this.#connect(link);
+    });
+  }
+
+  /** Starts a proxy that listens on `port`, on any free one without it. The target need not be there yet. */
+  static async start(targetHost: string, targetPort: number, { port = 0 } = {}): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetHost, targetPort);
+    await proxy.#listen(port);
+    proxy.port = proxy.#address().port;
+    return proxy;
+  }
+
+  /** Where it listens, also again after `refuse` and `accept`. */
+  port = 0;
+
+  /** How many clients are connected. */
+  get connections(): number {
+    return this.#links.size;
+  }
+
+  /** Resets every connection, on both sides. New ones work. */
+  cut(): void {
+    for (const { client, target } of this.#links) {
+      reset(client);
+      if (target) reset(target);
+    }
+  }
+
+  /** Resets every connection, and refuses new ones from when it resolves on. May be called twice. */
+  async refuse(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.cut();
+    await closed;
+  }
+
+  /** Accepts connections again, on the same port. Nothing happens while it does. */
+  async accept(): Promise<void> {
+    if (!this.#server.listening) await this.#listen(this.port);
+  }
+
+  /**
+   * From now on nothing is handed on, in either direction, except resets, and what had been read before. Connections
+   * stay open; new ones are accepted, and nothing answers them.
+   */
+  freeze(): void {
+    this.#frozen = true;
+    for (const { client, target } of this.#links)
+      if (target) {
+        stop(client, target);
+        stop(target, client);
+      }
+  }
+
+  /** Ends `freeze`: what was held back flows on, and connections that came meanwhile reach the target. */
+  thaw(): void {
+    if (!this.#frozen) return;
+    this.#frozen = false;
+    for (const link of this.#links)
+      if (link.target) flow(link.client, link.target);
+      else this.#connect(link);
+  }
+
+  /** New connections go to another port of the target's host; those that are there stay where they are. */
+  retarget(port: number): void {
+    this.targetPort = port;
+  }
+
+  /** Resets every connection and stops listening. May be called twice. */
+  async close(): Promise<void> {
+    await this.refuse();
+  }
+
+  #connect(link: Link): void {
+    const { client } = link;
+    const target = createConnection({
+      host: this.targetHost,
+      port: this.targetPort,
+      allowHalfOpen: true,
+      noDelay: true,
+    });
+    link.target = target;
+    client.setNoDelay(true);
+    target.on('error', () => {
+      reset(client);
+    });
+    flow(client, target);
+  }
+
+  async #listen(port: number): Promise<void> {
+    const listening = once(this.#server, 'listening');
+    this.#server.listen(port, '127.0.0.1');
+    await listening;
+  }
+
+  #address(): AddressInfo {
+    return this.#server.address() as AddressInfo;
+  }
+}
+
+const flow = (client: Socket, target: Socket): void => {
+  client.pipe(target);
+  target.pipe(client);
+};
+
+const stop = (from: Socket, to: Socket): void => {
+  from.unpipe(to);
+  from.pause();
+};
+
+/** Ends a connection with a reset, so that the other end sees an error and not an end. */
+const reset = (socket: Socket): void => {
+  // One that is not there yet cannot be reset; it would be made first.
+  if (socket.connecting) socket.destroy();
+  else socket.resetAndDestroy();
+};
