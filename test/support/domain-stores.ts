@@ -100,7 +100,14 @@ export const catchUp = async (log: EventLog, model: ReadModel, generation: Gener
   await project(log, model, generation, onProgress, arrived.signal);
 };
 
+/** Longer than Jest lets a test wait: after that nobody listens, but a loop would keep the process from ending. */
+const IN_VAIN_MS = 65_000;
+
 /** Until it has come true; Jest's own limit ends a wait that is in vain. */
 export const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await condition())) await nextTurn();
+  const end = performance.now() + IN_VAIN_MS;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error('it did not come true');
+    await nextTurn();
+  }
 };

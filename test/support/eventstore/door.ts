@@ -1,0 +1,92 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** One client's connection and what leads from it to the server behind. */
+interface Passage {
+  readonly outside: Socket;
+  readonly inside: Socket;
+}
+
+/**
+ * What stands between the clients' connections and the gRPC server, so that a test can cut them, or freeze them:
+ * then no byte passes in either direction, not even a ping's answer, while the connections stay.
+ */
+export class Door {
+  readonly #passages = new Set<Passage>();
+  #server: Server | undefined;
+  #frozen = false;
+
+  /** The clients' connections that are open. */
+  get open(): number {
+    return this.#passages.size;
+  }
+
+  /** Lets clients in on the port (0 for any free one) and leads them to the other port. Returns the port. */
+  async listen(port: number, to: number): Promise<number> {
+    const server = createServer({ noDelay: true }, (outside) => {
+      this.#let(outside, to);
+    });
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    this.#server = server;
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Cuts all connections and lets nobody in. */
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    this.#frozen = false;
+    if (!server) return;
+    const closed = once(server, 'close');
+    server.close();
+    this.cut();
+    await closed;
+  }
+
+  /** Cuts the connections, all or the one that the server behind knows by this port. New ones are let in. */
+  cut(insidePort?: number): void {
+    for (const { outside, inside } of this.#passages) {
+      if (insidePort !== undefined && inside.localPort !== insidePort) continue;
+      // A reset, as from a machine that went down: the client must not take it for an orderly end.
+      outside.resetAndDestroy();
+      inside.destroy();
+    }
+  }
+
+  freeze(): void {
+    this.#frozen = true;
+    for (const { outside, inside } of this.#passages) {
+      outside.unpipe(inside);
+      inside.unpipe(outside);
+    }
+  }
+
+  thaw(): void {
+    this.#frozen = false;
+    for (const passage of this.#passages) join(passage);
+  }
+
+  #let(outside: Socket, to: number): void {
+    const inside = connect({ port: to, host: '127.0.0.1', noDelay: true });
+    const passage = { outside, inside };
+    this.#passages.add(passage);
+    for (const [socket, other] of [
+      [outside, inside],
+      [inside, outside],
+    ] as const) {
+      // An error is followed by 'close'; there is nobody to tell.
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        other.destroy();
+        this.#passages.delete(passage);
+      });
+    }
+    if (!this.#frozen) join(passage);
+  }
+}
+
+function join({ outside, inside }: Passage): void {
+  outside.pipe(inside);
+  inside.pipe(outside);
+}

@@ -1,0 +1,305 @@
+import { randomUUID } from 'node:crypto';
+import gossip from '@eventstore/db-client/generated/gossip_pb.js';
+import { GossipService } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import { ServerFeaturesService } from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import { type sendUnaryData, Server, ServerCredentials } from '@grpc/grpc-js';
+import { Door } from './door.js';
+import { accessDenied, type Failure, notLeader, notReady, unauthenticated } from './failure.js';
+import { Faults, type Held, type Hold, type Loss, type Method } from './faults.js';
+import { EventStore, type StoredEvent } from './store.js';
+import { type AnyCall, begin, type Ending, Streams, StreamsDefinition } from './streams-service.js';
+
+/** The largest message that the server takes: one log record. */
+const MAX_RECEIVE_BYTES = 16 * 1024 * 1024;
+
+/** What it says it is: the newest version of the protocol that our client knows. */
+const VERSION = '23.10.8';
+
+/** What methods can do that they once could not. */
+const FEATURES: Readonly<Record<string, string[]>> = {
+  read: ['position', 'events'],
+  batchappend: ['deadline_duration'],
+};
+
+/** How a stand-in is to be. */
+export interface StandInOptions {
+  /** Without them anybody may do everything, as on a server that runs insecure. They need TLS to be sent at all. */
+  readonly credentials?: { readonly user: string; readonly password: string };
+  /** PEM texts; without them the server speaks plain text. Who signs clients' certificates makes those required. */
+  readonly tls?: { readonly key: string; readonly cert: string; readonly clientCa?: string };
+  /** Whether subscriptions are told that they have caught up, as 23.10 does and older servers do not. Default true. */
+  readonly caughtUp?: boolean;
+  /** Whether appends go by batch call, as since 21.10. Default true. */
+  readonly batchAppend?: boolean;
+  /** Events that may wait for a live subscription before it is dropped as too slow. Default: any number. */
+  readonly liveBuffer?: number;
+  /** Default: any free one. */
+  readonly port?: number;
+}
+
+/** What another program writes: everything has a default, and nothing is checked. */
+export interface ForeignEvent {
+  readonly id?: string;
+  /** Whether the content type says JSON, whatever the data are. Default true. */
+  readonly isJson?: boolean;
+  /** Bytes as they are, anything else as JSON. Default: none. */
+  readonly metadata?: unknown;
+  /** Written in an explicit transaction, so that commit and prepare position differ. */
+  readonly inTransaction?: boolean;
+}
+
+/**
+ * An EventStoreDB of this process: it speaks the part of the protocol that our adapter uses, over real connections,
+ * with the words and the semantics of 23.10, and does what a test asks it to do wrong.
+ */
+export class StandIn {
+  readonly store: EventStore;
+  readonly #options: StandInOptions;
+  readonly #faults = new Faults();
+  readonly #door = new Door();
+  readonly #instanceId = randomUUID();
+  readonly #streams: Streams;
+  #server: Server | undefined;
+  #port: number;
+  /** The cluster that it is a member of, where it is one. */
+  cluster: StandInCluster | undefined;
+
+  private constructor(options: StandInOptions, store: EventStore) {
+    this.store = store;
+    this.#options = options;
+    this.#port = options.port ?? 0;
+    this.#streams = new Streams({
+      store,
+      faults: this.#faults,
+      caughtUp: options.caughtUp ?? true,
+      liveBuffer: options.liveBuffer ?? Infinity,
+      refuses: (call) => this.#refuses(call),
+      cut: (call) => {
+        this.#door.cut(Number(call.getPeer().split(':').at(-1)));
+      },
+    });
+  }
+
+  /** Starts a server that answers. Members of one cluster share a store. */
+  static async start(options: StandInOptions = {}, store = new EventStore()): Promise<StandIn> {
+    const standIn = new StandIn(options, store);
+    await standIn.restart();
+    return standIn;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** The connection string, without credentials. */
+  get url(): string {
+    return `esdb://127.0.0.1:${this.#port}?tls=${this.#options.tls !== undefined}`;
+  }
+
+  get connectionsOpen(): number {
+    return this.#door.open;
+  }
+
+  get subscriptionsOpen(): number {
+    return this.#streams.subscriptions;
+  }
+
+  /** All events in the order of `$all`, the server's own included. */
+  get events(): readonly StoredEvent[] {
+    return this.store.all;
+  }
+
+  /** Cuts all connections and lets nobody in; the events stay. */
+  async stop(): Promise<void> {
+    await this.#door.close();
+    this.#server?.forceShutdown();
+    this.#server = undefined;
+  }
+
+  /** Lets clients in (again), on the same port, with the same events. */
+  async restart(): Promise<void> {
+    await this.stop();
+    const server = new Server({ 'grpc.max_receive_message_length': MAX_RECEIVE_BYTES });
+    server.addService(StreamsDefinition, this.#streams.implementation);
+    server.addService(GossipService, { read: this.#gossip.bind(this) });
+    server.addService(ServerFeaturesService, { getSupportedMethods: this.#features.bind(this) });
+    const inside = await new Promise<number>((resolve, reject) => {
+      server.bindAsync('127.0.0.1:0', this.#serverCredentials(), (error, port) => {
+        if (error) reject(error);
+        else resolve(port);
+      });
+    });
+    this.#server = server;
+    this.#port = await this.#door.listen(this.#port, inside);
+  }
+
+  /** The next calls of the method fail so; an append that fails has written nothing. */
+  answerNext(method: Method, failure: Failure, times = 1): void {
+    this.#faults.answerNext(method, failure, times);
+  }
+
+  /** The next appends are written, and nobody is told. */
+  loseAcknowledgements(times = 1, how: Loss = 'silence'): void {
+    this.#faults.lose(times, how);
+  }
+
+  /** Calls of the method wait until they are released: with the answer, or (request) before anything is done. */
+  hold(method: Method, held: Held = 'answer'): Hold {
+    return this.#faults.hold(method, held);
+  }
+
+  /** No byte passes any more in either direction, while all connections stay. */
+  freeze(): void {
+    this.#door.freeze();
+  }
+
+  thaw(): void {
+    this.#door.thaw();
+  }
+
+  /** Cuts all connections; clients may come back at once. */
+  cutConnections(): void {
+    this.#door.cut();
+  }
+
+  cutSubscriptions(how: Ending): void {
+    this.#streams.endSubscriptions(how);
+  }
+
+  /** Tells all subscriptions that they have fallen behind and caught up again. */
+  fallBehind(): void {
+    this.#streams.fallBehind();
+  }
+
+  /** The next event stands at this position, which must be after all that is written. */
+  jumpPosition(to: bigint): void {
+    this.store.jumpPosition(to);
+  }
+
+  /** Writes what another program writes, past everything that checks. Bytes are written as they are. */
+  writeForeign(stream: string, type: string, data: unknown, event: ForeignEvent = {}): StoredEvent {
+    const { id = randomUUID(), isJson = true, metadata } = event;
+    const proposed = { id, type, isJson, data: bytes(data), metadata: bytes(metadata) };
+    return this.store.write(stream, [proposed], event.inTransaction ? 'in a transaction' : undefined);
+  }
+
+  truncate(stream: string, before: bigint): void {
+    this.store.truncate(stream, before);
+  }
+
+  softDelete(stream: string): void {
+    this.store.softDelete(stream);
+  }
+
+  tombstone(stream: string): void {
+    this.store.tombstone(stream);
+  }
+
+  #serverCredentials(): ServerCredentials {
+    const { tls } = this.#options;
+    if (!tls) return ServerCredentials.createInsecure();
+    const pair = { private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) };
+    return tls.clientCa === undefined
+      ? ServerCredentials.createSsl(null, [pair])
+      : ServerCredentials.createSsl(Buffer.from(tls.clientCa), [pair], true);
+  }
+
+  #refuses(call: AnyCall): Failure | undefined {
+    const { credentials } = this.#options;
+    if (credentials) {
+      const [header] = call.metadata.get('authorization');
+      if (header === undefined) return accessDenied;
+      const expected = Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64');
+      if (header !== `Basic ${expected}`) return unauthenticated;
+    }
+    if (!this.cluster || this.cluster.leader === this) return undefined;
+    const { leader } = this.cluster;
+    if (!leader) return notReady;
+    // Without the header a follower hands the call on to the leader, and the client does not notice.
+    return call.metadata.get('requires-leader').includes('true')
+      ? notLeader('127.0.0.1', leader.port)
+      : undefined;
+  }
+
+  #gossip(_call: unknown, answer: sendUnaryData<gossip.ClusterInfo>): void {
+    begin(this.#faults, 'gossip').then(() => {
+      const members = this.cluster?.members ?? [this];
+      answer(null, new gossip.ClusterInfo().setMembersList(members.map((member) => member.#memberInfo())));
+    }, answer);
+  }
+
+  #memberInfo(): gossip.MemberInfo {
+    const { LEADER, FOLLOWER, UNKNOWN } = gossip.MemberInfo.VNodeState;
+    const leader = this.cluster ? this.cluster.leader : this;
+    return new gossip.MemberInfo()
+      .setInstanceId(new shared.UUID().setString(this.#instanceId))
+      .setTimeStamp((BigInt(Date.now()) * 10_000n).toString())
+      .setState(leader === this ? LEADER : leader ? FOLLOWER : UNKNOWN)
+      .setIsAlive(this.#server !== undefined)
+      .setHttpEndPoint(new gossip.EndPoint().setAddress('127.0.0.1').setPort(this.#port));
+  }
+
+  #features(_call: unknown, answer: sendUnaryData<features.SupportedMethods>): void {
+    begin(this.#faults, 'features').then(() => {
+      const methods = Object.values(StreamsDefinition)
+        .map(({ path }) => path.toLowerCase().split('/'))
+        .filter(([, , method]) => method !== 'batchappend' || (this.#options.batchAppend ?? true))
+        .map(([, service = '', method = '']) =>
+          new features.SupportedMethod()
+            .setServiceName(service)
+            .setMethodName(method)
+            .setFeaturesList(FEATURES[method] ?? []),
+        );
+      answer(
+        null,
+        new features.SupportedMethods().setMethodsList(methods).setEventStoreServerVersion(VERSION),
+      );
+    }, answer);
+  }
+}
+
+/** Stand-ins that share one store, one of which leads. */
+export class StandInCluster {
+  readonly members: readonly StandIn[];
+  #leader: StandIn | undefined;
+
+  private constructor(members: readonly StandIn[]) {
+    this.members = members;
+    this.#leader = members[0];
+    for (const member of members) member.cluster = this;
+  }
+
+  /** Starts as many members; the first one leads. */
+  static async start(size: number, options: Omit<StandInOptions, 'port'> = {}): Promise<StandInCluster> {
+    const store = new EventStore();
+    const members: StandIn[] = [];
+    for (let member = 0; member < size; member += 1) members.push(await StandIn.start(options, store));
+    return new StandInCluster(members);
+  }
+
+  /** The connection string that names all members. */
+  get url(): string {
+    const hosts = this.members.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    return `esdb://${hosts}?tls=${this.members[0]?.url.endsWith('true') ?? false}`;
+  }
+
+  get leader(): StandIn | undefined {
+    return this.#leader;
+  }
+
+  /** Another member leads from now on; or nobody, as during an election. */
+  elect(member: StandIn | undefined): void {
+    this.#leader = member;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.members.map((member) => member.stop()));
+  }
+}
+
+function bytes(value: unknown): Uint8Array {
+  if (value === undefined) return new Uint8Array(0);
+  return value instanceof Uint8Array ? value : Buffer.from(JSON.stringify(value));
+}
