@@ -1,0 +1,619 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Position, START } from '../../ports/event-log.js';
+import {
+  type Generation,
+  type GenerationInfo,
+  type Page,
+  type PartitionChanges,
+  type RowChange,
+  GenerationActive,
+  GenerationMissing,
+  NotAsFar,
+  PARTITIONS,
+  ReadModel,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+  partitionOf,
+} from '../../ports/read-model.js';
+import { Waiters } from '../waiters.js';
+import { Deadline } from './deadline.js';
+import { examiner } from './examine.js';
+import { isReply, RedisRefused } from './faults.js';
+import { type Copy, Keys, generationOf, newCopySuffix } from './keys.js';
+import { Link } from './link.js';
+import { type RedisPlace } from './place.js';
+import {
+  type Script,
+  APPLY,
+  CREATE,
+  DROP,
+  LIST,
+  PROBE,
+  PROMOTE,
+  RETURN_LEASE,
+  TAKE_LEASE,
+} from './scripts.js';
+import { type Servers, accessTo, serversAt } from './servers.js';
+
+/** A list takes a millisecond; a client that waits two seconds has better things to do than to wait for more. */
+const READ_MS = 2_000;
+
+/** An apply may stand behind others on a server that is catching up, and nobody waits for it but the projector. */
+const WRITE_MS = 5_000;
+
+/** How long a start waits for what may pass by itself, in milliseconds: a server that starts at the same time. */
+const PATIENCE_MS = 10_000;
+
+/**
+ * After this time the active copy is asked for again, in milliseconds, by one list for all. What was replaced is
+ * maintained for a grace period, so a list from it is late, but true.
+ */
+const ASK_AGAIN_MS = 500;
+
+/** No list is answered from a copy that was last known to be the active one longer ago, in milliseconds. */
+const TRUSTED_MS = 1_000;
+
+/** Keys that one step of a sweep looks at: the server is busy for less than a millisecond. */
+const SWEEP_KEYS = 500;
+
+const PARTITION_NUMBERS: readonly number[] = Array.from({ length: PARTITIONS }, (_, partition) => partition);
+
+export interface RedisOptions {
+  /** Hears, in one line, what does not prevent the start but should be known. */
+  readonly onWarning?: (message: string) => void;
+  /** How long opening waits for what may pass by itself, in milliseconds; 10 seconds without it. */
+  readonly patienceMs?: number;
+}
+
+interface Active {
+  readonly copy: Copy | undefined;
+  /** By this process' monotonic clock: it was the active one after this moment. */
+  readonly askedAt: number;
+}
+
+class RedisReadModel extends ReadModel {
+  readonly #keys: Keys;
+  readonly #log: string;
+  readonly #servers: Servers;
+  readonly #subscriber: Link;
+  readonly #waiters = new Waiters((partitions) => this.#activePositions(partitions));
+  readonly #copies = new Map<Generation, Copy>();
+  /** What is under way: closing lets it end. */
+  readonly #calls = new Set<Promise<unknown>>();
+  readonly #stop = new AbortController();
+  #active: Active = { copy: undefined, askedAt: -Infinity };
+  #asking: Promise<Active> | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  constructor(place: RedisPlace, log: string, onWarning: (message: string) => void) {
+    super();
+    this.#log = log;
+    this.#keys = new Keys(log);
+    this.#servers = serversAt(place, examiner(place.mode.kind, onWarning));
+    this.#subscriber = new Link(
+      accessTo(place),
+      () => this.#servers.find(),
+      async (client) => {
+        await client.subscribe(this.#keys.channel, () => {
+          this.#forgetActive();
+          this.#waiters.wake();
+        });
+        // What was published while there was no connection has not been heard.
+        this.#forgetActive();
+        this.#waiters.wake();
+      },
+    );
+  }
+
+  /** Throws ReadModelUnavailable with what must be changed. */
+  async open(patienceMs: number, onWarning: (message: string) => void): Promise<void> {
+    const deadline = new Deadline(patienceMs, 'Redis');
+    try {
+      await this.#servers.ready(deadline);
+      await this.#subscriber.ready(deadline);
+      for (;;) {
+        const failure = await this.#probe().catch((error: unknown) => error);
+        if (failure === undefined) return;
+        if (failure instanceof RedisRefused) throw failure;
+        if (isReply(failure, 'OOM') || isReply(failure, 'MISCONF')) {
+          onWarning(`${failure.message}. Lists are answered, but do not get newer`);
+          return;
+        }
+        deadline.check(failure as ReadModelUnavailable);
+        await delay(ASK_AGAIN_MS);
+      }
+    } finally {
+      deadline.end();
+    }
+  }
+
+  generations(): Promise<GenerationInfo[]> {
+    return this.#call(READ_MS, async (deadline) => {
+      const registry = await this.#registry(deadline);
+      const active = registry.get('active');
+      return [...registry]
+        .flatMap(([field, copy]) => {
+          const generation = generationOf(field);
+          return generation === undefined ? [] : [{ generation, active: copy === active }];
+        })
+        .sort((a, b) => a.generation - b.generation);
+    });
+  }
+
+  createGeneration(): Promise<Generation> {
+    return this.#call(WRITE_MS, async (deadline) => {
+      const number = await this.#run(
+        CREATE,
+        this.#keys.slot,
+        [this.#keys.generations],
+        [this.#log, newCopySuffix()],
+        deadline,
+      );
+      const generation = Number(number) as Generation;
+      await this.#ensurePositions(await this.#copyOf(generation, deadline), deadline);
+      // The first one: what a server that has lost its list of copies still holds of them is of no use.
+      if (generation === 1) this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
+      return generation;
+    });
+  }
+
+  promote(generation: Generation): Promise<void> {
+    return this.#call(WRITE_MS, async (deadline) => {
+      // Promotions that cross each other: who was overtaken compares again, until the deadline.
+      for (;;) {
+        const registry = await this.#registry(deadline);
+        const copy = registry.get(`${generation}`) as Copy | undefined;
+        const active = registry.get('active') as Copy | undefined;
+        if (copy === undefined) throw missing(generation);
+        if (active !== undefined && active !== copy) {
+          // First those that lists are answered from: where they move on meanwhile, the others do so, too.
+          const theirs = await this.#positionsOf(active, deadline);
+          const ours = await this.#positionsOf(copy, deadline);
+          const partition = ours.findIndex((position, index) => position < (theirs[index] ?? START));
+          if (partition !== -1)
+            throw new NotAsFar(
+              `partition ${partition} of generation ${generation} stands before the active one`,
+            );
+        }
+        await this.#ensurePositions(copy, deadline);
+        const outcome = await this.#run(
+          PROMOTE,
+          this.#keys.slot,
+          [this.#keys.generations],
+          [`${generation}`, copy, active ?? ''],
+          deadline,
+        );
+        if (outcome === 'missing') throw missing(generation);
+        if (outcome === 'promoted') {
+          this.#forgetActive();
+          this.#waiters.wake();
+          this.#publish();
+          return;
+        }
+      }
+    });
+  }
+
+  async drop(generation: Generation): Promise<void> {
+    await this.#call(WRITE_MS, async (deadline) => {
+      const outcome = await this.#run(
+        DROP,
+        this.#keys.slot,
+        [this.#keys.generations],
+        [`${generation}`],
+        deadline,
+      );
+      this.#copies.delete(generation);
+      if (outcome === 'active') {
+        this.#forgetActive(); // another process may have promoted it
+        throw new GenerationActive(`generation ${generation} is the active one`);
+      }
+    });
+    await this.#sweep();
+  }
+
+  positions(generation: Generation): Promise<Position[]> {
+    return this.#call(READ_MS, async (deadline) => {
+      const copy = await this.#copyOf(generation, deadline);
+      const positions = await this.#positionsOf(copy, deadline);
+      // A drop first takes the generation from the list, and then its positions: they were whole if it is still there.
+      if ((await this.#copyOf(generation, deadline)) !== copy) throw missing(generation);
+      return positions;
+    });
+  }
+
+  apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
+    return this.#call(WRITE_MS, async (deadline) => {
+      for (;;) {
+        const copy = this.#copies.get(generation) ?? (await this.#copyOf(generation, deadline));
+        const [now, ...positions] = await Promise.all([
+          this.#copyOf(generation, deadline),
+          ...partitions.map((changes) => this.#applyOne(copy, changes, deadline)),
+        ]);
+        // The number was given again, after all data were lost.
+        if (now !== copy) continue;
+        if (partitions.some(({ from }, index) => (positions[index] ?? START) > from)) {
+          this.#waiters.wake();
+          this.#publish();
+        }
+        return positions;
+      }
+    });
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#call(READ_MS, async (deadline) => {
+      const partition = partitionOf(owner);
+      const slot = this.#keys.slotOf(partition);
+      const args = [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`];
+      const read = (copy: Copy): Promise<unknown> =>
+        this.#run(
+          LIST,
+          slot,
+          [this.#keys.position(copy, partition), this.#keys.plants(copy, partition, owner)],
+          args,
+          deadline,
+        );
+      let copy = await this.#trusted(deadline);
+      let text = await read(copy);
+      if (text === null) {
+        // It has been replaced and dropped, or the server has lost its data.
+        copy = await this.#trustedAfter(performance.now(), deadline);
+        text = await read(copy);
+        if (text === null)
+          throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
+      }
+      return pageOf(text as string, limit);
+    });
+  }
+
+  reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
+    return this.#waiters.wait(partition, position, signal);
+  }
+
+  takeLease(holder: string, forMs: number): Promise<boolean> {
+    return this.#call(READ_MS, async (deadline) => {
+      const taken = await this.#run(
+        TAKE_LEASE,
+        this.#keys.slot,
+        [this.#keys.lease],
+        [holder, `${Math.max(1, Math.round(forMs))}`],
+        deadline,
+      );
+      return taken === 1;
+    });
+  }
+
+  returnLease(holder: string): Promise<void> {
+    return this.#call(READ_MS, async (deadline) => {
+      await this.#run(RETURN_LEASE, this.#keys.slot, [this.#keys.lease], [holder], deadline);
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#stop.abort();
+    await this.#waiters.close(closed());
+    await this.#sweeping;
+    while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
+    await Promise.all([this.#subscriber.close(), this.#servers.close()]);
+  }
+
+  /** One call of the port: it ends by itself, and closing waits for it. */
+  async #call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+    if (this.#stop.signal.aborted) throw closed();
+    const deadline = new Deadline(ms, 'Redis');
+    const call = work(deadline);
+    this.#calls.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#calls.delete(call);
+      deadline.end();
+    }
+  }
+
+  /** Runs a script where those keys are; its text is sent only where the server does not have it yet. */
+  async #run(
+    { sha, body }: Script,
+    slot: number,
+    keys: readonly string[],
+    args: readonly string[],
+    deadline: Deadline,
+  ): Promise<unknown> {
+    const rest = [`${keys.length}`, ...keys, ...args];
+    try {
+      return await this.#servers.send(slot, ['EVALSHA', sha, ...rest], deadline);
+    } catch (error) {
+      if (!isReply(error, 'NOSCRIPT')) throw error;
+      return this.#servers.send(slot, ['EVAL', body, ...rest], deadline);
+    }
+  }
+
+  async #registry(deadline: Deadline): Promise<ReadonlyMap<string, string>> {
+    const fields = await this.#servers.send(this.#keys.slot, ['HGETALL', this.#keys.generations], deadline);
+    return new Map(Object.entries(fields as Record<string, string>));
+  }
+
+  /** Throws GenerationMissing. */
+  async #copyOf(generation: Generation, deadline: Deadline): Promise<Copy> {
+    const copy = await this.#servers.send(
+      this.#keys.slot,
+      ['HGET', this.#keys.generations, `${generation}`],
+      deadline,
+    );
+    if (copy === null) {
+      this.#copies.delete(generation);
+      throw missing(generation);
+    }
+    this.#copies.set(generation, copy as Copy);
+    return copy as Copy;
+  }
+
+  async #positionsOf(copy: Copy, deadline: Deadline): Promise<Position[]> {
+    const positions = await this.#storedPositions(copy, PARTITION_NUMBERS, deadline);
+    return positions.map((position) => position ?? START);
+  }
+
+  /** Null for a partition that is not there. */
+  #storedPositions(
+    copy: Copy,
+    partitions: readonly number[],
+    deadline: Deadline,
+  ): Promise<(Position | null)[]> {
+    return Promise.all(
+      partitions.map(
+        (partition) =>
+          this.#servers.send(
+            this.#keys.slotOf(partition),
+            ['GET', this.#keys.position(copy, partition)],
+            deadline,
+          ) as Promise<Position | null>,
+      ),
+    );
+  }
+
+  /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
+  async #ensurePositions(copy: Copy, deadline: Deadline): Promise<void> {
+    await Promise.all(
+      PARTITION_NUMBERS.map((partition) =>
+        this.#servers.send(
+          this.#keys.slotOf(partition),
+          ['SET', this.#keys.position(copy, partition), START, 'NX'],
+          deadline,
+        ),
+      ),
+    );
+  }
+
+  async #applyOne(
+    copy: Copy,
+    { partition, from, upTo, changes }: PartitionChanges,
+    deadline: Deadline,
+  ): Promise<Position> {
+    const keys = [this.#keys.position(copy, partition)];
+    const args: string[] = [from, upTo];
+    const keyNumbers = new Map<string, number>();
+    for (const { owner, id, row } of lastOfEachPlant(changes)) {
+      let number = keyNumbers.get(owner);
+      if (number === undefined) {
+        number = keys.push(this.#keys.plants(copy, partition, owner));
+        keyNumbers.set(owner, number);
+      }
+      args.push(`${number}`, `${id}`, row === undefined ? '' : memberOf(id, row));
+    }
+    return (await this.#run(APPLY, this.#keys.slotOf(partition), keys, args, deadline)) as Position;
+  }
+
+  /** The copy to answer lists from. Throws ReadModelIncomplete. */
+  async #trusted(deadline: Deadline): Promise<Copy> {
+    const { copy, askedAt } = this.#active;
+    const age = performance.now() - askedAt;
+    if (copy !== undefined && (age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking))) return copy;
+    return this.#activeOr(deadline.race(this.#askForActive()));
+  }
+
+  /** The same as it was at that moment or later. */
+  async #trustedAfter(moment: number, deadline: Deadline): Promise<Copy> {
+    if (this.#active.askedAt < moment) this.#forgetActive();
+    return this.#trusted(deadline);
+  }
+
+  async #activeOr(asked: Promise<Active>): Promise<Copy> {
+    const { copy } = await asked;
+    if (copy === undefined) throw new ReadModelIncomplete('no generation is active yet');
+    return copy;
+  }
+
+  #askForActive(): Promise<Active> {
+    if (this.#asking) return this.#asking;
+    const asking = this.#call(READ_MS, async (deadline) => {
+      const askedAt = performance.now();
+      const active = { copy: await this.#readActive(deadline), askedAt };
+      if (this.#asking === asking) this.#active = active;
+      return active;
+    }).finally(() => {
+      if (this.#asking === asking) this.#asking = undefined;
+    });
+    this.#asking = asking;
+    return asking;
+  }
+
+  async #readActive(deadline: Deadline): Promise<Copy | undefined> {
+    const active = await this.#servers.send(
+      this.#keys.slot,
+      ['HGET', this.#keys.generations, 'active'],
+      deadline,
+    );
+    return (active as Copy | null) ?? undefined;
+  }
+
+  /** The next list asks for it; what is being asked now may be too old. */
+  #forgetActive(): void {
+    this.#active = { copy: undefined, askedAt: -Infinity };
+    this.#asking = undefined;
+  }
+
+  #activePositions(partitions: readonly number[]): Promise<ReadonlyMap<number, Position>> {
+    return this.#call(READ_MS, async (deadline) => {
+      let copy = this.#active.copy;
+      for (;;) {
+        const askedAt = performance.now();
+        const [active, positions] = await Promise.all([
+          this.#readActive(deadline),
+          copy === undefined ? [] : this.#storedPositions(copy, partitions, deadline),
+        ]);
+        if (active === copy) {
+          // Whoever is let go by this finds a list that is as far.
+          if (askedAt > this.#active.askedAt) this.#active = { copy, askedAt };
+          return new Map(
+            partitions.flatMap((partition, index) => {
+              const position = positions[index] ?? undefined;
+              return position === undefined ? [] : [[partition, position] as const];
+            }),
+          );
+        }
+        copy = active;
+      }
+    });
+  }
+
+  /** Only a hint: whoever does not hear it looks by himself. */
+  #publish(): void {
+    const hint = this.#call(READ_MS, (deadline) =>
+      this.#servers.send(this.#keys.slot, ['PUBLISH', this.#keys.channel, ''], deadline),
+    );
+    hint.catch(() => undefined);
+  }
+
+  /**
+   * Removes, in small steps, the keys of every copy that is not in the list: of this one's drop, of those that
+   * were interrupted, and of those that the server has forgotten.
+   */
+  async #sweep(): Promise<void> {
+    const alive = new Set<string>();
+    for (const link of this.#servers.all()) {
+      let cursor = '0';
+      do {
+        cursor = await this.#call(WRITE_MS, (deadline) => this.#sweepStep(link, cursor, alive, deadline));
+      } while (cursor !== '0');
+    }
+  }
+
+  async #sweepStep(link: Link, cursor: string, alive: Set<string>, deadline: Deadline): Promise<string> {
+    const command = ['SCAN', cursor, 'MATCH', this.#keys.copies, 'COUNT', `${SWEEP_KEYS}`];
+    const [next, found] = (await link.send(command, deadline)) as [string, string[]];
+    const candidates = found.flatMap((key) => {
+      const parsed = this.#keys.parse(key);
+      return parsed === undefined || alive.has(parsed.copy) ? [] : [{ key, ...parsed }];
+    });
+    if (candidates.length > 0) {
+      // Asked after the keys were seen: a copy is in the list before its first key is made.
+      for (const copy of (await this.#registry(deadline)).values()) alive.add(copy);
+      const bySlot = new Map<number, string[]>();
+      for (const { copy, slot, key } of candidates)
+        if (!alive.has(copy)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
+      await Promise.all(
+        Array.from(bySlot, ([slot, keys]) => this.#servers.send(slot, ['UNLINK', ...keys], deadline)),
+      );
+    }
+    return next;
+  }
+
+  /**
+   * Every command of ours once, so that a missing permission has a name before anybody needs it: from within a
+   * script, the server does not say which.
+   */
+  #probe(): Promise<void> {
+    return this.#call(READ_MS, async (deadline) => {
+      const { slot, probe, channel, copies } = this.#keys;
+      for (const command of [
+        ...[
+          ['SET', probe, '', 'PX', '1'],
+          ['GET', probe],
+          ['DEL', probe],
+          ['UNLINK', probe],
+        ],
+        ...[
+          ['ZADD', probe, '1', ''],
+          ['ZRANGEBYSCORE', probe, '1', '1'],
+          ['ZREMRANGEBYSCORE', probe, '1', '1'],
+        ],
+        ...[
+          ['HINCRBY', probe, '1', '1'],
+          ['HSET', probe, '1', ''],
+          ['HGET', probe, '1'],
+          ['HGETALL', probe],
+        ],
+        ...[
+          ['HDEL', probe, '1'],
+          ['EVAL', PROBE.body, '1', probe],
+          ['EVALSHA', PROBE.sha, '1', probe],
+        ],
+        ['PUBLISH', channel, ''],
+      ])
+        await this.#servers.send(slot, command, deadline);
+      await Promise.all(
+        this.#servers.all().map((link) => link.send(['SCAN', '0', 'MATCH', copies, 'COUNT', '1'], deadline)),
+      );
+    });
+  }
+}
+
+const closed = (): ReadModelUnavailable => new ReadModelUnavailable('the read model has been closed');
+
+const missing = (generation: Generation): GenerationMissing =>
+  new GenerationMissing(`there is no generation ${generation}`);
+
+/** The earlier changes of a plant leave nothing behind. */
+const lastOfEachPlant = (changes: readonly RowChange[]): Iterable<RowChange> => {
+  const last = new Map<string, RowChange>();
+  for (const change of changes) last.set(`${change.id} ${change.owner}`, change);
+  return last.values();
+};
+
+/**
+ * A row as a sorted set holds it: the id, since two plants of an owner may have the same row; and the row's length
+ * (in UTF-16 units), by which many of them are taken from one text, whatever a row contains.
+ */
+const memberOf = (id: number, row: string): string => `${id}:${row.length}:${row}`;
+
+const pageOf = (text: string, limit: number): Page => {
+  const rows: { id: number; row: string }[] = [];
+  const lineEnd = text.indexOf('\n');
+  let at = lineEnd + 1;
+  while (at < text.length && rows.length < limit) {
+    const afterId = text.indexOf(':', at);
+    const afterLength = text.indexOf(':', afterId + 1);
+    const id = Number(text.slice(at, afterId));
+    at = afterLength + 1 + Number(text.slice(afterId + 1, afterLength));
+    rows.push({ id, row: text.slice(afterLength + 1, at) });
+  }
+  return { rows, more: at < text.length, position: text.slice(0, lineEnd) as Position };
+};
+
+/**
+ * The read model on Redis, for the log with that identity. Others may be on the same server, on the same keys'
+ * prefix even: each log has its own.
+ *
+ * Throws ReadModelUnavailable, in one line that says what to change, where the server cannot be used.
+ */
+export const openRedisReadModel = async (
+  place: RedisPlace,
+  logIdentity: string,
+  { onWarning = () => undefined, patienceMs = PATIENCE_MS }: RedisOptions = {},
+): Promise<ReadModel> => {
+  const model = new RedisReadModel(place, logIdentity, onWarning);
+  try {
+    await model.open(patienceMs, onWarning);
+    return model;
+  } catch (error) {
+    await model.close();
+    throw error;
+  }
+};

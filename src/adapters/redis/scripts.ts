@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto';
+
+/** A Lua script. Redis runs it as one: nobody sees a state in between. */
+export interface Script {
+  readonly body: string;
+  readonly sha: string;
+}
+
+const script = (body: string): Script => ({ body, sha: createHash('sha1').update(body).digest('hex') });
+
+/**
+ * Rows and position of one partition. KEYS: the position, an owner's plants. ARGV: the least score, how many.
+ * Nothing if the copy does not have that partition (any more); otherwise one text, since that costs the caller
+ * half of what an array of rows does: the position, a line end, and the members one after the other.
+ */
+export const LIST = script(`
+local position = redis.call('GET', KEYS[1])
+if not position then return false end
+return position .. '\\n' ..
+  table.concat(redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'LIMIT', 0, ARGV[2]))
+`);
+
+/**
+ * What happened in one partition. KEYS: the position, then plants of owners. ARGV: from, upTo, then for each plant
+ * that has changed in between which key, the id, and the new member or nothing. Answers the position afterwards.
+ *
+ * Where the partition stands between from and upTo, all of it is applied all the same: a plant whose last change
+ * is not new looks already as that change has left it.
+ *
+ * The first write may be refused (memory, a full disk) and must therefore change nothing; all further ones of a
+ * script are let through. The position moves last: where a row cannot be written, the batch comes again.
+ */
+export const APPLY = script(`
+-- Positions have one length, but for the start, which is empty. Lua's own < would follow the server's language.
+local function before(a, b)
+  if #a ~= #b then return #a < #b end
+  for i = 1, #a do
+    local x, y = a:byte(i), b:byte(i)
+    if x ~= y then return x < y end
+  end
+  return false
+end
+
+local stored = redis.call('GET', KEYS[1])
+local position, upTo = stored or '', ARGV[2]
+if before(position, ARGV[1]) or stored and not before(position, upTo) then return position end
+redis.call('SET', KEYS[1], position)
+for i = 3, #ARGV, 3 do
+  local plants, id, member = KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]
+  redis.call('ZREMRANGEBYSCORE', plants, id, id)
+  if member ~= '' then redis.call('ZADD', plants, id, member) end
+end
+redis.call('SET', KEYS[1], upTo)
+return upTo
+`);
+
+/**
+ * A new copy. KEYS: the hash of generations. ARGV: the log's identity, a random suffix. Answers its number.
+ *
+ * The hash has the fields: log, its identity, for people; last, the highest number that was given; for each copy
+ * its number, with the copy's name; and active, with the name of the copy that lists are answered from.
+ */
+export const CREATE = script(`
+local number = string.format('%d', redis.call('HINCRBY', KEYS[1], 'last', 1))
+redis.call('HSET', KEYS[1], 'log', ARGV[1], number, number .. '-' .. ARGV[2])
+return number
+`);
+
+/**
+ * KEYS: the hash of generations. ARGV: a number, its copy, and the copy that was active when they were compared,
+ * or nothing.
+ */
+export const PROMOTE = script(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'missing' end
+if (redis.call('HGET', KEYS[1], 'active') or '') ~= ARGV[3] then return 'moved' end
+redis.call('HSET', KEYS[1], 'active', ARGV[2])
+return 'promoted'
+`);
+
+/** KEYS: the hash of generations. ARGV: a number. From then on the copy is nobody's. */
+export const DROP = script(`
+local copy = redis.call('HGET', KEYS[1], ARGV[1])
+if copy and copy == redis.call('HGET', KEYS[1], 'active') then return 'active' end
+redis.call('HDEL', KEYS[1], ARGV[1])
+return 'dropped'
+`);
+
+/** KEYS: the lease. ARGV: who wants it, for how many milliseconds. */
+export const TAKE_LEASE = script(`
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`);
+
+/** KEYS: the lease. ARGV: who gives it back. */
+export const RETURN_LEASE = script(`
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+`);
+
+/** Does nothing with its key, which shows that scripts may be run. */
+export const PROBE = script('return 1');

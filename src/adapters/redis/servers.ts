@@ -1,0 +1,283 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { ReadModelUnavailable } from '../../ports/read-model.js';
+import { type Deadline } from './deadline.js';
+import { isReply, RedisRefused } from './faults.js';
+import { type Access, askOnce, Link, type RedisClient } from './link.js';
+import { SLOTS } from './keys.js';
+import { type RedisNode, type RedisPlace } from './place.js';
+
+/** A command goes from one server of a cluster to another at most so often: slots that move need two. */
+const MAX_REDIRECTIONS = 5;
+
+/** How many nodes of a cluster are asked at once where its slots are: one of them may be frozen. */
+const ASKED_AT_ONCE = 3;
+
+/** How long a cluster's failure is not looked into again, in milliseconds: every call that fails asks for it. */
+const REFRESH_EVERY_MS = 250;
+
+/** Makes a new connection fit for use, or throws why it is not. */
+export type Prepare = (client: RedisClient, node: RedisNode) => Promise<void>;
+
+/** The server or servers that hold the read model. Every method throws ReadModelUnavailable. */
+export interface Servers {
+  /** Resolves once all of them are connected; throws why they are not, at once where waiting is no use. */
+  ready(deadline: Deadline): Promise<void>;
+  /** The answer of the server that has the keys of that slot. */
+  send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown>;
+  /** One connection to each server that holds keys. */
+  all(): readonly Link[];
+  /** Where one of them is, to subscribe there. */
+  find(): RedisNode | Promise<RedisNode>;
+  /** May be called twice. */
+  close(): Promise<void>;
+}
+
+export const serversAt = (place: RedisPlace, prepare: Prepare): Servers => {
+  const access = accessTo(place);
+  const { nodes, mode, tls } = place;
+  switch (mode.kind) {
+    case 'standalone':
+      return new OneServer(access, () => nodes[0], prepare);
+    case 'sentinel': {
+      const toSentinels = { login: mode.login, tls, database: 0 };
+      return new OneServer(access, () => masterBy(nodes, mode.master, toSentinels), prepare);
+    }
+    case 'cluster':
+      return new ClusterServers(access, nodes, prepare);
+  }
+};
+
+export const accessTo = ({ login, tls, mode }: RedisPlace): Access => ({
+  login,
+  tls,
+  database: mode.kind === 'cluster' ? 0 : mode.database,
+});
+
+class OneServer implements Servers {
+  readonly #link: Link;
+
+  constructor(
+    access: Access,
+    readonly find: () => RedisNode | Promise<RedisNode>,
+    prepare: Prepare,
+  ) {
+    this.#link = new Link(access, find, prepare);
+  }
+
+  ready(deadline: Deadline): Promise<void> {
+    return this.#link.ready(deadline);
+  }
+
+  send(_slot: number, args: readonly string[], deadline: Deadline): Promise<unknown> {
+    return this.#link.send(args, deadline);
+  }
+
+  all(): readonly Link[] {
+    return [this.#link];
+  }
+
+  close(): Promise<void> {
+    return this.#link.close();
+  }
+}
+
+/** Where the master is, by the first sentinel that knows it. */
+const masterBy = async (
+  sentinels: readonly RedisNode[],
+  master: string,
+  access: Access,
+): Promise<RedisNode> => {
+  let failure: unknown;
+  for (const sentinel of sentinels) {
+    try {
+      const found = await askOnce(access, sentinel, (client) =>
+        client.sendCommand<[host: string, port: string] | null>([
+          'SENTINEL',
+          'GET-MASTER-ADDR-BY-NAME',
+          master,
+        ]),
+      );
+      if (found) return { host: found[0], port: Number(found[1]) };
+      failure = new RedisRefused(`the sentinels know no master of the name that is in READ_MODEL`);
+    } catch (error) {
+      failure = error;
+    }
+  }
+  throw failure as Error;
+};
+
+class ClusterServers implements Servers {
+  readonly #access: Access;
+  readonly #seeds: RedisPlace['nodes'];
+  readonly #prepare: Prepare;
+  readonly #links = new Map<string, Link>();
+  /** The address of each slot's master. Until they are known, any node says where to go. */
+  #owners: readonly string[];
+  #refreshing: Promise<void> | undefined;
+  #refreshed = -Infinity;
+  /** Why the slots could not be asked for the last time. */
+  #failure: ReadModelUnavailable | undefined;
+  #closed = false;
+
+  constructor(access: Access, seeds: RedisPlace['nodes'], prepare: Prepare) {
+    this.#access = access;
+    this.#seeds = seeds;
+    this.#owners = Array<string>(SLOTS).fill(addressOf(seeds[0]));
+    this.#prepare = prepare;
+  }
+
+  async ready(deadline: Deadline): Promise<void> {
+    // An attempt has its own deadline, and says better than ours what is wrong.
+    for (;;) {
+      await this.#refresh();
+      const failure = this.#failure;
+      if (!failure) break;
+      deadline.check(failure);
+      if (failure instanceof RedisRefused) throw failure;
+      await delay(REFRESH_EVERY_MS);
+    }
+    await Promise.all(this.all().map((link) => link.ready(deadline)));
+  }
+
+  async send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown> {
+    let address = this.#ownerOf(slot);
+    let asking = false;
+    for (let redirections = 0; ; redirections++) {
+      try {
+        const link = this.#linkTo(address);
+        return await (asking ? link.sendAsking(args, deadline) : link.send(args, deadline));
+      } catch (error) {
+        const redirection = redirectionOf(error, address);
+        if (!redirection || redirections === MAX_REDIRECTIONS) {
+          if (!isReply(error, 'NOSCRIPT')) this.#refreshSoon();
+          throw error;
+        }
+        ({ address, asking } = redirection);
+        if (!asking) this.#moved(slot, address);
+      }
+    }
+  }
+
+  all(): readonly Link[] {
+    return this.#masters().map((address) => this.#linkTo(address));
+  }
+
+  find(): RedisNode {
+    const masters = this.#masters();
+    return nodeOf(masters[Math.floor(Math.random() * masters.length)] ?? '');
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#refreshing;
+    await Promise.all([...this.#links.values()].map((link) => link.close()));
+  }
+
+  #linkTo(address: string): Link {
+    if (this.#closed) throw new ReadModelUnavailable('the read model has been closed');
+    let link = this.#links.get(address);
+    if (!link) {
+      const node = nodeOf(address);
+      link = new Link(this.#access, () => node, this.#prepare);
+      this.#links.set(address, link);
+    }
+    return link;
+  }
+
+  #ownerOf(slot: number): string {
+    return this.#owners[slot] ?? '';
+  }
+
+  #masters(): string[] {
+    return [...new Set(this.#owners)];
+  }
+
+  #moved(slot: number, address: string): void {
+    this.#owners = this.#owners.with(slot, address);
+    this.#refreshSoon();
+  }
+
+  #refreshSoon(): void {
+    if (performance.now() - this.#refreshed < REFRESH_EVERY_MS || this.#closed) return;
+    this.#refreshing ??= this.#refresh();
+  }
+
+  /** Asks where the slots are, and lets go of servers that have none. Never rejects: `#failure` says why not. */
+  async #refresh(): Promise<void> {
+    try {
+      this.#owners = await this.#askForSlots();
+      this.#failure = undefined;
+      const gone = [...this.#links].filter(([address]) => !this.#owners.includes(address));
+      for (const [address] of gone) this.#links.delete(address);
+      await Promise.all(gone.map(([, link]) => link.close()));
+    } catch (error) {
+      this.#failure = error as ReadModelUnavailable;
+    } finally {
+      this.#refreshed = performance.now();
+      this.#refreshing = undefined;
+    }
+  }
+
+  async #askForSlots(): Promise<string[]> {
+    const nodes = [...new Set([...this.#masters(), ...this.#seeds.map(addressOf)])].map(nodeOf);
+    let failure: unknown;
+    while (nodes.length > 0) {
+      try {
+        return await Promise.any(
+          nodes.splice(0, ASKED_AT_ONCE).map(async (node) => {
+            const ranges = await askOnce(this.#access, node, (client) =>
+              client.sendCommand<SlotRange[]>(['CLUSTER', 'SLOTS']),
+            );
+            return ownersOf(ranges, node);
+          }),
+        );
+      } catch (error) {
+        const { errors } = error as AggregateError;
+        failure = errors.find((each) => each instanceof RedisRefused) ?? errors[0];
+      }
+    }
+    throw failure as Error;
+  }
+}
+
+interface Redirection {
+  readonly address: string;
+  /** For this command only: the slot is on its way. */
+  readonly asking: boolean;
+}
+
+const redirectionOf = (error: unknown, asked: string): Redirection | undefined => {
+  if (!isReply(error, 'MOVED') && !isReply(error, 'ASK')) return undefined;
+  const [, word, host, port] = /(MOVED|ASK) \d+ (\S*):(\d+)/.exec(error.cause.message) ?? [];
+  return { address: addressOf(told(host, Number(port), nodeOf(asked))), asking: word === 'ASK' };
+};
+
+/** A server that does not tell its address is the one that was asked, or another port there. */
+const told = (host: string | null | undefined, port: number, asked: RedisNode): RedisNode => ({
+  host: host === null || host === undefined || host === '' || host === '?' ? asked.host : host,
+  port,
+});
+
+const addressOf = ({ host, port }: RedisNode): string => `${host}:${port}`;
+
+/** The port is after the last colon: an IPv6 address has no brackets here. */
+const nodeOf = (address: string): RedisNode => {
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
+};
+
+type SlotRange = readonly [
+  first: number,
+  last: number,
+  master: readonly [host: string | null, port: number],
+  ...replicas: unknown[],
+];
+
+const ownersOf = (ranges: readonly SlotRange[], asked: RedisNode): string[] => {
+  const owners = Array<string>(SLOTS).fill('');
+  for (const [first, last, [host, port]] of ranges)
+    owners.fill(addressOf(told(host, port, asked)), first, last + 1);
+  if (owners.includes(''))
+    throw new ReadModelUnavailable('the Redis Cluster is down: some of its slots are not served');
+  return owners;
+};

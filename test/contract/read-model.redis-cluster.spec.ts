@@ -1,0 +1,18 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { parseRedisUrl } from '../../src/adapters/redis/place.js';
+import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
+import { ensureRedis, RedisCluster } from '../support/redis-server.js';
+import { readModelContract } from './read-model.contract.js';
+
+let cluster: RedisCluster;
+
+beforeAll(async () => {
+  ensureRedis();
+  cluster = await RedisCluster.start(3);
+});
+
+afterAll(() => cluster.stop());
+
+readModelContract('redis cluster', (logIdentity) =>
+  openRedisReadModel(parseRedisUrl(cluster.url), logIdentity),
+);

@@ -1,0 +1,394 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Keys } from '../../../src/adapters/redis/keys.js';
+import { parseRedisUrl } from '../../../src/adapters/redis/place.js';
+import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
+import { type Position, START } from '../../../src/ports/event-log.js';
+import {
+  type Generation,
+  type PartitionChanges,
+  type ReadModel,
+  GenerationMissing,
+  PARTITIONS,
+  partitionOf,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
+
+jest.setTimeout(30_000);
+
+beforeAll(ensureRedis);
+
+const ANNE = 'anne';
+
+const at = (n: number): Position => (n === 0 ? START : (String(n).padStart(20, '0') as Position));
+
+/** Every partition from one place to another; one plant of Anne's is put there if it has an id. */
+const move = (from: number, upTo: number, id?: number): PartitionChanges[] =>
+  Array.from({ length: PARTITIONS }, (_, partition) => ({
+    partition,
+    from: at(from),
+    upTo: at(upTo),
+    changes:
+      id === undefined || partition !== partitionOf(ANNE)
+        ? []
+        : [{ position: at(upTo), owner: ANNE, id, row: `{"id":${id}}` }],
+  }));
+
+const cleanup: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const undo of cleanup.splice(0).reverse()) await undo();
+});
+
+const started = async <T extends { stop: () => Promise<void> }>(starting: Promise<T>): Promise<T> => {
+  const server = await starting;
+  cleanup.push(() => server.stop());
+  return server;
+};
+
+/** For one log in each test: a server that several of them use holds those of the others, too. */
+let log = '';
+
+beforeEach(() => {
+  log = randomUUID();
+});
+
+const open = async (url: string): Promise<ReadModel> => {
+  const model = await openRedisReadModel(parseRedisUrl(url), log);
+  cleanup.push(() => model.close());
+  return model;
+};
+
+/** With one plant of Anne's at place 5, from which lists are answered. */
+const filled = async (url: string): Promise<{ model: ReadModel; generation: Generation }> => {
+  const model = await open(url);
+  const generation = await model.createGeneration();
+  await model.apply(generation, move(0, 5, 7));
+  await model.promote(generation);
+  await expect(listed(model)).resolves.toEqual([7]);
+  return { model, generation };
+};
+
+const listed = async (model: ReadModel): Promise<number[]> =>
+  (await model.list(ANNE, undefined, 10)).rows.map(({ id }) => id);
+
+/** Asks until there is an answer; gives how long that took, in milliseconds. No answer may be a wrong one. */
+const answers = async (ask: () => Promise<unknown>): Promise<number> => {
+  const start = performance.now();
+  for (;;) {
+    const error = await ask().then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    if (error === undefined) return performance.now() - start;
+    expect(error).toBeInstanceOf(ReadModelUnavailable);
+    await nextTurn();
+  }
+};
+
+const timed = async (ask: Promise<unknown>): Promise<number> => {
+  const start = performance.now();
+  await expect(ask).rejects.toThrow(ReadModelUnavailable);
+  return performance.now() - start;
+};
+
+describe('a read model on Redis that has lost its data', () => {
+  it('says so after FLUSHALL, and starts anew with a number that may come again', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    const other = await open(server.url);
+    await listed(other);
+    await server.cli('FLUSHALL');
+    await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await expect(other.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await expect(model.positions(generation)).rejects.toThrow(GenerationMissing);
+    await expect(model.apply(generation, move(5, 6, 8))).rejects.toThrow(GenerationMissing);
+
+    await expect(other.createGeneration()).resolves.toBe(generation);
+    // Who still stands at the earlier one's place is told that this one is not there.
+    await expect(model.apply(generation, move(5, 6, 8))).resolves.toEqual(Array(PARTITIONS).fill(START));
+    await other.promote(generation);
+    await expect(listed(model)).resolves.toEqual([]);
+  });
+
+  it('takes nothing that a forgotten generation left behind for its own, and removes it', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    const [registry = ''] = (await server.cli('KEYS', '*:generations')).split('\n');
+    await server.cli('DEL', registry);
+    await expect(open(server.url).then((next) => next.generations())).resolves.toEqual([]);
+    await expect(model.createGeneration()).resolves.toBe(generation);
+    await model.promote(generation);
+    await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ rows: [], position: START });
+    // The list of generations, and the positions of the only one.
+    const all = `${1 + PARTITIONS}`;
+    for (let size = ''; size !== all;) size = await server.cli('DBSIZE');
+  });
+
+  it('never applies to a forgotten generation whose number was given again', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    const [registry = ''] = (await server.cli('KEYS', '*:generations')).split('\n');
+    await server.cli('HSET', registry, `${generation}`, `${generation}-abcdef`);
+    await expect(model.apply(generation, move(5, 6, 8))).resolves.toEqual(Array(PARTITIONS).fill(START));
+  });
+
+  it('gives the positions of a generation whole, or says that it is being dropped', async () => {
+    const server = await started(RedisServer.start());
+    const { model } = await filled(server.url);
+    const other = await open(server.url);
+    for (let round = 0; round < 30; round++) {
+      const old = await model.createGeneration();
+      await model.apply(old, move(0, 5, 8));
+      const dropping = model.drop(old);
+      for (;;) {
+        const positions = await other.positions(old).catch((error: unknown) => error);
+        if (positions instanceof GenerationMissing) break;
+        expect(positions).toEqual(Array(PARTITIONS).fill(at(5)));
+      }
+      await dropping;
+    }
+  });
+
+  it('drops a generation with every key of it, and those of a drop that was interrupted', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    await server.cli('SET', 'somebody:else', '1');
+    const left = await model.createGeneration();
+    await model.apply(left, move(0, 5, 8));
+    const [registry = ''] = (await server.cli('KEYS', '*:generations')).split('\n');
+    await server.cli('HDEL', registry, `${left}`);
+    const next = await model.createGeneration();
+    await model.apply(next, move(0, 5, 9));
+    await model.drop(next);
+    // The list of generations, the positions of one, Anne's plants, and what is not ours.
+    await expect(server.cli('DBSIZE')).resolves.toBe(`${1 + PARTITIONS + 1 + 1}`);
+    await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+    await expect(listed(model)).resolves.toEqual([7]);
+  });
+
+  it('gives no list from a partition that is gone, until it is built again', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    const tag = String(partitionOf(ANNE)).padStart(2, '0');
+    const keys = (await server.cli('KEYS', `plants:{*:${tag}}:*`)).split('\n');
+    expect(keys).toHaveLength(2);
+    await server.cli('DEL', ...keys);
+    await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    const positions = await model.positions(generation);
+    expect(positions.filter((position) => position === START)).toHaveLength(1);
+    const refused = await model.apply(generation, move(5, 6, 8));
+    expect(refused[partitionOf(ANNE)]).toBe(START);
+    await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await model.apply(generation, move(0, 5, 7));
+    await expect(listed(model)).resolves.toEqual([7]);
+  });
+
+  it('comes back by itself after a restart with nothing, in about a second', async () => {
+    const server = await started(RedisServer.start());
+    const { model } = await filled(server.url);
+    await server.kill();
+    await expect(timed(model.list(ANNE, undefined, 10))).resolves.toBeLessThan(2_500);
+    await server.restart();
+    expect(
+      await answers(() =>
+        model.list(ANNE, undefined, 10).catch((error: unknown) => {
+          if (!(error instanceof ReadModelIncomplete)) throw error;
+        }),
+      ),
+    ).toBeLessThan(2_500);
+    await expect(model.generations()).resolves.toEqual([]);
+    await model.createGeneration();
+  });
+});
+
+describe('a read model on a Redis that does not answer', () => {
+  it('ends every call in time while the server is frozen, and is back about a second later', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    server.freeze();
+    const waiting = model.reached(0, at(9), new AbortController().signal);
+    const times = await Promise.all([
+      timed(model.list(ANNE, undefined, 10)),
+      timed(model.apply(generation, move(5, 6, 8))),
+      timed(model.positions(generation)),
+      timed(model.takeLease('somebody', 1_000)),
+    ]);
+    for (const time of times) expect(time).toBeLessThan(5_500);
+    // Nobody waits again for what has just been found not to answer.
+    await expect(timed(model.list(ANNE, undefined, 10))).resolves.toBeLessThan(2_000);
+    server.thaw();
+    expect(await answers(() => model.apply(generation, move(5, 9, 8)))).toBeLessThan(2_500);
+    await waiting;
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+  });
+
+  it('closes in bounded time while the server is frozen', async () => {
+    const server = await started(RedisServer.start());
+    const { model } = await filled(server.url);
+    server.freeze();
+    const call = expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelUnavailable);
+    const start = performance.now();
+    await model.close();
+    expect(performance.now() - start).toBeLessThan(4_500);
+    await call;
+  });
+
+  it('survives cut connections, lost scripts and a full memory', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    await server.cli('CLIENT', 'KILL', 'TYPE', 'normal');
+    await server.cli('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    expect(await answers(() => listed(model))).toBeLessThan(2_500);
+    await server.cli('SCRIPT', 'FLUSH');
+    await expect(model.apply(generation, move(5, 6, 8))).resolves.toEqual(Array(PARTITIONS).fill(at(6)));
+    await server.cli('CONFIG', 'SET', 'maxmemory', '1mb');
+    await expect(model.apply(generation, move(6, 7, 9))).rejects.toThrow(/has reached maxmemory/);
+    await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ position: at(6) });
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+    await server.cli('CONFIG', 'SET', 'maxmemory', '0');
+    await expect(model.apply(generation, move(6, 7, 9))).resolves.toEqual(Array(PARTITIONS).fill(at(7)));
+    await expect(listed(model)).resolves.toEqual([7, 8, 9]);
+  });
+
+  it('looks for the master when its server has become a replica', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    await server.cli('REPLICAOF', '127.0.0.1', '1');
+    await expect(model.apply(generation, move(5, 6, 8))).rejects.toThrow(/replica|connection/);
+    await expect(model.apply(generation, move(5, 6, 8))).rejects.toThrow(ReadModelUnavailable);
+    // It has looked again: at a name that leads to another server by now, it would have found that one.
+    for (let reason = ''; !reason.includes('must name its master');) {
+      reason = await model.list(ANNE, undefined, 1).then(String, (error: unknown) => String(error));
+      await nextTurn();
+    }
+    await server.cli('REPLICAOF', 'NO', 'ONE');
+    expect(await answers(() => model.apply(generation, move(5, 6, 8)))).toBeLessThan(2_500);
+  });
+
+  it('learns of another process’s promotion and progress without being told', async () => {
+    const server = await started(RedisServer.start());
+    const { model } = await filled(server.url);
+    const other = await open(server.url);
+    await listed(other);
+    const next = await model.createGeneration();
+    await model.apply(next, move(0, 5, 8));
+    // Takes the subscribers' connections away, and lets nobody publish or subscribe again.
+    await server.cli('ACL', 'SETUSER', 'default', 'resetchannels');
+    await expect(server.cli('PUBSUB', 'CHANNELS')).resolves.toBe('');
+    await expect(listed(other)).resolves.toEqual([7]);
+    await model.promote(next);
+    const start = performance.now();
+    for (let seen: number[] = []; seen[0] !== 8;) seen = await listed(other);
+    expect(performance.now() - start).toBeLessThan(1_000);
+    const waiting = other.reached(0, at(6), new AbortController().signal);
+    await model.apply(next, move(5, 6));
+    await waiting;
+  });
+});
+
+describe('a read model by sentinels', () => {
+  it('goes to the new master, and refuses what does not follow from where that stands', async () => {
+    const all = await started(RedisSentinel.start());
+    const { master, replica, sentinel } = all;
+    const { model, generation } = await filled(all.url);
+    await all.replicated();
+    // The replica comes back with what it has now.
+    await replica.cli('SAVE');
+    await replica.kill();
+    await model.apply(generation, move(5, 6, 8));
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+    await master.kill();
+    await replica.restart();
+    await answers(() => model.list(ANNE, undefined, 10));
+    await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ position: at(5) });
+    await expect(listed(model)).resolves.toEqual([7]);
+    await answers(() => model.apply(generation, []));
+    await expect(model.apply(generation, move(6, 7, 9))).resolves.toEqual(Array(PARTITIONS).fill(at(5)));
+    await model.apply(generation, move(5, 7, 8));
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+    await expect(sentinel.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'plants')).resolves.toContain(
+      `${replica.port}`,
+    );
+  });
+});
+
+describe('a read model on a Redis Cluster', () => {
+  let cluster: RedisCluster;
+
+  beforeAll(async () => {
+    cluster = await RedisCluster.start(3);
+  });
+
+  afterAll(() => cluster.stop());
+
+  /** Where Anne's plants are. */
+  const place = async (): Promise<{ slot: number; owner: number }> => {
+    const keysOf = new Keys(log);
+    const tag = String(partitionOf(ANNE)).padStart(2, '0');
+    for (const [owner, node] of cluster.nodes.entries()) {
+      const [key] = (await node.cli('KEYS', `plants:{${keysOf.log}:${tag}}:*:owner:*`)).split('\n');
+      if (key) return { owner, slot: Number(await node.cli('CLUSTER', 'KEYSLOT', key)) };
+    }
+    throw new Error('no key of Anne’s');
+  };
+
+  it('notices a lost shard, and answers for the others', async () => {
+    const { model, generation } = await filled(cluster.url);
+    const { owner } = await place();
+    await cluster.node(owner).cli('FLUSHALL');
+    const gone = await model.positions(generation).catch((error: unknown) => error);
+    if (gone instanceof GenerationMissing) {
+      // The list of generations was there, too.
+      await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+      return;
+    }
+    const lost = (gone as Position[]).filter((position) => position === START).length;
+    expect(lost).toBeGreaterThan(0);
+    expect(lost).toBeLessThan(PARTITIONS);
+    await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    const reached = await model.apply(generation, move(5, 6, 8));
+    expect(reached.filter((position) => position === START)).toHaveLength(lost);
+    expect(reached.filter((position) => position === at(6))).toHaveLength(PARTITIONS - lost);
+    await model.apply(generation, move(0, 6, 8));
+    await expect(listed(model)).resolves.toEqual([8]);
+  });
+
+  it('follows slots that move, while they move and afterwards', async () => {
+    const { model, generation } = await filled(cluster.url);
+    const { slot, owner } = await place();
+    const from = cluster.node(owner);
+    const to = cluster.node((owner + 1) % 3);
+    const [fromId, toId] = [await from.cli('CLUSTER', 'MYID'), await to.cli('CLUSTER', 'MYID')];
+    await to.cli('CLUSTER', 'SETSLOT', `${slot}`, 'IMPORTING', fromId);
+    await from.cli('CLUSTER', 'SETSLOT', `${slot}`, 'MIGRATING', toId);
+    const keys = (await from.cli('CLUSTER', 'GETKEYSINSLOT', `${slot}`, '100')).split('\n');
+    await from.cli('MIGRATE', '127.0.0.1', `${to.port}`, '', '0', '5000', 'KEYS', ...keys);
+    await expect(listed(model)).resolves.toEqual([7]);
+    await expect(model.apply(generation, move(5, 6, 8))).resolves.toEqual(Array(PARTITIONS).fill(at(6)));
+    for (const node of [to, from]) {
+      // A server that keeps its address to itself is where one has asked.
+      await node.cli('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'unknown-endpoint');
+      await node.cli('CLUSTER', 'SETSLOT', `${slot}`, 'NODE', toId);
+    }
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+    await expect(model.apply(generation, move(6, 7, 9))).resolves.toEqual(Array(PARTITIONS).fill(at(7)));
+    await expect(listed(await open(cluster.url))).resolves.toEqual([7, 8, 9]);
+  });
+
+  it('ends calls in time while a node is frozen, and is back soon after', async () => {
+    const { model, generation } = await filled(cluster.url);
+    const { owner } = await place();
+    const node = cluster.node(owner);
+    node.freeze();
+    await expect(timed(model.list(ANNE, undefined, 10))).resolves.toBeLessThan(2_500);
+    await expect(timed(model.apply(generation, move(5, 6, 8)))).resolves.toBeLessThan(5_500);
+    node.thaw();
+    await cluster.whole();
+    expect(await answers(() => model.apply(generation, move(5, 6, 8)))).toBeLessThan(3_000);
+    await expect(listed(model)).resolves.toEqual([7, 8]);
+  });
+});

@@ -1,0 +1,380 @@
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { unfit } from '../../../src/adapters/redis/examine.js';
+import { explained } from '../../../src/adapters/redis/faults.js';
+import { parseRedisUrl } from '../../../src/adapters/redis/place.js';
+import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
+import { type Position, START } from '../../../src/ports/event-log.js';
+import { partitionOf, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
+
+jest.setTimeout(15_000);
+
+beforeAll(ensureRedis);
+
+const opened: ReadModel[] = [];
+const warnings: string[] = [];
+
+const open = async (url: string, patienceMs = 300): Promise<ReadModel> => {
+  const onWarning = (message: string): void => void warnings.push(message);
+  const model = await openRedisReadModel(parseRedisUrl(url), 'log', { onWarning, patienceMs });
+  opened.push(model);
+  return model;
+};
+
+/** What opening says: one line. */
+const refusal = async (url: string, patienceMs?: number): Promise<string> => {
+  const error = await open(url, patienceMs).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(ReadModelUnavailable);
+  const { message } = error as Error;
+  expect(message).not.toMatch(/\n|hunter2|sesame/);
+  return message;
+};
+
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((model) => model.close()));
+  warnings.splice(0);
+});
+
+describe('opening a read model on Redis', () => {
+  /** Longer than a test may take: who waits for what cannot pass is found out. */
+  const FOREVER_MS = 30_000;
+
+  describe('that asks for a password', () => {
+    const PLANTS = '~plants:* &plants:* +@all';
+    let server: RedisServer;
+    let at: string;
+
+    beforeAll(async () => {
+      server = await RedisServer.start({
+        password: 'sesame',
+        users: [
+          `plants on >hunter2 ${PLANTS}`,
+          `noscripts on >hunter2 ${PLANTS} -evalsha`,
+          `norows on >hunter2 ${PLANTS} -zadd`,
+          `noinfo on >hunter2 ${PLANTS} -info`,
+          `nosubscribing on >hunter2 ${PLANTS} -subscribe`,
+          'nokeys on >hunter2 ~other:* &plants:* +@all',
+          'nochannel on >hunter2 ~plants:* resetchannels +@all',
+          'nothing on >hunter2',
+          // As docs/redis-keys.md says it.
+          'least on >hunter2 resetkeys ~plants:* resetchannels &plants:* -@all +info +eval +evalsha +get +set +del +unlink +zadd +zrangebyscore +zremrangebyscore +hincrby +hset +hget +hgetall +hdel +scan +publish +subscribe',
+        ],
+      });
+      at = `127.0.0.1:${server.port}`;
+    });
+
+    afterAll(() => server.stop());
+
+    it('works with the right one', async () => {
+      const model = await open(server.url);
+      await expect(model.generations()).resolves.toEqual([]);
+      await expect((await open(`redis://plants:hunter2@${at}`)).generations()).resolves.toEqual([]);
+      expect(warnings).toEqual([]);
+    });
+
+    it('works with the least permissions', async () => {
+      const model = await open(`redis://least:hunter2@${at}`);
+      const [old, generation] = [await model.createGeneration(), await model.createGeneration()];
+      const changes = [
+        { position: '1' as Position, owner: 'anne', id: 7, row: '{}' },
+        { position: '2' as Position, owner: 'anne', id: 7, row: undefined },
+      ];
+      await model.promote(generation);
+      await model.apply(generation, [
+        { partition: partitionOf('anne'), from: START, upTo: '2' as Position, changes },
+      ]);
+      await expect(model.list('anne', undefined, 1)).resolves.toEqual({
+        rows: [],
+        more: false,
+        position: '2',
+      });
+      await model.drop(old);
+      await expect(model.takeLease('me', 1_000)).resolves.toBe(true);
+      await model.returnLease('me');
+      expect(warnings).toEqual([]);
+    });
+
+    it.each([
+      ['no login', '', 'asks for a password: put user:password@ into READ_MODEL'],
+      ['a wrong password', ':hunter2@', 'refuses the user name or password in READ_MODEL'],
+      ['a wrong user', 'anne:hunter2@', 'refuses the user name or password in READ_MODEL'],
+      [
+        'a forbidden command',
+        'noscripts:hunter2@',
+        'does not allow the command evalsha: ACL SETUSER … +evalsha for the user in READ_MODEL',
+      ],
+      [
+        'a command that is forbidden within scripts',
+        'norows:hunter2@',
+        'does not allow the command zadd: ACL SETUSER … +zadd for the user in READ_MODEL',
+      ],
+      [
+        'forbidden subscribing',
+        'nosubscribing:hunter2@',
+        'does not allow the command subscribe: ACL SETUSER … +subscribe for the user in READ_MODEL',
+      ],
+      [
+        'forbidden keys',
+        'nokeys:hunter2@',
+        'does not allow our keys: ACL SETUSER … ~plants:* for the user in READ_MODEL',
+      ],
+      [
+        'a forbidden channel',
+        'nochannel:hunter2@',
+        'does not allow our channel: ACL SETUSER … &plants:* for the user in READ_MODEL',
+      ],
+      [
+        'no permission at all',
+        'nothing:hunter2@',
+        'does not allow the command subscribe: ACL SETUSER … +subscribe for the user in READ_MODEL',
+      ],
+    ])('says at once what is wrong with %s', async (_, login, reason) => {
+      await expect(refusal(`redis://${login}${at}`, FOREVER_MS)).resolves.toBe(`redis at ${at} ${reason}`);
+    });
+
+    it('goes on, with a warning, where it may not look at the settings', async () => {
+      const model = await open(`redis://noinfo:hunter2@${at}`);
+      await expect(model.generations()).resolves.toBeInstanceOf(Array);
+      expect(warnings).toEqual([expect.stringMatching(/make sure that it is noeviction/)]);
+    });
+  });
+
+  describe('over TLS', () => {
+    let server: RedisServer;
+    let at: string;
+
+    beforeAll(async () => {
+      server = await RedisServer.start({ tls: true });
+      at = `127.0.0.1:${server.port}`;
+    });
+
+    afterAll(() => server.stop());
+
+    it('works with the right authority, and a certificate of our own', async () => {
+      await open(server.url);
+      await server.cli('CONFIG', 'SET', 'tls-auth-clients', 'yes');
+      try {
+        await expect(refusal(server.url)).resolves.toMatch(/certificate of ours.*userCertFile/);
+        await open(`${server.url}&userCertFile=${server.certFile}&userKeyFile=${server.keyFile}`);
+      } finally {
+        await server.cli(
+          ...['--cert', server.certFile, '--key', server.keyFile],
+          ...['CONFIG', 'SET', 'tls-auth-clients', 'optional'],
+        );
+      }
+    });
+
+    it('says at once what is wrong with a certificate', async () => {
+      await expect(refusal(`rediss://${at}`, FOREVER_MS)).resolves.toMatch(
+        /has a certificate that is not trusted \(\w+\): name its authority by \?tlsCAFile=… in READ_MODEL/,
+      );
+      await expect(refusal(`rediss://${at}?tlsCAFile=/nowhere/ca.crt`, FOREVER_MS)).resolves.toBe(
+        'tlsCAFile of READ_MODEL names /nowhere/ca.crt, which cannot be read (ENOENT)',
+      );
+    });
+
+    it('says what to write when only one side speaks it', async () => {
+      await expect(refusal(`redis://${at}`)).resolves.toMatch(/may expect TLS \(rediss\)/);
+      const plain = await RedisServer.start();
+      try {
+        await expect(refusal(`rediss://127.0.0.1:${plain.port}`, 1_600)).resolves.toMatch(
+          /if it does not speak TLS, write redis instead of rediss/,
+        );
+      } finally {
+        await plain.stop();
+      }
+    });
+  });
+
+  describe('on a server of the wrong kind', () => {
+    let server: RedisServer;
+    let at: string;
+
+    beforeAll(async () => {
+      server = await RedisServer.start();
+      at = `redis at 127.0.0.1:${server.port}`;
+    });
+
+    afterAll(() => server.stop());
+
+    it('refuses one that evicts, with the command that changes it', async () => {
+      await server.cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+      await expect(refusal(server.url, FOREVER_MS)).resolves.toBe(
+        `${at} may throw plants away when its memory is full (maxmemory-policy allkeys-lru): ` +
+          'CONFIG SET maxmemory-policy noeviction, in redis.conf too',
+      );
+      await server.cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+      await open(server.url);
+    });
+
+    it('refuses a replica, and names its master', async () => {
+      const replica = await RedisServer.start({ args: ['--replicaof', '127.0.0.1', `${server.port}`] });
+      try {
+        await expect(refusal(replica.url, FOREVER_MS)).resolves.toBe(
+          `redis at 127.0.0.1:${replica.port} is a read-only replica: READ_MODEL must name its master (127.0.0.1:${server.port})`,
+        );
+      } finally {
+        await replica.stop();
+      }
+    });
+
+    it('refuses a database that is not there, and uses one that is', async () => {
+      await expect(refusal(`${server.url}/999`, FOREVER_MS)).resolves.toBe(
+        `${at} has no database of that number: change it in READ_MODEL, or databases in redis.conf`,
+      );
+      const model = await open(`${server.url}/1`);
+      await model.createGeneration();
+      await expect(server.cli('-n', '1', 'DBSIZE')).resolves.toBe('65');
+      await expect((await open(server.url)).generations()).resolves.toEqual([]);
+    });
+
+    it('tells a cluster from a single server', async () => {
+      await expect(refusal(server.url.replace('redis:', 'redis+cluster:'), FOREVER_MS)).resolves.toBe(
+        `${at} belongs to no Redis Cluster: write redis:// in READ_MODEL`,
+      );
+      const node = await RedisServer.start({ args: ['--cluster-enabled', 'yes'] });
+      try {
+        const advice = `redis at 127.0.0.1:${node.port} belongs to a Redis Cluster: write redis+cluster:// in READ_MODEL`;
+        await expect(refusal(node.url, FOREVER_MS)).resolves.toBe(advice);
+        await expect(refusal(`${node.url}/1`, FOREVER_MS)).resolves.toBe(advice);
+        await expect(refusal(node.url.replace('redis:', 'redis+cluster:'))).resolves.toMatch(
+          /some of its slots are not served/,
+        );
+      } finally {
+        await node.stop();
+      }
+    });
+
+    it('says when sentinels do not know the master', async () => {
+      await expect(refusal(`redis+sentinel://127.0.0.1:${server.port}/plants`, FOREVER_MS)).resolves.toMatch(
+        /does not know SENTINEL/i,
+      );
+    });
+
+    it('goes on, with a warning, on a server that is full: lists can be answered', async () => {
+      await server.cli('CONFIG', 'SET', 'maxmemory', '1mb');
+      const model = await open(server.url);
+      expect(warnings).toEqual([expect.stringMatching(/has reached maxmemory/)]);
+      await expect(model.createGeneration()).rejects.toThrow(/has reached maxmemory: raise it/);
+      await server.cli('CONFIG', 'SET', 'maxmemory', '0');
+      await model.createGeneration();
+    });
+
+    const INFO = 'redis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\nrole:master\r\ncluster_enabled:0\r\n';
+    const node = { host: '::1', port: 6379 };
+
+    it('refuses a version that is too old, and takes the first that is not', () => {
+      expect(unfit(INFO, node, 'standalone')).toBeUndefined();
+      expect(unfit(INFO.replace('6.2.0', '10.0.0'), node, 'standalone')).toBeUndefined();
+      for (const old of ['6.0.16', '5.0.14', '2.8'])
+        expect(unfit(INFO.replace('6.2.0', old), node, 'standalone')?.message).toBe(
+          `redis at [::1]:6379 has version ${old}: 6.2 or newer is needed`,
+        );
+    });
+
+    it('waits for one that is loading, and for a master', () => {
+      const waits = (info: string, kind: 'standalone' | 'cluster'): string | undefined => {
+        const reason = unfit(info, node, kind);
+        return reason?.constructor === ReadModelUnavailable ? reason.message : undefined;
+      };
+      expect(waits(`${INFO}loading:1\r\n`, 'standalone')).toMatch(/still loading/);
+      const replica = INFO.replace('role:master', 'role:slave').replace('enabled:0', 'enabled:1');
+      expect(waits(replica, 'cluster')).toMatch(/is a replica now/);
+    });
+  });
+
+  describe('that is not there yet', () => {
+    it('waits for it, but not longer than it was told to', async () => {
+      const server = await RedisServer.start();
+      await server.kill();
+      try {
+        await expect(refusal(server.url)).resolves.toBe(
+          `redis at 127.0.0.1:${server.port} refuses connections: is it running, and is this its port?`,
+        );
+        const opening = open(server.url, 20_000);
+        await server.restart();
+        await expect((await opening).generations()).resolves.toEqual([]);
+      } finally {
+        await server.stop();
+      }
+    });
+
+    it('does not wait for ever for one that takes connections and says nothing', async () => {
+      const held: Socket[] = [];
+      const mute: Server = createServer((socket) => held.push(socket.on('error', () => undefined)));
+      mute.listen(0, '127.0.0.1');
+      await once(mute, 'listening');
+      const { port } = mute.address() as { port: number };
+      try {
+        await expect(refusal(`redis://127.0.0.1:${port}`, 1_600)).resolves.toBe(
+          `redis at 127.0.0.1:${port} gave no answer within 1500 ms`,
+        );
+      } finally {
+        for (const socket of held) socket.destroy();
+        mute.close();
+      }
+    });
+
+    it('names a host that does not exist', async () => {
+      await expect(refusal('redis://nowhere.invalid')).resolves.toMatch(/cannot be found by its name/);
+    });
+
+    it.each([
+      'LOADING Redis is loading',
+      'MASTERDOWN Link',
+      'TRYAGAIN Multiple keys',
+      'NOREPLICAS Not enough',
+    ])('takes for passing what the server says: %s', (reply) => {
+      const error = explained(new Error(reply), { host: 'cache', port: 1 });
+      expect(error.constructor).toBe(ReadModelUnavailable);
+      expect(error.message).toMatch(/^redis at cache:1 (is|has) /);
+    });
+
+    it('says what nobody foresaw in the server’s own words, on one line', () => {
+      const error = explained(new Error('ERR something\nelse'), { host: 'cache', port: 1 });
+      expect(error.message).toBe('redis at cache:1: ERR something');
+    });
+  });
+
+  it('finds the master by its sentinels, and says when they know none', async () => {
+    const { sentinel, url, stop } = await startSentinel();
+    try {
+      await expect((await open(url)).generations()).resolves.toEqual([]);
+      await expect(refusal(url.replace(/plants$/, 'others'), FOREVER_MS)).resolves.toMatch(
+        /the sentinels know no master of the name/,
+      );
+      await sentinel.kill();
+      await expect(refusal(url)).resolves.toMatch(/refuses connections/);
+    } finally {
+      await stop();
+    }
+  });
+
+  it('needs only one node of a cluster that answers to find the others', async () => {
+    const cluster = await RedisCluster.start(2);
+    try {
+      const [first, second] = cluster.nodes;
+      const url = `redis+cluster://127.0.0.1:1,127.0.0.1:${second?.port ?? 0}`;
+      const model = await open(url, 5_000);
+      const generation = await model.createGeneration();
+      await expect(model.positions(generation)).resolves.toHaveLength(64);
+      await expect(first?.cli('DBSIZE')).resolves.not.toBe('0');
+    } finally {
+      await cluster.stop();
+    }
+  });
+});
+
+const startSentinel = async (): Promise<{
+  sentinel: RedisServer;
+  url: string;
+  stop: () => Promise<void>;
+}> => {
+  const started = await RedisSentinel.start();
+  return { sentinel: started.sentinel, url: started.url, stop: () => started.stop() };
+};
