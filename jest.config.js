@@ -1,13 +1,38 @@
 /**
- * Jest runs what SWC has compiled into build/ (npm run build:test), without transforming anything itself:
- * worker threads and spawned processes need plain JavaScript files, and so one compiler setting serves all.
+ * Jest runs what SWC has compiled (npm run build:test), without transforming anything itself: worker threads and
+ * spawned processes need plain JavaScript files, and so one compiler setting serves all.
  */
-export default {
+const build = `<rootDir>/${process.env.TEST_BUILD ?? 'build'}/test`;
+
+const project = {
   testEnvironment: 'node',
-  roots: ['<rootDir>/build/test'],
+  roots: [build],
   testMatch: ['**/*.spec.js'],
   transform: {},
   injectGlobals: false,
+  globalSetup: `${build}/support/servers.js`,
+  globalTeardown: `${build}/support/servers-stop.js`,
+};
+
+/** End-to-end tests that are about SQLite files, or about no store at all. */
+const ABOUT_FILES = ['cli', 'crash', 'readme', 'rebuild-from-log', 'starting', 'openapi'];
+
+export default {
   // Real processes, real disks, two cores: a condition that has not come true in this time never will.
   testTimeout: 60_000,
+  projects: [
+    {
+      ...project,
+      displayName: 'sqlite + sqlite',
+      globals: { STORES: 'embedded' },
+      testPathIgnorePatterns: ['/e2e/servers/'],
+    },
+    {
+      ...project,
+      displayName: 'eventstoredb + redis',
+      globals: { STORES: 'servers' },
+      testMatch: ['**/e2e/**/*.spec.js'],
+      testPathIgnorePatterns: [`/e2e/(http/)?(${ABOUT_FILES.join('|')})\\.spec\\.js$`],
+    },
+  ],
 };

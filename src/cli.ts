@@ -1,14 +1,18 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
-import { type Config, ConfigError, loadConfig, SETTINGS } from './config.js';
+import { BadStoreUrl } from './adapters/store-url.js';
+import { CopyRefused, copyLog } from './audit/copy-log.js';
+import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { createLogger } from './logging.js';
 import { type Service } from './main.js';
-import { LogUnavailable } from './ports/event-log.js';
+import { type EventLog, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
 import { ReadModelUnavailable } from './ports/read-model.js';
+import { Progress } from './progress.js';
 import { StartError } from './start-error.js';
+import { type EventLogPlace, isSamePlace, parseEventLogUrl } from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
 
 /** What scripts can rely on. */
@@ -22,6 +26,16 @@ const { version } = JSON.parse(
 ) as {
   version: string;
 };
+
+/** The arguments of a command cannot be used. The message is one line for whoever typed them. */
+class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Somebody asked a command to stop. The message is one line that says what is left to do. */
+class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+}
 
 const settingsHelp = (): string => {
   const width = Math.max(...SETTINGS.map(({ name }) => name.length));
@@ -97,6 +111,69 @@ const token = async ({ owner, scope, expires, client, json }: TokenOptions): Pro
   );
 };
 
+interface CopyOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly json?: true;
+}
+
+const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
+  const source = place('--from', from);
+  const target = place('--to', to);
+  if (isSamePlace(source, target)) throw new UsageError('--from and --to name the same log');
+  if (source.kind === 'sqlite' && !existsSync(source.file))
+    throw new UsageError(`--from: there is no file ${source.file}`);
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.once(signal, () => {
+      stopping.abort(new Interrupted('interrupted: run the same command again to go on'));
+    });
+  const { openEventLog } = await import('./stores.js'); // databases, which other commands do not need
+  const progress = new Progress('events', process.stderr, json);
+  const began = performance.now();
+  const opened: EventLog[] = [];
+  try {
+    const open = async (one: EventLogPlace): Promise<EventLog> => {
+      const log = await openEventLog(one);
+      opened.push(log);
+      return log;
+    };
+    const { events, appended } = await copyLog(
+      await open(source),
+      await open(target),
+      ({ phase, events, total }) => {
+        progress.show(phase, events, total);
+      },
+      stopping.signal,
+    );
+    progress.end();
+    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    process.stdout.write(
+      json
+        ? `${JSON.stringify({ events, appended, seconds })}\n`
+        : `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one\n`,
+    );
+  } finally {
+    progress.end();
+    for (const log of opened) await log.close();
+  }
+};
+
+/** The log that an option names. */
+const place = (option: '--from' | '--to', value: string): EventLogPlace => {
+  const [, variable] = /^env:(.+)$/.exec(value) ?? [];
+  const url = variable === undefined ? value : process.env[variable];
+  if (!url) throw new UsageError(`${option} env:${variable ?? ''}: that variable is not set`);
+  try {
+    const log = parseEventLogUrl(url);
+    refusePlaintext(process.env, log, option);
+    return log;
+  } catch (error) {
+    if (error instanceof BadStoreUrl) throw new UsageError(`${option}: ${error.message}`);
+    throw error;
+  }
+};
+
 const program = new Command('plants')
   .description('An event-sourced plant store.')
   .version(version)
@@ -125,6 +202,27 @@ program
   .addHelpText('after', `\nExample:\n  TOKEN=$(npx plants token --owner alice --expires 12h)\n${EXITS}`)
   .action(token);
 
+program
+  .command('copy')
+  .description('copy an event log into another one, and compare them at the end')
+  .requiredOption('--from <url>', 'the log to read: sqlite:FILE or esdb://HOST:2113')
+  .requiredOption('--to <url>', 'the log to write: empty, or the beginning of such a copy')
+  .option('--json', 'print {events, appended, seconds}, and no progress')
+  .addHelpText(
+    'after',
+    `
+Streams, revisions, event ids, order, data and metadata stay as they are; positions are the target's own. Stop what
+writes to the source first. A copy that was interrupted goes on when it is run again.
+
+env:NAME takes a URL from the environment: other users of a machine can see the arguments of a command, and with
+them a password.
+
+Example:
+  TARGET='esdb://plants:PASSWORD@host:2113' npx plants copy --from sqlite:./data/events.db --to env:TARGET
+${EXITS}`,
+  )
+  .action(copy);
+
 // Whoever reads our output may stop early (plants … | head): that is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
@@ -140,13 +238,19 @@ try {
 /** One line for what a person can mend, the whole error for what is our mistake. Gives the exit status. */
 function complain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken already
-  if (error instanceof ConfigError || error instanceof TokenRefused) {
+  if (error instanceof ConfigError || error instanceof TokenRefused || error instanceof UsageError) {
     process.stderr.write(`plants: ${error.message}\n`);
     return EXIT.usage;
   }
-  const known = [StartError, LocalKeyError, LogUnavailable, ReadModelUnavailable].some(
-    (type) => error instanceof type,
-  );
+  const known = [
+    StartError,
+    LocalKeyError,
+    LogUnavailable,
+    OutcomeUnknown,
+    ReadModelUnavailable,
+    CopyRefused,
+    Interrupted,
+  ].some((type) => error instanceof type);
   process.stderr.write(
     `plants: ${known ? (error as Error).message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
   );

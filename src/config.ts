@@ -1,5 +1,13 @@
 import { isIPv6 } from 'node:net';
 import { join, normalize } from 'node:path';
+import { BadStoreUrl } from './adapters/store-url.js';
+import {
+  type EventLogPlace,
+  isPlaintextToAnotherMachine,
+  parseEventLogUrl,
+  parseReadModelUrl,
+  type ReadModelPlace,
+} from './store-places.js';
 
 /**
  * Every setting: what README and `plants serve --help` print. A setting is an environment variable; an empty one
@@ -18,11 +26,22 @@ export const SETTINGS = [
     default: './data',
     meaning: 'Folder of the database files and of the local signing key.',
   },
-  { name: 'EVENT_LOG', default: 'sqlite:DATA_DIR/events.db', meaning: 'Where the events are: sqlite:FILE.' },
+  {
+    name: 'EVENT_LOG',
+    default: 'sqlite:DATA_DIR/events.db',
+    meaning: 'Where the events are: sqlite:FILE, or EventStoreDB, esdb://HOST:2113 (docs/stores.md).',
+  },
+  {
+    name: 'EVENT_LOG_PLAINTEXT',
+    default: 'refuse',
+    meaning:
+      'Whether EVENT_LOG may say tls=false to another machine, so that plants and password cross the network readable: refuse or allow.',
+  },
   {
     name: 'READ_MODEL',
     default: 'sqlite:DATA_DIR/read-model.db',
-    meaning: 'Where the lists are: sqlite:FILE. They can be rebuilt from the events at any time.',
+    meaning:
+      'Where the lists are: sqlite:FILE, or Redis, redis://HOST:6379 (docs/stores.md). They can be rebuilt from the events at any time.',
   },
   {
     name: 'AUTH_ISSUER',
@@ -77,19 +96,13 @@ export const LOCAL_ISSUER = 'urn:plants:local';
 export type AuthConfig = Readonly<{ issuer: string; audience: string; ownerClaim: string }> &
   (Readonly<{ kind: 'local' }> | Readonly<{ kind: 'issuer'; jwksUrl: URL }>);
 
-/** Which adapter, and what it opens. */
-export interface StoreConfig {
-  readonly kind: 'sqlite';
-  readonly file: string;
-}
-
 export interface Config {
   readonly host: string;
   readonly port: number;
   readonly roles: ReadonlySet<Role>;
   readonly dataDir: string;
-  readonly eventLog: StoreConfig;
-  readonly readModel: StoreConfig;
+  readonly eventLog: EventLogPlace;
+  readonly readModel: ReadModelPlace;
   readonly auth: AuthConfig;
   readonly writeWaitMs: number;
   readonly logLevel: LogLevel;
@@ -107,9 +120,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Reads the settings; throws ConfigError at the first bad one. */
 export const loadConfig = (env: Environment): Config => {
   const dataDir = path(setting(env, 'DATA_DIR'), 'DATA_DIR');
-  const eventLog = store(env, 'EVENT_LOG', join(dataDir, 'events.db'));
-  const readModel = store(env, 'READ_MODEL', join(dataDir, 'read-model.db'));
-  if (normalize(eventLog.file) === normalize(readModel.file))
+  const eventLog = eventLogOf(env, dataDir);
+  const readModel = readModelOf(env, dataDir);
+  refusePlaintext(env, eventLog, 'EVENT_LOG');
+  if (
+    eventLog.kind === 'sqlite' &&
+    readModel.kind === 'sqlite' &&
+    normalize(eventLog.file) === normalize(readModel.file)
+  )
     throw new ConfigError(
       'READ_MODEL must name another file than EVENT_LOG: a read model can be thrown away, the events cannot',
     );
@@ -187,29 +205,36 @@ const logLevel = (value: string): LogLevel => {
   return level;
 };
 
-/** Schemes of adapters to come: said so, since a reader of the plans may try them. */
-const LATER = ['esdb:', 'esdb+discover:', 'redis:', 'rediss:'];
+const eventLogOf = (env: Environment, dataDir: string): EventLogPlace => {
+  const url = given(env, 'EVENT_LOG');
+  if (url === undefined) return { kind: 'sqlite', file: join(dataDir, 'events.db') };
+  return readUrl('EVENT_LOG', () => parseEventLogUrl(url));
+};
 
-/** `sqlite:FILE`. Nothing of a value but its scheme is ever shown: connection strings hold passwords. */
-const store = (env: Environment, name: 'EVENT_LOG' | 'READ_MODEL', fallback: string): StoreConfig => {
-  const value = given(env, name);
-  if (value === undefined) return { kind: 'sqlite', file: fallback };
-  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
-  if (LATER.includes(scheme))
-    throw new ConfigError(`${name}: ${scheme}// is not available in this version yet; use sqlite:FILE`);
-  if (scheme !== 'sqlite:') {
-    const what = scheme === '' ? 'a value without a scheme' : `${scheme}…`;
-    throw new ConfigError(`${name} must be sqlite:FILE, not ${what}`);
-  }
-  const file = value.slice(scheme.length).replace(/^\/\/(?=\/)/, '');
-  if (file === '' || file.endsWith('/')) throw new ConfigError(`${name} must name a file: sqlite:FILE`);
-  if (file.startsWith('//'))
-    throw new ConfigError(`${name} must name a file of this machine: sqlite:FILE or sqlite:///FILE`);
-  if (file.startsWith(':'))
+/** Throws ConfigError where a log would be spoken to unencrypted over a network and nobody has allowed that. */
+export const refusePlaintext = (env: Environment, log: EventLogPlace, name: string): void => {
+  const plaintext = setting(env, 'EVENT_LOG_PLAINTEXT');
+  if (plaintext !== 'refuse' && plaintext !== 'allow')
+    throw bad('EVENT_LOG_PLAINTEXT', plaintext, 'refuse or allow');
+  if (plaintext === 'refuse' && isPlaintextToAnotherMachine(log))
     throw new ConfigError(
-      `${name} must name a file on disk: what is only in memory is lost at the next start`,
+      `${name} says tls=false to another machine, so that plants and password would cross the network readable: use TLS, or set EVENT_LOG_PLAINTEXT=allow`,
     );
-  return { kind: 'sqlite', file: path(file, name) };
+};
+
+const readModelOf = (env: Environment, dataDir: string): ReadModelPlace => {
+  const url = given(env, 'READ_MODEL');
+  if (url === undefined) return { kind: 'sqlite', file: join(dataDir, 'read-model.db') };
+  return readUrl('READ_MODEL', () => parseReadModelUrl(url));
+};
+
+const readUrl = <Place>(name: SettingName, read: () => Place): Place => {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof BadStoreUrl)) throw error;
+    throw new ConfigError(`${name}: ${error.message}`);
+  }
 };
 
 const auth = (env: Environment): AuthConfig => {

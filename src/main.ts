@@ -3,8 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
-import { openSqliteEventLog } from './adapters/sqlite/event-log.js';
-import { openSqliteReadModel } from './adapters/sqlite/read-model.js';
 import { AppModule } from './app.module.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
@@ -21,6 +19,8 @@ import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { Freshness } from './read/freshness.js';
 import { StartError } from './start-error.js';
+import { type ReadModelPlace } from './store-places.js';
+import { openEventLog, openReadModel } from './stores.js';
 
 /** A running service. */
 export interface Service {
@@ -44,9 +44,11 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   };
   try {
     const { keys, created } = await signingKeys(config);
-    const log = await openSqliteEventLog(config.eventLog.file);
+    const log = await openEventLog(config.eventLog);
     opened.push(() => log.close());
-    const model = await openSqliteReadModel(config.readModel.file, log.identity());
+    const model = await openReadModel(config.readModel, log.identity(), (message) => {
+      logger.warn(message);
+    });
     opened.push(() => model.close());
 
     const freshness = await freshnessOf(log, model, config);
@@ -100,12 +102,16 @@ const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Pro
     return await Freshness.from(log, model, config.writeWaitMs);
   } catch (error) {
     if (!(error instanceof ReadModelAhead)) throw error;
-    const { file } = config.readModel;
     throw new StartError(
-      `${error.message} (was the log restored from a backup?): delete ${file} with its -wal and -shm, and it is rebuilt from the log`,
+      `${error.message} (was the log restored from a backup?): ${howToDelete(config.readModel)}, and it is rebuilt from the log`,
     );
   }
 };
+
+const howToDelete = (model: ReadModelPlace): string =>
+  model.kind === 'sqlite'
+    ? `delete ${model.file} with its -wal and -shm`
+    : 'delete its keys (docs/redis-keys.md)';
 
 const startProjector = (
   log: EventLog,

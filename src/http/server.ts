@@ -78,6 +78,8 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
   const { server } = fastify;
   const connections = new Connections(server);
   server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
+  // A client that has said all it has to say, and closed its half, is answered all the same.
+  Object.assign(server, { httpAllowHalfOpen: true });
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Socket) => {
     connections.refuse(

@@ -74,6 +74,7 @@ export interface LogBatch {
  * - an append that returned is durable, is in the log exactly once, and was atomic;
  * - revisions of a stream count from 0 without a gap;
  * - every reader sees the events in one order, that of their positions, and never one before its predecessor;
+ * - appends that one instance is given one after the other are written in that order, as far as they are written;
  * - an append with the same event ids at the same expected revision succeeds again, with the first result.
  *
  * Every method throws LogUnavailable where the log cannot be reached or used (and after `close`), in bounded time.
@@ -100,7 +101,7 @@ export abstract class EventLog {
    */
   abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
 
-  /** The position of the last event, or START in an empty log. */
+  /** The position of the last event, or START in an empty log: none that this log has given is beyond it. */
   abstract head(): Promise<Position>;
 
   /** Resolves if appends and reads would work, as far as that is known. */

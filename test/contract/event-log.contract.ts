@@ -86,6 +86,21 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(recorded.at(-1)).toMatchObject({ revision, position });
       });
 
+      it('writes what it is given at once in the order in which it was given', async () => {
+        const appended = await Promise.all(
+          Array.from({ length: 300 }, () => log.append(freshStream(), 'none', newEvents(1))),
+        );
+        const positions = appended.map(({ position }) => position);
+        expect(positions).toEqual(positions.toSorted());
+        const stream = freshStream();
+        await Promise.all(
+          newEvents(50).map((event, index) =>
+            log.append(stream, index === 0 ? 'none' : BigInt(index - 1), [event]),
+          ),
+        );
+        expect(await idsIn(stream)).toHaveLength(50);
+      });
+
       it('never shows a part of an append', async () => {
         const stream = freshStream();
         const lengths = new Set<number>();
@@ -266,6 +281,18 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         const after = await other.head();
         expect(before < position).toBe(true);
         expect(after >= position).toBe(true);
+      });
+
+      it('are none of them beyond the head', async () => {
+        const given: Position[] = [await log.head()];
+        await follow(log, await log.head(), (_, batch) => {
+          given.push(batch.position);
+          if (given.length < 5) void log.append(freshStream(), 'none', [newEvent()]);
+          return given.length === 5;
+        });
+        const head = await other.head();
+        expect(given.filter((position) => position > head)).toEqual([]);
+        expect(head.length).toBe(given.at(-1)?.length);
       });
     });
 

@@ -16,7 +16,7 @@ describe('two processes on the same files, one for each role', () => {
   beforeAll(async () => {
     projector = await TestService.start({ ROLES: 'projector' });
     await projector.ready();
-    api = await TestService.start({ ROLES: 'api', DATA_DIR: projector.dataDir });
+    api = await projector.startBeside({ ROLES: 'api' });
     await api.ready();
   });
   afterAll(async () => {

@@ -2,11 +2,9 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { type Database, DatabaseSync } from '../../src/adapters/sqlite/database.js';
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
 import { type Operation, type Outcome, type Wish } from './history.js';
 import { type Answer, codeOf, Connection, nextPage } from './history-client.js';
-import { all } from './log-events.js';
 import { type TestService } from './service.js';
 
 export interface RunOptions {
@@ -48,7 +46,7 @@ export const runHistory = async (service: TestService, options: RunOptions): Pro
   const tokens = await Promise.all(options.owners.map((owner) => service.token(owner)));
   const clients = Array.from({ length: options.clients }, (_, number) => {
     const at = number % options.owners.length;
-    return new Client(history, options.owners[at] ?? '', tokens[at] ?? '', options.seed + number + 1);
+    return new HistoryClient(history, options.owners[at] ?? '', tokens[at] ?? '', options.seed + number + 1);
   });
   try {
     await Promise.all(clients.map((client) => client.run()));
@@ -61,17 +59,7 @@ export const runHistory = async (service: TestService, options: RunOptions): Pro
     for (const client of clients) client.close();
   }
   await service.stop();
-  return { operations: history.operations, log: await readLog(service.dataDir), counts: history.counts };
-};
-
-/** The whole log of a service that does not run. */
-export const readLog = async (dataDir: string): Promise<RecordedEvent[]> => {
-  const log = await openSqliteEventLog(join(dataDir, 'events.db'));
-  try {
-    return await all(log.readAll(START));
-  } finally {
-    await log.close();
-  }
+  return { operations: history.operations, log: await service.events(), counts: history.counts };
 };
 
 /** Removes the read model of a service that does not run. */
@@ -79,8 +67,24 @@ export const removeReadModel = (dataDir: string): void => {
   for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataDir, `read-model.db${suffix}`), { force: true });
 };
 
+/** Where clients act. */
+export interface Stage {
+  /** The ids of each owner's plants are 1 to this. */
+  readonly ids: number;
+  /** Whether there is another operation to do. */
+  more(): boolean;
+  /** The next moment of the one clock. */
+  tick(): number;
+  count(what: string): void;
+  /** The process that a client is to ask now. */
+  target(): { readonly life: number; readonly url: string };
+  /** Resolves when there is a process to ask. */
+  settled(): Promise<void>;
+  record(operation: Operation): void;
+}
+
 /** The service as its clients see it, and what they have done. */
-class History {
+class History implements Stage {
   readonly operations: Operation[] = [];
   readonly counts: Record<string, number> = {};
   url: string;
@@ -105,12 +109,15 @@ class History {
     this.#nextLock = this.#lockPause();
   }
 
-  /** The ids of each owner's plants are 1 to this. */
   get ids(): number {
     return this.options.ids;
   }
 
-  /** Whether there is another operation to do. Those go on until the last kill has happened, too. */
+  target() {
+    return { life: this.life, url: this.url };
+  }
+
+  /** Operations go on until the last kill has happened, too. */
   more(): boolean {
     this.#begun += 1;
     return this.#begun <= this.options.operations || this.#kills < this.options.kills;
@@ -124,7 +131,6 @@ class History {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
 
-  /** Resolves when a process is running. */
   async settled(): Promise<void> {
     await this.#restarting;
   }
@@ -210,13 +216,13 @@ class History {
 type Tried = Outcome & { readonly cut?: true };
 
 /** One client with one connection. It does one thing at a time, and remembers the positions that it was given. */
-class Client {
+export class HistoryClient {
   readonly #connection = new Connection();
   readonly #random: () => number;
   #position = START;
 
   constructor(
-    private readonly history: History,
+    private readonly history: Stage,
     private readonly owner: string,
     private readonly token: string,
     private readonly seed: number,
@@ -265,7 +271,7 @@ class Client {
   async #perform(id: string, wish: Wish): Promise<boolean> {
     const started = this.history.tick();
     for (;;) {
-      const { life, url } = this.history;
+      const { life, url } = this.history.target();
       const { cut, ...outcome } = await this.#try(url, id, wish);
       const again = 'key' in wish && (outcome.kind === 'unknown' || outcome.kind === 'nothing');
       if (again) {

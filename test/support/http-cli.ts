@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+export const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
 /** Runs `plants` with these arguments and settings until it ends. */
 export const runCli = async (

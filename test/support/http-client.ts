@@ -31,6 +31,9 @@ export interface ProblemDocument {
   readonly parts?: Readonly<Record<string, { readonly status: string }>>;
 }
 
+/** What Plants-Position carries: digits of one length, whatever the log. */
+export const POSITION = /^[0-9a-f]{16,}$/;
+
 /** What an answer must carry beside its status: RFC 6750, RFC 9110. */
 const HEADERS_OF_STATUS: Readonly<Record<number, [name: string, value: RegExp]>> = {
   401: ['www-authenticate', /^Bearer realm="plants"/],
@@ -133,10 +136,10 @@ export class HttpClient {
     code: ProblemCode,
     pointers?: readonly string[],
   ): Promise<ProblemDocument> {
-    const before = this.service.eventCount();
+    const before = await this.service.eventCount();
     const answer = await answering;
     const problem = problemIn(answer, status, code, pointers);
-    expect(this.service.eventCount()).toBe(before);
+    expect(await this.service.eventCount()).toBe(before);
     return problem;
   }
 

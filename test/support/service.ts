@@ -5,9 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { loadConfig } from '../../src/config.js';
+import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { openEventLog } from '../../src/stores.js';
 import { signToken } from '../../src/token.js';
+import { all } from './log-events.js';
+import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
 
 const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
@@ -23,14 +26,28 @@ export class TestService {
   /** What its processes wrote to standard error. */
   stderr = '';
 
+  #log: Promise<EventLog> | undefined;
+
   private constructor(
     readonly dataDir: string,
+    /** Its stores, in the words of the settings; none where it keeps its files in `dataDir`. */
+    readonly stores: StoreUrls,
     private readonly settings: Readonly<Record<string, string>>,
   ) {}
 
-  /** Starts it; settings are environment variables. */
+  /**
+   * Starts it; settings are environment variables. Its stores are new ones, of the kind that this run of the tests
+   * is about.
+   */
   static async start(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
-    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), settings);
+    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), storesOfThisRun(), settings);
+    await service.start();
+    return service;
+  }
+
+  /** Starts another service on the same data, with other settings. */
+  async startBeside(settings: Readonly<Record<string, string>>): Promise<TestService> {
+    const service = new TestService(this.dataDir, this.stores, settings);
     await service.start();
     return service;
   }
@@ -49,6 +66,7 @@ export class TestService {
       PATH: process.env.PATH ?? '',
       HOST: '127.0.0.1',
       PORT: '0',
+      ...this.stores,
       ...this.settings,
       DATA_DIR: this.dataDir,
     };
@@ -110,6 +128,7 @@ export class TestService {
   /** Stops the process, which then says what of it was covered, and removes its data. */
   async remove(): Promise<void> {
     await this.stop();
+    await (await this.#log)?.close();
     rmSync(this.dataDir, { recursive: true, force: true });
   }
 
@@ -123,15 +142,15 @@ export class TestService {
     return signed.token;
   }
 
-  /** How many events the log holds, read from its file. */
-  eventCount(): number {
-    const database = new DatabaseSync(join(this.dataDir, 'events.db'), { readOnly: true });
-    try {
-      const row = database.prepare('SELECT count(*) AS count FROM events').get() as { count: number };
-      return row.count;
-    } finally {
-      database.close();
-    }
+  /** All events of its log, in order, whether it runs or not. */
+  async events(): Promise<RecordedEvent[]> {
+    this.#log ??= openEventLog(loadConfig(this.env).eventLog);
+    return all((await this.#log).readAll(START));
+  }
+
+  /** How many events its log holds. */
+  async eventCount(): Promise<number> {
+    return (await this.events()).length;
   }
 
   /** Waits until lists are answered. */

@@ -8,12 +8,12 @@ import {
   WrongExpectedRevision,
   type Appended,
   type ExpectedRevision,
-  type Json,
   type LogBatch,
   type NewEvent,
   type Position,
   type RecordedEvent,
 } from '../../ports/event-log.js';
+import { jsonText, name, parsed } from '../stored-text.js';
 import { DatabaseSync, SQLITE, explainSqliteError, sqliteCode, type Database } from './database.js';
 import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
 import { type AppendOrder } from './event-log.worker.js';
@@ -270,42 +270,3 @@ const toEvent = (row: EventRow): RecordedEvent => ({
   data: parsed(row.data),
   metadata: parsed(row.metadata),
 });
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-};
-
-/** A text that SQLite gives back as it was: it stores UTF-8, and reads up to the first NUL. */
-const name = (text: string): string => {
-  if (text === '' || /[\p{Surrogate}\0]/u.test(text))
-    throw new TypeError(`${JSON.stringify(text)} is empty, not well-formed, or holds a NUL`);
-  return text;
-};
-
-const jsonText = (value: Json): string => {
-  if (!isJson(value)) throw new TypeError('only what JSON gives back as it was can be appended');
-  return JSON.stringify(value);
-};
-
-const isJson = (value: unknown): boolean => {
-  switch (typeof value) {
-    case 'string':
-    case 'boolean':
-      return true;
-    case 'number':
-      return Number.isFinite(value) && !Object.is(value, -0);
-    case 'object': {
-      if (value === null) return true;
-      if (Array.isArray(value)) return Array.from<unknown>(value).every(isJson); // a hole becomes undefined here
-      const prototype: unknown = Object.getPrototypeOf(value);
-      const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
-      return plain && !('toJSON' in value) && Object.values(value).every(isJson);
-    }
-    default:
-      return false;
-  }
-};

@@ -42,7 +42,7 @@ describe('a request without a token', () => {
       problemIn(answer, 401, 'token_missing');
       expect(answer.headers['www-authenticate']).toBe('Bearer realm="plants"');
     }
-    expect(http.service.eventCount()).toBe(0);
+    expect(await http.service.eventCount()).toBe(0);
   });
 
   it('is told nothing about the rest of it', async () => {
@@ -67,7 +67,7 @@ describe('a token in the wrong place', () => {
     await raw('Authorization: Bearer abc', `AUTHORIZATION: Bearer ${token}`);
     await raw(`Authorization: Bearer ${token}`, `authorization: Bearer ${token}`);
     await raw(`Authorization: Bearer ${token}`, 'Authorization:');
-    expect(http.service.eventCount()).toBe(0);
+    expect(await http.service.eventCount()).toBe(0);
   });
 
   it.each(['access_token', 'access%5Ftoken', '%61ccess_token'])('in the query as %s: 400', async (name) => {
@@ -144,7 +144,7 @@ describe('a token that does not hold', () => {
         /^Bearer realm="plants", error="invalid_token", error_description="[^"\\]+"$/,
       );
     }
-    expect(http.service.eventCount()).toBe(0);
+    expect(await http.service.eventCount()).toBe(0);
   });
 
   it.each<[what: string, claims: Record<string, unknown>]>([
@@ -172,13 +172,13 @@ describe('a token without the scope', () => {
     ['a scope that only begins alike', LIST, 'plants:readonly', 'plants:read'],
   ])('%s: 403', async (_what, sent, scope, needed) => {
     const token = http.keepSecret(await mint.token({ scope }));
-    const before = http.service.eventCount();
+    const before = await http.service.eventCount();
     const answer = await http.send({ ...sent, token });
     problemIn(answer, 403, 'scope_missing');
     expect(answer.headers['www-authenticate']).toBe(
       `Bearer realm="plants", error="insufficient_scope", error_description="this needs a token with the scope ${needed}", scope="${needed}"`,
     );
-    expect(http.service.eventCount()).toBe(before);
+    expect(await http.service.eventCount()).toBe(before);
   });
 
   it('is refused before its body is read', async () => {

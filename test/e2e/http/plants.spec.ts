@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
 import { eventsOf } from '../../support/http-events.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
+import { type Answer, HttpClient, POSITION } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
@@ -35,7 +35,7 @@ describe('POST /plants', () => {
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
     });
-    expect(answer.headers['plants-position']).toMatch(/^\d{16}$/);
+    expect(answer.headers['plants-position']).toMatch(POSITION);
   });
 
   it.each([-9007199254740991, -7, 0, 9007199254740991])('takes the id %i, and leads to it', async (id) => {
@@ -229,7 +229,7 @@ describe('DELETE /plants/{id}', () => {
     await http.create({ name: 'first', tag: '', id: 1 }, owner);
     const answer = await http.delete(1, owner);
     expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([204, '', undefined]);
-    expect(answer.headers['plants-position']).toMatch(/^\d{16}$/);
+    expect(answer.headers['plants-position']).toMatch(POSITION);
     expect((await http.list('', owner)).text).toBe('[]');
     expect((await http.create({ name: 'second', tag: '', id: 1 }, owner)).status).toBe(201);
     expect(namesIn(await http.list('', owner))).toEqual(['second']);
@@ -364,7 +364,7 @@ describe('what joins requests, logs and events', () => {
       headers: { traceparent, 'x-correlation-id': 'order-7', 'x-request-id': 'request-7' },
     };
     await http.create({ name: 'n', tag: '', id: 1 }, sent);
-    const [event, ...more] = eventsOf(http.service, owner);
+    const [event, ...more] = await eventsOf(http.service, owner);
     expect(more).toEqual([]);
     expect(event).toMatchObject({
       type: 'PlantCreated',
@@ -401,7 +401,7 @@ describe('what joins requests, logs and events', () => {
   ])('%s: an event is correlated all the same', async (_what, headers, correlationId) => {
     const owner = randomUUID();
     await http.create({ name: 'n', tag: '', id: 1 }, { token: await http.token(owner), headers });
-    const [event] = eventsOf(http.service, owner);
+    const [event] = await eventsOf(http.service, owner);
     expect(event?.metadata.correlationId).toBe(correlationId);
     expect(event?.metadata.traceparent).toBe(
       correlationId === headers.traceparent?.split('-')[1] ? headers.traceparent : undefined,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { HttpClient, problemIn } from '../../support/http-client.js';
+import { HttpClient, POSITION, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 
 const plant = { name: 'n', tag: '', id: 1 };
@@ -60,7 +60,7 @@ describe('a write whose plant is not in the lists yet', () => {
       const answered: string[] = [];
       const send = async (what: string, id: number, headers = {}): Promise<void> => {
         const { status, headers: given } = await http.create({ ...plant, id }, { headers });
-        expect([status, given['plants-position']]).toEqual([201, expect.stringMatching(/^\d{16}$/)]);
+        expect([status, given['plants-position']]).toEqual([201, expect.stringMatching(POSITION)]);
         answered.push(what);
       };
       await Promise.all([send('waits', 1), send('does not', 2, { prefer: 'respond-async' })]);
@@ -76,7 +76,8 @@ describe('a list that cannot be fresh enough', () => {
     const before = new HttpClient(all);
     await before.create(plant);
     await all.stop();
-    await withService({ DATA_DIR: all.dataDir, ROLES: 'api', WRITE_WAIT_MS: '50' }, async (http) => {
+    const http = new HttpClient(await all.startBeside({ ROLES: 'api', WRITE_WAIT_MS: '50' }));
+    try {
       expect((await http.list()).text).toBe('[{"name":"n","tag":""}]');
       const written = await http.create({ ...plant, id: 2 });
       expect(written.status).toBe(201);
@@ -89,7 +90,9 @@ describe('a list that cannot be fresh enough', () => {
       const answer = await before.list('', { headers });
       expect([answer.status, answer.text]).toEqual([200, '[{"name":"n","tag":""},{"name":"n","tag":""}]']);
       await all.stop();
-    });
+    } finally {
+      await http.finish();
+    }
   });
 });
 
@@ -105,7 +108,7 @@ describe('RATE_LIMIT', () => {
         problemIn(answer, 429, 'rate_limited');
         expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(60);
       }
-      expect(http.service.eventCount()).toBe(1);
+      expect(await http.service.eventCount()).toBe(1);
       expect((await http.list('', { token: await http.token('bob') })).status).toBe(200);
       expect((await http.send({ path: '/health/live' })).status).toBe(200);
     });

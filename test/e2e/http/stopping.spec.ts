@@ -87,7 +87,7 @@ it('a service that is told twice ends at once', async () => {
 /** A write that the log holds already and that is not answered yet. */
 const writeUnderWay = async (client = http): Promise<{ answering: Promise<Answer> }> => {
   const answering = client.create({ name: 'n', tag: '', id: 1 });
-  while (client.service.eventCount() === 0) await new Promise(setImmediate);
+  while ((await client.service.eventCount()) === 0) await new Promise(setImmediate);
   return { answering };
 };
 

@@ -1,0 +1,45 @@
+import { type Json } from '../ports/event-log.js';
+
+/**
+ * A text that every store gives back as it was: UTF-8 has no lone surrogates, and SQLite reads up to the first
+ * NUL. Throws TypeError for another one, and for an empty one.
+ */
+export const name = (text: string): string => {
+  if (text === '' || /[\p{Surrogate}\0]/u.test(text))
+    throw new TypeError(`${JSON.stringify(text)} is empty, not well-formed, or holds a NUL`);
+  return text;
+};
+
+/** The text of a value. Throws TypeError for one that JSON would change. */
+export const jsonText = (value: Json): string => {
+  if (!isJson(value)) throw new TypeError('only what JSON gives back as it was can be appended');
+  return JSON.stringify(value);
+};
+
+const isJson = (value: unknown): boolean => {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true;
+    case 'number':
+      return Number.isFinite(value) && !Object.is(value, -0);
+    case 'object': {
+      if (value === null) return true;
+      if (Array.isArray(value)) return Array.from<unknown>(value).every(isJson); // a hole becomes undefined here
+      const prototype: unknown = Object.getPrototypeOf(value);
+      const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
+      return plain && !('toJSON' in value) && Object.values(value).every(isJson);
+    }
+    default:
+      return false;
+  }
+};
+
+/** What a stored text says, or the text itself where it is no JSON: the codec refuses that, and names its place. */
+export const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+};

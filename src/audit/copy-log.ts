@@ -1,0 +1,198 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Appended,
+  type EventLog,
+  type EventMetadata,
+  type Json,
+  LogUnavailable,
+  OutcomeUnknown,
+  type Position,
+  type RecordedEvent,
+  START,
+  WrongExpectedRevision,
+} from '../ports/event-log.js';
+
+/**
+ * Appends that are on their way at once: a server or a disk that takes a millisecond for each is kept busy, and
+ * what is lost of the work by a break is seen again in no time.
+ */
+const IN_FLIGHT = 256;
+
+/** How often a target that breaks off is taken up again without getting any further. */
+const TRIES = 5;
+
+/** The first pause before that, in milliseconds; each further one is twice as long. */
+const FIRST_PAUSE_MS = 250;
+
+/** How far a copy is. `events` of `total` are done in this phase. */
+export interface CopyProgress {
+  /** Looking what the target holds; appending what it lacks; reading both again from the beginning. */
+  readonly phase: 'comparing' | 'copying' | 'verifying';
+  readonly events: number;
+  /** Unknown while the source is read for the first time. */
+  readonly total: number | undefined;
+}
+
+/** What a copy came to. */
+export interface Copied {
+  /** Events that both logs now hold. */
+  readonly events: number;
+  /** Those of them that this run appended. */
+  readonly appended: number;
+}
+
+/** The copy cannot be made, or is not one. The message is one line for whoever asked for it. */
+export class CopyRefused extends Error {
+  override readonly name = 'CopyRefused';
+}
+
+/**
+ * Copies a log into another one: the same events in the same streams, with the same revisions, ids, types, data,
+ * metadata and order; their positions differ. What the target holds already must be the beginning of the source,
+ * so a copy that was interrupted goes on by being run again. At the end both logs are read and compared in full.
+ *
+ * Nobody should write to the source meanwhile (a service that goes on writing to it has to be stopped before it
+ * is started on the target), nor to the target. Throws CopyRefused, the reason of `signal` where that aborts, and
+ * what the ports throw.
+ */
+export const copyLog = async (
+  source: EventLog,
+  target: EventLog,
+  onProgress: (progress: CopyProgress) => void,
+  signal: AbortSignal,
+): Promise<Copied> => {
+  let before: number | undefined;
+  let common: Common | undefined;
+  for (let tries = 1; ; tries++) {
+    const now: Common = await compare(source, target, 'comparing', undefined, onProgress, signal);
+    if (common && now.events > common.events) tries = 1;
+    common = now;
+    before ??= common.events;
+    try {
+      await copyRest(source, target, common, onProgress, signal);
+      break;
+    } catch (error) {
+      const broken = error instanceof LogUnavailable || error instanceof OutcomeUnknown;
+      if (!broken || tries === TRIES) throw error;
+      await delay(FIRST_PAUSE_MS * 2 ** (tries - 1), undefined, { signal });
+    }
+  }
+  const held = await compare(source, target, 'verifying', common.total, onProgress, signal);
+  if (held.events < held.total)
+    throw new CopyRefused(
+      `the source has got ${held.total - held.events} more events since: stop what writes to it, and run this again`,
+    );
+  return { events: held.events, appended: held.events - before };
+};
+
+/** What two logs have in common. */
+interface Common {
+  /** So many events at the beginning of both; the target holds no others. */
+  readonly events: number;
+  /** Where the last of them stands in the source. */
+  readonly position: Position;
+  /** Events in the source. */
+  readonly total: number;
+}
+
+/** Reads both logs, event by event. Throws CopyRefused where the target is not the beginning of the source. */
+const compare = async (
+  source: EventLog,
+  target: EventLog,
+  phase: CopyProgress['phase'],
+  expected: number | undefined,
+  onProgress: (progress: CopyProgress) => void,
+  signal: AbortSignal,
+): Promise<Common> => {
+  const held = target.readAll(START)[Symbol.asyncIterator]();
+  let common = { events: 0, position: START };
+  let total = 0;
+  try {
+    let next = await held.next();
+    for await (const event of source.readAll(START)) {
+      signal.throwIfAborted();
+      total += 1;
+      if (!next.done) {
+        const difference = differenceOf(event, next.value);
+        if (difference !== undefined)
+          throw new CopyRefused(
+            `the target holds something else: its event ${total}, ${next.value.stream} revision ${next.value.revision}, ${difference} in the source`,
+          );
+        common = { events: total, position: event.position };
+        next = await held.next();
+      }
+      onProgress({ phase, events: total, total: expected });
+    }
+    if (!next.done)
+      throw new CopyRefused(
+        `the target holds more than the source: its event ${total + 1} is ${next.value.stream} revision ${next.value.revision}`,
+      );
+  } finally {
+    await held.return?.();
+  }
+  return { ...common, total };
+};
+
+/** What an event has else in the source than in the target, as a part of a sentence. */
+const differenceOf = (event: RecordedEvent, copy: RecordedEvent): string | undefined => {
+  if (event.stream !== copy.stream || event.revision !== copy.revision)
+    return `is ${event.stream} revision ${event.revision}`;
+  for (const field of ['id', 'type', 'data', 'metadata'] as const)
+    if (!isDeepStrictEqual(event[field], copy[field])) return `has another ${field}`;
+  return undefined;
+};
+
+/**
+ * Appends what the target lacks, in order. A log that takes appends from one instance writes them in the order in
+ * which it was given them, as far as it writes them at all; the positions that it answers prove it.
+ */
+const copyRest = async (
+  source: EventLog,
+  target: EventLog,
+  { events, position, total }: Common,
+  onProgress: (progress: CopyProgress) => void,
+  signal: AbortSignal,
+): Promise<void> => {
+  const inFlight: Promise<Appended>[] = [];
+  let done = 0;
+  let last = START;
+  const settleOne = async (): Promise<void> => {
+    const [oldest] = inFlight;
+    if (!oldest) return;
+    const result = await oldest;
+    void inFlight.shift();
+    if (result.position <= last)
+      throw new CopyRefused('the target has changed the order: copy into an empty one');
+    last = result.position;
+    done += 1;
+    onProgress({ phase: 'copying', events: events + done, total });
+  };
+  try {
+    for await (const event of source.readAll(position)) {
+      signal.throwIfAborted();
+      const appending = target.append(event.stream, event.revision === 0n ? 'none' : event.revision - 1n, [
+        copyOf(event),
+      ]);
+      appending.catch(() => undefined); // it is awaited in its turn, which may be after another one has failed
+      inFlight.push(appending);
+      if (inFlight.length === IN_FLIGHT) await settleOne();
+    }
+    while (inFlight.length > 0) await settleOne();
+  } catch (error) {
+    if (error instanceof WrongExpectedRevision)
+      throw new CopyRefused(`somebody else writes to the target: ${error.message}`);
+    throw error;
+  } finally {
+    await Promise.allSettled(inFlight); // what is written now must not be missed by who looks next
+  }
+};
+
+const copyOf = ({ id, type, data, metadata, position }: RecordedEvent) => {
+  for (const part of [data, metadata])
+    if (typeof part !== 'object' || part === null)
+      throw new CopyRefused(
+        `the event at position ${position} of the source is malformed: it cannot be copied as it is`,
+      );
+  return { id, type, data: data as Json, metadata: metadata as EventMetadata };
+};

@@ -1,0 +1,63 @@
+import { type EventStorePlace, parseEventStoreUrl } from './adapters/eventstoredb/place.js';
+import { parseRedisUrl, type RedisPlace } from './adapters/redis/place.js';
+import { BadStoreUrl } from './adapters/store-url.js';
+
+/** Files of this machine. */
+export interface SqlitePlace {
+  readonly kind: 'sqlite';
+  readonly file: string;
+}
+
+/** Where the events are. */
+export type EventLogPlace = SqlitePlace | Readonly<{ kind: 'eventstoredb'; place: EventStorePlace }>;
+
+/** Where the lists are. */
+export type ReadModelPlace = SqlitePlace | Readonly<{ kind: 'redis'; place: RedisPlace }>;
+
+/** What EVENT_LOG may be. */
+const EVENT_LOG_URLS = 'sqlite:FILE or esdb://HOST:2113';
+
+/** What READ_MODEL may be. */
+const READ_MODEL_URLS = 'sqlite:FILE or redis://HOST:6379';
+
+/** Reads the URL of an event log, without opening anything. Throws BadStoreUrl. */
+export const parseEventLogUrl = (value: string): EventLogPlace =>
+  /^(esdb|kurrentdb)(\+discover)?:/i.test(value)
+    ? { kind: 'eventstoredb', place: parseEventStoreUrl(value) }
+    : sqlite(value, EVENT_LOG_URLS);
+
+/** Reads the URL of a read model, without opening anything. Throws BadStoreUrl. */
+export const parseReadModelUrl = (value: string): ReadModelPlace =>
+  /^rediss?(\+(cluster|sentinel))?:/i.test(value)
+    ? { kind: 'redis', place: parseRedisUrl(value) }
+    : sqlite(value, READ_MODEL_URLS);
+
+/** `sqlite:FILE`. Nothing of another value but its scheme is ever shown: connection strings hold passwords. */
+const sqlite = (value: string, allowed: string): SqlitePlace => {
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
+  if (scheme !== 'sqlite:')
+    throw new BadStoreUrl(
+      `the URL must be ${allowed}, not ${scheme === '' ? 'a value without a scheme' : `${scheme}…`}`,
+    );
+  const file = value.slice(scheme.length).replace(/^\/\/(?=\/)/, '');
+  if (file === '' || file.endsWith('/')) throw new BadStoreUrl('the URL must name a file: sqlite:FILE');
+  if (file.startsWith('//'))
+    throw new BadStoreUrl('the URL must name a file of this machine: sqlite:FILE or sqlite:///FILE');
+  if (file.startsWith(':'))
+    throw new BadStoreUrl(
+      'the URL must name a file on disk: what is only in memory is lost at the next start',
+    );
+  if (/\p{Cc}/u.test(file)) throw new BadStoreUrl('the URL must be a path without control characters');
+  return { kind: 'sqlite', file };
+};
+
+/** Whether what is said to this event log crosses a network unencrypted, with its password. */
+export const isPlaintextToAnotherMachine = (log: EventLogPlace): boolean =>
+  log.kind === 'eventstoredb' && !log.place.tls && !log.place.hosts.every(isLoopback);
+
+const isLoopback = (host: string): boolean =>
+  /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host.replace(/:\d+$/, ''));
+
+/** Whether two logs are one, as far as their URLs tell. */
+export const isSamePlace = (one: EventLogPlace, other: EventLogPlace): boolean =>
+  JSON.stringify(one) === JSON.stringify(other);

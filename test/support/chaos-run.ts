@@ -1,0 +1,296 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { START } from '../../src/ports/event-log.js';
+import { type Operation } from './history.js';
+import { HistoryClient, randomBy, type Stage } from './history-run.js';
+import { RedisServer } from './redis-server.js';
+import { TestService } from './service.js';
+import { newEventLog } from './stores-of-this-run.js';
+import { TcpProxy } from './tcp-proxy.js';
+
+export interface ChaosOptions {
+  readonly seed: number;
+  readonly clients: number;
+  readonly owners: readonly string[];
+  /** Each owner's plants have the ids 1 to this. */
+  readonly ids: number;
+  /** How many faults there are, at moments chosen by the seed. */
+  readonly faults: number;
+  /** How many operations come to an end between one fault and the next, on average. */
+  readonly operationsBetween: number;
+}
+
+/** What went wrong on purpose, each as often as the seed says. */
+const FAULTS = [
+  'kill api',
+  'kill projector',
+  'kill redis',
+  'kill redis and its data',
+  'flush redis',
+  'cut links',
+  'refuse links',
+  'freeze links',
+] as const;
+type Fault = (typeof FAULTS)[number];
+
+/** One process with its two links, each through a proxy of its own. */
+interface Node {
+  readonly service: TestService;
+  readonly links: readonly TcpProxy[];
+}
+
+/**
+ * Two processes that answer and two that project, on one Redis and one log, of which a proxy stands before each
+ * link. Clients ask the two that answer; faults come one after the other, but those of one kind may last while the
+ * next ones begin.
+ */
+export class Chaos implements Stage {
+  readonly operations: Operation[] = [];
+  readonly counts: Record<string, number> = {};
+  /** When each process began that answered: what had been acknowledged by then, it knows of. */
+  readonly lives = new Map<number, number>();
+  readonly faults: string[] = [];
+  readonly #lifeOf = new Map<Node, number>();
+  readonly #random: () => number;
+  readonly #pending = new Set<Promise<void>>();
+  #clock = 0;
+  #ended = 0;
+  #asked = 0;
+  #nextFault: number;
+  /** Who waits for that many operations to have come to their end. */
+  readonly #waiting = new Map<() => void, number>();
+  #failure: unknown;
+  #redisIsAway = false;
+
+  private constructor(
+    private readonly options: ChaosOptions,
+    private readonly redis: RedisServer,
+    private readonly apis: readonly [Node, Node],
+    private readonly projectors: readonly [Node, Node],
+  ) {
+    this.#random = randomBy(options.seed);
+    this.#nextFault = this.#pause();
+    for (const api of apis) this.#begins(api);
+  }
+
+  static async start(options: ChaosOptions): Promise<Chaos> {
+    const redis = await RedisServer.start({ args: ['--appendonly', 'yes'] });
+    const log = newEventLog();
+    const first = await node(log, redis, { ROLES: 'api', LOG_LEVEL: 'info', WRITE_WAIT_MS: '500' });
+    const others = await Promise.all(
+      ['api', 'projector', 'projector'].map((role) =>
+        node(log, redis, { ROLES: role, WRITE_WAIT_MS: '500', DATA_DIR: first.service.dataDir }),
+      ),
+    );
+    const [second, third, fourth] = others as [Node, Node, Node];
+    return new Chaos(options, redis, [first, second], [third, fourth]);
+  }
+
+  get ids(): number {
+    return this.options.ids;
+  }
+
+  more(): boolean {
+    if (this.#failure) throw this.#failure as Error;
+    // A fault may last until so many more operations have come to their end.
+    return (
+      this.faults.length < this.options.faults || this.#ended < this.#nextFault || this.#pending.size > 0
+    );
+  }
+
+  tick(): number {
+    return ++this.#clock;
+  }
+
+  count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
+  }
+
+  target() {
+    const running = this.apis.filter((api) => this.#lifeOf.has(api));
+    this.#asked += 1;
+    const api = running[this.#asked % running.length] ?? this.apis[0];
+    return { life: this.#lifeOf.get(api) ?? 0, url: api.service.url };
+  }
+
+  settled(): Promise<void> {
+    return Promise.resolve(); // the other process answers
+  }
+
+  record(operation: Operation): void {
+    this.operations.push(operation);
+    this.count(operation.outcome.kind);
+    this.#ended += 1;
+    for (const [resolve, until] of this.#waiting)
+      if (this.#ended >= until) {
+        this.#waiting.delete(resolve);
+        resolve();
+      }
+    if (this.#ended < this.#nextFault || this.faults.length >= this.options.faults) return;
+    this.#nextFault = this.#ended + this.#pause();
+    const fault = this.#one(FAULTS);
+    this.faults.push(fault);
+    if (process.env.CHAOS_FAULTS) process.stdout.write(`${this.#ended} operations: ${fault}\n`);
+    const happening = this.#happen(fault).catch((error: unknown) => {
+      this.#failure ??= error;
+    });
+    this.#pending.add(happening);
+    void happening.then(() => this.#pending.delete(happening));
+  }
+
+  /**
+   * Runs the clients until all faults have happened. Gives how long it took from the end of the last fault until
+   * every process was ready and answered every owner with all that had been acknowledged, in milliseconds.
+   */
+  async run(): Promise<number> {
+    const { clients: count, owners, seed } = this.options;
+    const service = this.apis[0].service;
+    const tokens = await Promise.all(owners.map((owner) => service.token(owner)));
+    await Promise.all([...this.apis, ...this.projectors].map((each) => each.service.ready()));
+    const clients = Array.from({ length: count }, (_, number) => {
+      const at = number % owners.length;
+      return new HistoryClient(this, owners[at] ?? '', tokens[at] ?? '', seed + number + 1);
+    });
+    try {
+      await Promise.all(clients.map((client) => client.run()));
+      await Promise.all(this.#pending);
+      const over = performance.now();
+      await this.#live(tokens);
+      const took = performance.now() - over;
+      await Promise.all(clients.map((client) => client.list(this.ids, START)));
+      return took;
+    } finally {
+      for (const client of clients) client.close();
+    }
+  }
+
+  events() {
+    return this.apis[0].service.events();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#pending);
+    for (const { service, links } of [...this.projectors, ...this.apis].reverse()) {
+      for (const link of links) link.thaw();
+      await service.remove();
+      for (const link of links) await link.close();
+    }
+    await this.redis.stop();
+  }
+
+  async #live(tokens: readonly string[]): Promise<void> {
+    await Promise.all([...this.apis, ...this.projectors].map((each) => each.service.ready()));
+    const known = this.operations.reduce(
+      (greatest, { outcome }) =>
+        outcome.kind === 'acknowledged' && outcome.position > greatest ? outcome.position : greatest,
+      START,
+    );
+    for (const { service } of this.apis)
+      for (const token of tokens)
+        for (;;) {
+          const headers = {
+            authorization: `Bearer ${token}`,
+            ...(known === START ? {} : { 'plants-position': known }),
+          };
+          const answer = await fetch(`${service.url}/plants`, { headers });
+          await answer.arrayBuffer();
+          if (answer.status === 200) break;
+        }
+  }
+
+  #pause(): number {
+    return 1 + Math.ceil(this.#random() * 2 * this.options.operationsBetween);
+  }
+
+  /** Resolves when so many more operations have come to their end: what may not be clocked is counted. */
+  #operations(count: number): Promise<void> {
+    return new Promise((resolve) => this.#waiting.set(resolve, this.#ended + count));
+  }
+
+  #begins(api: Node): void {
+    const life = this.lives.size + 1;
+    this.lives.set(life, this.tick());
+    this.#lifeOf.set(api, life);
+  }
+
+  #one<T>(of: readonly T[]): T {
+    return of[Math.floor(this.#random() * of.length)] as T;
+  }
+
+  async #happen(fault: Fault): Promise<void> {
+    switch (fault) {
+      case 'kill api': {
+        const api = this.#one(this.apis);
+        if (this.#lifeOf.size < this.apis.length) return; // the other one is starting
+        this.#lifeOf.delete(api);
+        await restart(api);
+        this.#begins(api);
+        return;
+      }
+      case 'kill projector':
+        return restart(this.#one(this.projectors));
+      case 'kill redis':
+      case 'kill redis and its data':
+        if (this.#redisIsAway) return;
+        this.#redisIsAway = true;
+        await this.redis.kill();
+        await this.#operations(this.options.clients);
+        if (fault === 'kill redis and its data')
+          rmSync(join(this.redis.folder, 'appendonlydir'), { recursive: true });
+        await this.redis.restart();
+        this.#redisIsAway = false;
+        return;
+      case 'flush redis':
+        if (!this.#redisIsAway) await this.redis.cli('FLUSHALL');
+        return;
+      case 'cut links':
+      case 'refuse links':
+      case 'freeze links': {
+        const { links } = this.#one([...this.apis, ...this.projectors]);
+        const link = this.#one(links);
+        if (fault === 'cut links') {
+          link.cut();
+          return;
+        }
+        if (fault === 'refuse links') await link.refuse();
+        else link.freeze();
+        await this.#operations(this.options.operationsBetween);
+        if (fault === 'refuse links') await link.accept();
+        else link.thaw();
+      }
+    }
+  }
+}
+
+/** Starts a process whose links to the log and to Redis go through proxies. */
+const node = async (
+  log: string,
+  redis: RedisServer,
+  settings: Readonly<Record<string, string>>,
+): Promise<Node> => {
+  const to = new URL(log);
+  const [logLink, redisLink] = await Promise.all([
+    TcpProxy.start(to.hostname, Number(to.port)),
+    TcpProxy.start('127.0.0.1', redis.port),
+  ]);
+  to.host = `127.0.0.1:${logLink.port}`;
+  const service = await TestService.start({
+    ...settings,
+    EVENT_LOG: to.href,
+    READ_MODEL: `redis://127.0.0.1:${redisLink.port}`,
+  });
+  return { service, links: [logLink, redisLink] };
+};
+
+/** Ends a process at once, and starts it again: as often as it takes, since its servers may be away just now. */
+const restart = async ({ service }: Node): Promise<void> => {
+  await service.kill();
+  for (;;) {
+    try {
+      await service.start();
+      return;
+    } catch {
+      // it has said why it does not start; whoever runs it starts it again
+    }
+  }
+};

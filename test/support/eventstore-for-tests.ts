@@ -1,0 +1,27 @@
+import { randomUUID } from 'node:crypto';
+import { type EventStorePlace, parseEventStoreUrl } from '../../src/adapters/eventstoredb/place.js';
+import { StandIn } from './eventstore/stand-in.js';
+
+/** An EventStoreDB for one test file. */
+export interface TestEventStore {
+  /** Which one it is, for people. */
+  readonly kind: 'TEST_EVENTSTORE_URL' | 'stand-in';
+  /** With a namespace that nobody else has, so that what others left in the same server does not matter. */
+  readonly url: string;
+  readonly place: EventStorePlace;
+  readonly stop: () => Promise<void>;
+}
+
+/** The server of TEST_EVENTSTORE_URL, else a stand-in in this process. */
+export const eventStoreForTests = async (): Promise<TestEventStore> => {
+  const given = process.env.TEST_EVENTSTORE_URL;
+  if (given !== undefined && given !== '')
+    return { kind: 'TEST_EVENTSTORE_URL', ...namespaced(given), stop: () => Promise.resolve() };
+  const standIn = await StandIn.start();
+  return { kind: 'stand-in', ...namespaced(standIn.url), stop: () => standIn.stop() };
+};
+
+const namespaced = (server: string): Pick<TestEventStore, 'url' | 'place'> => {
+  const url = `${server}${server.includes('?') ? '&' : '?'}namespace=test-${randomUUID().slice(0, 13)}`;
+  return { url, place: parseEventStoreUrl(url) };
+};

@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+
+/** Where a service keeps its data, in the words of its settings. */
+export type StoreUrls = Readonly<{ EVENT_LOG?: string; READ_MODEL?: string }>;
+
+/** Which stores the end-to-end tests of this run are about: jest.config.js sets it. */
+export const STORES = (globalThis as { STORES?: 'embedded' | 'servers' }).STORES ?? 'embedded';
+
+/** New stores for one service. On servers, a namespace and the log's own identity keep them apart from all others. */
+export const storesOfThisRun = (): StoreUrls =>
+  STORES === 'embedded' ? {} : { EVENT_LOG: newEventLog(), READ_MODEL: serverOf('PLANTS_TEST_REDIS') };
+
+/** The URL of a new, empty log on the EventStoreDB of this run. */
+export const newEventLog = (): string => {
+  const url = new URL(serverOf('PLANTS_TEST_EVENTSTORE'));
+  url.searchParams.set('namespace', `test-${randomUUID().slice(0, 18)}`);
+  return url.href;
+};
+
+/** The URL of a server that test/support/servers.ts has started, or found. */
+export const serverOf = (name: 'PLANTS_TEST_EVENTSTORE' | 'PLANTS_TEST_REDIS'): string => {
+  const url = process.env[name];
+  if (url === undefined) throw new Error(`${name} is not set: run the tests by npm test`);
+  return url;
+};
