@@ -1,0 +1,97 @@
+import { type AllStreamSubscription, type ResolvedEvent } from '@eventstore/db-client';
+
+/** One event as the client reads it. */
+export type ReadEvent = NonNullable<ResolvedEvent['event']>;
+
+/** A subscription of `$all` to take events from, when it suits the taker: meanwhile the server waits. */
+export class Feed {
+  readonly #subscription: AllStreamSubscription;
+  #failure: unknown;
+  #endWait: () => void = () => undefined;
+  #quietMs = 0;
+
+  constructor(
+    open: (checkpointReached: () => Promise<void>) => AllStreamSubscription,
+    /** Aborts when the connection is given up. */
+    private readonly left: AbortSignal,
+    private readonly heard: () => void,
+  ) {
+    this.#subscription = open(() => {
+      this.#alive();
+      return Promise.resolve();
+    })
+      .on('readable', this.wake)
+      .on('error', (error) => {
+        this.#failure ??= error;
+        this.wake();
+      })
+      .on('end', () => {
+        this.#failure ??= new Error('the server ended the subscription');
+        this.wake();
+      });
+    left.addEventListener('abort', this.#onLeft);
+  }
+
+  readonly #onLeft = (): void => {
+    this.#failure ??= new Error('nothing was heard on its connection');
+    this.wake();
+  };
+
+  /** Ends the taker's wait, for there is something else to look at. */
+  readonly wake = (): void => {
+    this.#endWait();
+  };
+
+  /** Why nothing more will come, if so. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Whether nothing is there to be taken at the moment. */
+  get empty(): boolean {
+    return this.#subscription.readableLength === 0;
+  }
+
+  /** How long the taker has waited, in milliseconds, since the last event or sign that the server is looking. */
+  get quietMs(): number {
+    return this.#quietMs;
+  }
+
+  /** What is there, at most so many. */
+  take(atMost: number): ReadEvent[] {
+    const events: ReadEvent[] = [];
+    while (events.length < atMost) {
+      // Links are not resolved, so there is always an event.
+      const next = this.#subscription.read() as { event: ReadEvent } | null;
+      if (!next) break;
+      events.push(next.event);
+    }
+    if (events.length > 0) this.#alive();
+    return events;
+  }
+
+  /** Waits until there is something to take, or somebody calls `wake`, at most so long. */
+  async wait(atMostMs: number): Promise<void> {
+    const began = performance.now();
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, atMostMs);
+      this.#endWait = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#quietMs += performance.now() - began;
+  }
+
+  /** Lets go of it. */
+  end(): void {
+    this.left.removeEventListener('abort', this.#onLeft);
+    this.#subscription.on('error', () => undefined).destroy();
+    this.#subscription.unsubscribe().catch(() => undefined); // it ends the call on the wire, if that has begun at all
+  }
+
+  #alive(): void {
+    this.#quietMs = 0;
+    this.heard();
+  }
+}
