@@ -49,6 +49,12 @@ export interface Page {
   readonly position: Position;
 }
 
+/** What a process tells about itself. */
+export interface Report {
+  readonly process: string;
+  readonly text: string;
+}
+
 /**
  * The lists of all owners, derived from the log and never a source of truth: it may be thrown away at any time.
  * One instance belongs to one log; what another log's projection has stored is invisible to it.
@@ -65,10 +71,14 @@ export abstract class ReadModel {
   abstract createGeneration(): Promise<Generation>;
 
   /**
-   * Makes a generation the active one, in one atomic switch. Throws NotAsFar (and changes nothing) if a partition
-   * of it stands before the same partition of the active one, GenerationMissing if there is none such.
+   * Makes a generation the active one, in one atomic switch. Where it is active already nothing happens, whatever
+   * `replaces` says: so a promotion whose outcome is unknown may be asked for again.
+   *
+   * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
+   * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
+   * stands before the same partition of the active one.
    */
-  abstract promote(generation: Generation): Promise<void>;
+  abstract promote(generation: Generation, replaces?: Generation | 'none'): Promise<void>;
 
   /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
   abstract drop(generation: Generation): Promise<void>;
@@ -93,6 +103,27 @@ export abstract class ReadModel {
   abstract list(owner: string, after: number | undefined, limit: number): Promise<Page>;
 
   /**
+   * As `list`, but of that generation, active or not. Throws GenerationMissing; ReadModelIncomplete where the store
+   * has lost this partition of it.
+   */
+  abstract page(
+    generation: Generation,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+  ): Promise<Page>;
+
+  /**
+   * The owners of a generation's rows, in no particular order, read in small steps while it is used. Every owner
+   * that has a row from the first step until the last is among them, perhaps more than once; one that comes or goes
+   * meanwhile may be. Its steps throw GenerationMissing, also when the generation is dropped meanwhile; and
+   * ReadModelTampered for rows that belong to no owner, since we have not written them.
+   *
+   * An exception: while a Redis Cluster moves slots from one server to another, owners in them may be missing.
+   */
+  abstract owners(generation: Generation): AsyncIterable<string>;
+
+  /**
    * Resolves once the partition of the active generation stands at `position` or after it. Rejects with the
    * signal's reason when that aborts first; while the store is unavailable or no generation active it goes on waiting.
    */
@@ -107,6 +138,15 @@ export abstract class ReadModel {
 
   /** Gives the lease back, so that another may take it at once. Nothing happens where `holder` does not hold it. */
   abstract returnLease(holder: string): Promise<void>;
+
+  /**
+   * Tells `text` about a process, in place of what was told before, for `forMs` (whole) milliseconds from now by
+   * the store's clock. A few KB at most: the store keeps it in memory, and does not look into it.
+   */
+  abstract report(process: string, text: string, forMs: number): Promise<void>;
+
+  /** What was told about each process and still holds, in ascending order of `process` as JavaScript compares. */
+  abstract reports(): Promise<Report[]>;
 
   /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
   abstract close(): Promise<void>;
@@ -135,6 +175,16 @@ export class GenerationActive extends Error {
 /** A generation stands before the active one, so that lists would go backwards if it were promoted. */
 export class NotAsFar extends Error {
   override readonly name = 'NotAsFar';
+}
+
+/** Another generation is active than the one that was to be replaced. */
+export class ActiveChanged extends Error {
+  override readonly name = 'ActiveChanged';
+}
+
+/** The read model holds what this service never writes there: somebody else has. A rebuild makes it good. */
+export class ReadModelTampered extends Error {
+  override readonly name = 'ReadModelTampered';
 }
 
 /** The read model holds what its log does not: the log has lost events, or is a copy from before them. */

@@ -9,6 +9,7 @@ import {
   type PartitionChanges,
   type ReadModel,
   type RowChange,
+  ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
@@ -42,12 +43,19 @@ const between = (
   changes: readonly RowChange[],
   also: readonly number[] = [],
 ): PartitionChanges[] => {
-  const partitions = new Set([...changes.map(({ owner }) => partitionOf(owner)), ...also]);
-  return [...partitions].map((partition) => ({
+  const byPartition = new Map<number, RowChange[]>();
+  const of = (partition: number): RowChange[] => {
+    const its = byPartition.get(partition) ?? [];
+    byPartition.set(partition, its);
+    return its;
+  };
+  for (const change of changes) of(partitionOf(change.owner)).push(change);
+  also.forEach(of);
+  return Array.from(byPartition, ([partition, its]) => ({
     partition,
     from: at(from),
     upTo: at(upTo),
-    changes: changes.filter(({ owner }) => partitionOf(owner) === partition),
+    changes: its,
   }));
 };
 
@@ -67,6 +75,13 @@ const ANNE = 'anne';
 const BELA = 'bela';
 const ANNES = partitionOf(ANNE);
 const BELAS = partitionOf(BELA);
+
+/** In ascending order, each once: an owner may come more than once. */
+const ownersOf = async (model: ReadModel, generation: Generation): Promise<string[]> => {
+  const owners = new Set<string>();
+  for await (const owner of model.owners(generation)) owners.add(owner);
+  return [...owners].sort();
+};
 
 const never = (): AbortSignal => new AbortController().signal;
 
@@ -155,6 +170,7 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         );
         await model.apply(next, lagging);
         await expect(model.promote(next)).rejects.toThrow(NotAsFar);
+        await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
         await expect(model.generations()).resolves.toEqual([
           { generation, active: true },
           { generation: next, active: false },
@@ -162,6 +178,55 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         await model.apply(next, advance(4, 5));
         await model.promote(next);
         await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
+      });
+
+      it('promotes only in place of the one that is named, if one is', async () => {
+        const model = await openNew();
+        const [first, second] = [await model.createGeneration(), await model.createGeneration()];
+        await expect(model.promote(first, second)).rejects.toThrow(ActiveChanged);
+        await expect(model.promote(first, first)).rejects.toThrow(ActiveChanged);
+        await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+        await model.promote(first, 'none');
+        for (const another of ['none', second, (second + 1) as Generation] as const)
+          await expect(model.promote(second, another)).rejects.toThrow(ActiveChanged);
+        await expect(model.generations()).resolves.toEqual([
+          { generation: first, active: true },
+          { generation: second, active: false },
+        ]);
+        await model.promote(second, first);
+        await expect(model.generations()).resolves.toEqual([
+          { generation: first, active: false },
+          { generation: second, active: true },
+        ]);
+      });
+
+      it('changes nothing by promoting the active one, whatever it was to replace', async () => {
+        const { model, generation } = await openActive();
+        const old = await model.createGeneration();
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
+        for (const replaces of [undefined, generation, 'none', old, (old + 1) as Generation] as const)
+          await model.promote(generation, replaces);
+        await expect(model.generations()).resolves.toEqual([
+          { generation, active: true },
+          { generation: old, active: false },
+        ]);
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([7]);
+      });
+
+      it('lets one of many replace the same generation', async () => {
+        const { model, log, generation } = await openActive();
+        const other = await openFor(log);
+        const heirs = await Promise.all(Array.from({ length: 6 }, () => model.createGeneration()));
+        const outcomes = await Promise.allSettled(
+          heirs.map((heir, index) => (index % 2 === 0 ? model : other).promote(heir, generation)),
+        );
+        const won = heirs.filter((_, index) => outcomes[index]?.status === 'fulfilled');
+        const lost = outcomes.flatMap((outcome) =>
+          outcome.status === 'rejected' ? [outcome.reason as Error] : [],
+        );
+        expect(lost.map(({ name }) => name)).toEqual(Array(5).fill('ActiveChanged'));
+        const active = (await model.generations()).filter((each) => each.active);
+        expect(active.map((each) => each.generation)).toEqual(won);
       });
 
       it('goes back to the generation before by one more switch', async () => {
@@ -180,6 +245,8 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         await expect(model.promote(none)).rejects.toThrow(GenerationMissing);
         await expect(model.positions(none)).rejects.toThrow(GenerationMissing);
         await expect(model.apply(none, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
+        await expect(model.page(none, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
+        await expect(ownersOf(model, none)).rejects.toThrow(GenerationMissing);
         await expect(model.drop(none)).resolves.toBeUndefined();
         await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
       });
@@ -195,6 +262,8 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
         await expect(model.positions(old)).rejects.toThrow(GenerationMissing);
         await expect(model.promote(old)).rejects.toThrow(GenerationMissing);
+        await expect(model.page(old, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
+        await expect(ownersOf(model, old)).rejects.toThrow(GenerationMissing);
         await expect(model.apply(old, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
         await expect(model.createGeneration()).resolves.toBeGreaterThan(old);
         expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1]);
@@ -216,7 +285,12 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
             (positions) => positions[ANNES] === at(20_000),
             (error: unknown) => (error instanceof GenerationMissing ? undefined : error),
           );
-          if (!listed) expect(whole).toBeUndefined();
+          const first = await other.page(old, ANNE, undefined, 1).then(
+            (page) => ids(page)[0],
+            (error: unknown) => (error instanceof GenerationMissing ? undefined : error),
+          );
+          if (first !== undefined) expect(first).toBe(0);
+          if (!listed) expect([whole, first]).toEqual([undefined, undefined]);
           if (whole !== undefined) expect(whole).toBe(true);
           seen.push(listed);
           await nextTurn();
@@ -467,6 +541,139 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         }
         await expect(model.list('nobody', undefined, 10)).resolves.toMatchObject({ rows: [], more: false });
         await expect(model.list('', undefined, 10)).resolves.toMatchObject({ rows: [], more: false });
+      });
+    });
+
+    describe('pages of a generation', () => {
+      it('are those of its rows, whether it is active or not', async () => {
+        const { model, generation } = await openActive();
+        const next = await model.createGeneration();
+        await model.apply(generation, between(0, 2, [put(1, ANNE, 7, 'now'), put(2, ANNE, 8, 'now')]));
+        await model.apply(
+          next,
+          between(
+            0,
+            3,
+            [1, -2, 3].map((id, index) => put(index + 1, ANNE, id, 'next')),
+            [BELAS],
+          ),
+        );
+        await expect(model.page(generation, ANNE, undefined, 10)).resolves.toEqual(
+          await model.list(ANNE, undefined, 10),
+        );
+        await expect(model.page(next, ANNE, undefined, 2)).resolves.toEqual({
+          rows: [
+            { id: -2, row: 'next' },
+            { id: 1, row: 'next' },
+          ],
+          more: true,
+          position: at(3),
+        });
+        await expect(model.page(next, ANNE, 1, 2)).resolves.toEqual({
+          rows: [{ id: 3, row: 'next' }],
+          more: false,
+          position: at(3),
+        });
+        await expect(model.page(next, BELA, undefined, 2)).resolves.toEqual({
+          rows: [],
+          more: false,
+          position: at(3),
+        });
+      });
+
+      it('are of the log’s own generations', async () => {
+        const { generation } = await openActive();
+        const other = await openNew();
+        await expect(other.page(generation, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
+      });
+    });
+
+    describe('owners', () => {
+      /** More than any adapter reads in one step, in every partition. */
+      const MANY = Array.from({ length: 2_000 }, (_, index) => `owner ${index}`);
+
+      const changesOf = (owners: readonly string[]): RowChange[] =>
+        owners.map((owner, index) => put(index + 1, owner, index));
+
+      it('are those who have plants, by their names', async () => {
+        const { model, generation } = await openActive();
+        await expect(ownersOf(model, generation)).resolves.toEqual([]);
+        const odd = ['', 'é', '\ud800', '🪴', 'a/b', '%', '*', 'g1:owner:anne', '{a}', 'x'.repeat(3_000)];
+        const changes = changesOf([ANNE, BELA, ...odd]);
+        const end = changes.length;
+        await model.apply(
+          generation,
+          between(0, end + 3, [
+            ...changes,
+            put(end + 1, ANNE, -1),
+            put(end + 2, 'gone', 1),
+            remove(end + 3, 'gone', 1),
+          ]),
+        );
+        const next = await model.createGeneration();
+        await model.apply(next, between(0, 1, [put(1, 'next', 1)]));
+        await expect(ownersOf(model, generation)).resolves.toEqual([ANNE, BELA, ...odd].sort());
+        await expect(ownersOf(model, next)).resolves.toEqual(['next']);
+      });
+
+      it('are all there, though others come and go meanwhile', async () => {
+        const { model, log, generation } = await openActive();
+        const writer = await openFor(log);
+        await model.apply(generation, advance(0, 2_000, changesOf(MANY)));
+        const reading = { ended: false };
+        const applied = (async () => {
+          for (let n = 2_000; !reading.ended; n += 200) {
+            const guests = Array.from({ length: 100 }, (_, index) => `guest ${n} ${index}`);
+            const come = guests.map((owner, index) => put(n + index + 1, owner, 1));
+            const go = guests.map((owner, index) => remove(n + index + 101, owner, 1));
+            await writer.apply(generation, between(2_000, n + 100, come));
+            await writer.apply(generation, between(2_000, n + 200, go));
+          }
+        })();
+        const rounds: string[][] = [];
+        try {
+          for (let round = 0; round < 3; round++) rounds.push(await ownersOf(model, generation));
+        } finally {
+          reading.ended = true;
+          await applied;
+        }
+        const sorted = MANY.toSorted();
+        for (const owners of rounds)
+          expect(owners.filter((owner) => owner.startsWith('owner '))).toEqual(sorted);
+      });
+
+      it('come in steps, between which others have their turn', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, advance(0, 2_000, changesOf(MANY)));
+        const reading = { ended: false };
+        const turns = (async () => {
+          let count = 0;
+          for (; !reading.ended; count++) await nextTurn();
+          return count;
+        })();
+        const owners = await ownersOf(model, generation).finally(() => (reading.ended = true));
+        expect(owners).toHaveLength(2_000);
+        expect(await turns).toBeGreaterThanOrEqual(4);
+      });
+
+      it('end with an error, not early, when the generation is dropped or the read model closed', async () => {
+        const { model, log, generation } = await openActive();
+        const other = await openFor(log);
+        const old = await model.createGeneration();
+        await model.apply(old, advance(0, 2_000, changesOf(MANY)));
+        await model.apply(generation, advance(0, 2_000, changesOf(MANY)));
+        const rest = async (owners: AsyncIterator<string>): Promise<number> => {
+          let count = 0;
+          while (!(await owners.next()).done) count++;
+          return count;
+        };
+        const ofOld = model.owners(old)[Symbol.asyncIterator]();
+        const ofActive = model.owners(generation)[Symbol.asyncIterator]();
+        await Promise.all([ofOld.next(), ofActive.next()]);
+        await other.drop(old);
+        await expect(rest(ofOld)).rejects.toThrow(GenerationMissing);
+        await model.close();
+        await expect(rest(ofActive)).rejects.toThrow(ReadModelUnavailable);
       });
     });
 
@@ -809,6 +1016,50 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
       });
     });
 
+    describe('reports', () => {
+      /** Longer than any of these tests takes. */
+      const LONG = 60_000;
+
+      it('are what every process told last, in order', async () => {
+        const log = randomUUID();
+        const [model, other] = [await openFor(log), await openFor(log)];
+        await expect(model.reports()).resolves.toEqual([]);
+        const text = JSON.stringify({ state: 'following: "Живой" 🪴\n', lag: 1.5, more: 'x'.repeat(4_000) });
+        // Not in the order of UTF-8.
+        await model.report('\uff5e', '{}', LONG);
+        await model.report('🪴', '{}', LONG);
+        await model.report('api:1', 'first', LONG);
+        await other.report('api', text, LONG);
+        await other.report('api:1', '', LONG);
+        const reports = [
+          { process: 'api', text },
+          { process: 'api:1', text: '' },
+          { process: '🪴', text: '{}' },
+          { process: '\uff5e', text: '{}' },
+        ];
+        await expect(model.reports()).resolves.toEqual(reports);
+        await expect(other.reports()).resolves.toEqual(reports);
+        await expect((await openNew()).reports()).resolves.toEqual([]);
+      });
+
+      it('are gone when their time has run out, but not before, which begins anew with each', async () => {
+        const model = await openNew();
+        const began = performance.now();
+        await model.report('stays', 'a', LONG);
+        await model.report('goes', 'b', 100);
+        await model.report('goes', 'c', 300);
+        while ((await model.reports()).length > 1) await nextTurn();
+        // The clocks of two programs, each rounded to a millisecond.
+        expect(performance.now() - began).toBeGreaterThan(298);
+        await expect(model.reports()).resolves.toEqual([{ process: 'stays', text: 'a' }]);
+        await model.report('goes', 'd', LONG);
+        await expect(model.reports()).resolves.toEqual([
+          { process: 'goes', text: 'd' },
+          { process: 'stays', text: 'a' },
+        ]);
+      });
+    });
+
     describe('close', () => {
       it('finishes what was handed over, rejects who waits, and refuses what comes later', async () => {
         const { model, log, generation } = await openActive();
@@ -830,6 +1081,10 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
           model.reached(ANNES, START, never()),
           model.takeLease('one', 1_000),
           model.returnLease('one'),
+          model.page(generation, ANNE, undefined, 10),
+          ownersOf(model, generation),
+          model.report('one', '{}', 1_000),
+          model.reports(),
         ]);
         for (const call of later)
           expect(call).toMatchObject({ status: 'rejected', reason: { name: 'ReadModelUnavailable' } });

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { encodeOwner } from '../../plants/stream.js';
-import { type Generation, PARTITIONS } from '../../ports/read-model.js';
+import { decodeOwner, encodeOwner } from '../../plants/stream.js';
+import { type Generation, PARTITIONS, partitionOf } from '../../ports/read-model.js';
 
 /** A Redis Cluster has so many slots. */
 export const SLOTS = 16_384;
@@ -24,6 +24,8 @@ export class Keys {
   readonly generations: string;
   /** The holder of the projector's lease. */
   readonly lease: string;
+  /** Hash of what processes tell about themselves: see scripts.ts. */
+  readonly reports: string;
   /** Hints that something has moved are published here. */
   readonly channel: string;
   /** A key to try commands on. */
@@ -38,6 +40,7 @@ export class Keys {
     this.log = createHash('sha256').update(logIdentity).digest('hex').slice(0, 16);
     this.generations = `plants:{${this.log}}:generations`;
     this.lease = `plants:{${this.log}}:lease`;
+    this.reports = `plants:{${this.log}}:reports`;
     this.channel = `plants:{${this.log}}:moved`;
     this.probe = `plants:{${this.log}}:probe`;
     this.copies = `plants:{${this.log}:*}:g*`;
@@ -58,6 +61,18 @@ export class Keys {
   /** Sorted set: the plants of an owner of that partition. */
   plants(copy: Copy, partition: number, owner: string): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:owner:${encodeOwner(owner)}`;
+  }
+
+  /** Matches the keys of plants of a copy. */
+  owners(copy: Copy): string {
+    return `plants:{${this.log}:*}:g${copy}:owner:*`;
+  }
+
+  /** Whose plants a key found by `owners` holds; undefined where it is none that `plants` gives. */
+  ownerOf(copy: Copy, key: string): string | undefined {
+    const mark = `:g${copy}:owner:`;
+    const owner = decodeOwner(key.slice(key.indexOf(mark) + mark.length));
+    return owner !== undefined && this.plants(copy, partitionOf(owner), owner) === key ? owner : undefined;
   }
 
   #tag(partition: number): string {

@@ -138,6 +138,7 @@ export class Link {
   #client: RedisClient | undefined;
   #node: RedisNode | undefined;
   #since = 0;
+  #connections = 0;
   #failures = 0;
   /** Why there is no connection; undefined while the first attempt since the last one was lost is under way. */
   #failure: ReadModelUnavailable | undefined;
@@ -154,6 +155,11 @@ export class Link {
     this.#find = find;
     this.#prepare = prepare;
     this.#connecting = this.#connectAgain();
+  }
+
+  /** Which connection this is, in the order in which they were made: another one may lead to another server. */
+  get connection(): number {
+    return this.#connections;
   }
 
   /** Resolves once it is connected. Throws why it is not, when waiting is no use or the deadline has passed. */
@@ -266,6 +272,7 @@ export class Link {
       this.#client = client;
       this.#node = node;
       this.#since = performance.now();
+      this.#connections += 1;
       this.#failure = undefined;
       client.on('error', (thrown: unknown) => {
         this.#lost(client, explained(thrown, node));

@@ -5,13 +5,16 @@ import {
   type GenerationInfo,
   type Page,
   type PartitionChanges,
+  type Report,
   type RowChange,
+  ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
   PARTITIONS,
   ReadModel,
   ReadModelIncomplete,
+  ReadModelTampered,
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
@@ -30,6 +33,8 @@ import {
   LIST,
   PROBE,
   PROMOTE,
+  REPORT,
+  REPORTS,
   RETURN_LEASE,
   TAKE_LEASE,
 } from './scripts.js';
@@ -53,8 +58,8 @@ const ASK_AGAIN_MS = 500;
 /** No list is answered from a copy that was last known to be the active one longer ago, in milliseconds. */
 const TRUSTED_MS = 1_000;
 
-/** Keys that one step of a sweep looks at: the server is busy for less than a millisecond. */
-const SWEEP_KEYS = 500;
+/** Keys that one step of a scan looks at: the server is busy for less than a millisecond. */
+const SCAN_KEYS = 500;
 
 const PARTITION_NUMBERS: readonly number[] = Array.from({ length: PARTITIONS }, (_, partition) => partition);
 
@@ -69,6 +74,12 @@ interface Active {
   readonly copy: Copy | undefined;
   /** By this process' monotonic clock: it was the active one after this moment. */
   readonly askedAt: number;
+}
+
+/** Where a scan of one server stands. A cursor means nothing to another server, nor to the same after a restart. */
+interface Scan {
+  readonly cursor: string;
+  readonly connection: number;
 }
 
 class RedisReadModel extends ReadModel {
@@ -158,7 +169,7 @@ class RedisReadModel extends ReadModel {
     });
   }
 
-  promote(generation: Generation): Promise<void> {
+  promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
     return this.#call(WRITE_MS, async (deadline) => {
       // Promotions that cross each other: who was overtaken compares again, until the deadline.
       for (;;) {
@@ -166,7 +177,16 @@ class RedisReadModel extends ReadModel {
         const copy = registry.get(`${generation}`) as Copy | undefined;
         const active = registry.get('active') as Copy | undefined;
         if (copy === undefined) throw missing(generation);
-        if (active !== undefined && active !== copy) {
+        if (active === copy) {
+          this.#forgetActive(); // another process may have promoted it
+          return;
+        }
+        const activeNumber = [...registry].find(
+          ([field, other]) => other === active && generationOf(field),
+        )?.[0];
+        if (replaces !== undefined && `${replaces}` !== (activeNumber ?? 'none'))
+          throw new ActiveChanged(`the active generation is ${activeNumber ?? 'none'}, not ${replaces}`);
+        if (active !== undefined) {
           // First those that lists are answered from: where they move on meanwhile, the others do so, too.
           const theirs = await this.#positionsOf(active, deadline);
           const ours = await this.#positionsOf(copy, deadline);
@@ -244,28 +264,48 @@ class RedisReadModel extends ReadModel {
 
   list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     return this.#call(READ_MS, async (deadline) => {
-      const partition = partitionOf(owner);
-      const slot = this.#keys.slotOf(partition);
-      const args = [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`];
-      const read = (copy: Copy): Promise<unknown> =>
-        this.#run(
-          LIST,
-          slot,
-          [this.#keys.position(copy, partition), this.#keys.plants(copy, partition, owner)],
-          args,
-          deadline,
-        );
-      let copy = await this.#trusted(deadline);
-      let text = await read(copy);
-      if (text === null) {
+      const read = (copy: Copy): Promise<Page | undefined> =>
+        this.#readPage(copy, owner, after, limit, deadline);
+      const page =
+        (await read(await this.#trusted(deadline))) ??
         // It has been replaced and dropped, or the server has lost its data.
-        copy = await this.#trustedAfter(performance.now(), deadline);
-        text = await read(copy);
-        if (text === null)
-          throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
-      }
-      return pageOf(text as string, limit);
+        (await read(await this.#trustedAfter(performance.now(), deadline)));
+      if (!page)
+        throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
+      return page;
     });
+  }
+
+  page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#call(READ_MS, async (deadline) => {
+      for (;;) {
+        const copy = this.#copies.get(generation) ?? (await this.#copyOf(generation, deadline));
+        const page = await this.#readPage(copy, owner, after, limit, deadline);
+        // A drop first takes the generation from the list, and then its rows: they were whole if it is still there.
+        // If it is there as another copy, the number was given again, after all data were lost.
+        if ((await this.#copyOf(generation, deadline)) !== copy) continue;
+        if (!page)
+          throw new ReadModelIncomplete(
+            `generation ${generation} has lost partition ${partitionOf(owner)}: it has to be built again`,
+          );
+        return page;
+      }
+    });
+  }
+
+  async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
+    const copy = await this.#call(READ_MS, (deadline) => this.#copyOf(generation, deadline));
+    for (const link of this.#servers.all()) {
+      let scan: Scan | undefined = { cursor: '0', connection: link.connection };
+      while (scan) {
+        const from: Scan = scan;
+        const step = await this.#call(READ_MS, (deadline) =>
+          this.#ownersStep(link, from, generation, copy, deadline),
+        );
+        yield* step.owners;
+        scan = step.next;
+      }
+    }
   }
 
   reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
@@ -288,6 +328,23 @@ class RedisReadModel extends ReadModel {
   returnLease(holder: string): Promise<void> {
     return this.#call(READ_MS, async (deadline) => {
       await this.#run(RETURN_LEASE, this.#keys.slot, [this.#keys.lease], [holder], deadline);
+    });
+  }
+
+  report(process: string, text: string, forMs: number): Promise<void> {
+    return this.#call(READ_MS, async (deadline) => {
+      const { slot, reports } = this.#keys;
+      await this.#run(REPORT, slot, [reports], [process, text, `${forMs}`], deadline);
+    });
+  }
+
+  reports(): Promise<Report[]> {
+    return this.#call(READ_MS, async (deadline) => {
+      const { slot, reports } = this.#keys;
+      const found = (await this.#run(REPORTS, slot, [reports], [], deadline)) as [string, string][];
+      return found
+        .map(([process, text]) => ({ process, text }))
+        .sort((a, b) => (a.process < b.process ? -1 : 1));
     });
   }
 
@@ -333,6 +390,50 @@ class RedisReadModel extends ReadModel {
       if (!isReply(error, 'NOSCRIPT')) throw error;
       return this.#servers.send(slot, ['EVAL', body, ...rest], deadline);
     }
+  }
+
+  /** Undefined where the copy does not have that partition (any more). */
+  async #readPage(
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ): Promise<Page | undefined> {
+    const partition = partitionOf(owner);
+    const text = await this.#run(
+      LIST,
+      this.#keys.slotOf(partition),
+      [this.#keys.position(copy, partition), this.#keys.plants(copy, partition, owner)],
+      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`],
+      deadline,
+    );
+    return text === null ? undefined : pageOf(text as string, limit);
+  }
+
+  async #ownersStep(
+    link: Link,
+    { cursor, connection }: Scan,
+    generation: Generation,
+    copy: Copy,
+    deadline: Deadline,
+  ): Promise<{ owners: string[]; next: Scan | undefined }> {
+    const match = this.#keys.owners(copy);
+    const command = ['SCAN', cursor, 'MATCH', match, 'COUNT', `${SCAN_KEYS}`];
+    const [following, found] = (await link.send(command, deadline)) as [string, string[]];
+    const now = link.connection;
+    // Asked after the keys were seen, as for a page.
+    if ((await this.#copyOf(generation, deadline)) !== copy) throw missing(generation);
+    const owners = found.map((key) => {
+      const owner = this.#keys.ownerOf(copy, key);
+      if (owner === undefined)
+        throw new ReadModelTampered(
+          `the key ${JSON.stringify(key)} in Redis is of no owner: somebody else has written it; a rebuild makes it good`,
+        );
+      return owner;
+    });
+    if (cursor !== '0' && now !== connection) return { owners, next: { cursor: '0', connection: now } };
+    return { owners, next: following === '0' ? undefined : { cursor: following, connection: now } };
   }
 
   async #registry(deadline: Deadline): Promise<ReadonlyMap<string, string>> {
@@ -506,7 +607,7 @@ class RedisReadModel extends ReadModel {
   }
 
   async #sweepStep(link: Link, cursor: string, alive: Set<string>, deadline: Deadline): Promise<string> {
-    const command = ['SCAN', cursor, 'MATCH', this.#keys.copies, 'COUNT', `${SWEEP_KEYS}`];
+    const command = ['SCAN', cursor, 'MATCH', this.#keys.copies, 'COUNT', `${SCAN_KEYS}`];
     const [next, found] = (await link.send(command, deadline)) as [string, string[]];
     const candidates = found.flatMap((key) => {
       const parsed = this.#keys.parse(key);
@@ -555,6 +656,7 @@ class RedisReadModel extends ReadModel {
           ['EVAL', PROBE.body, '1', probe],
           ['EVALSHA', PROBE.sha, '1', probe],
         ],
+        ['TIME'],
         ['PUBLISH', channel, ''],
       ])
         await this.#servers.send(slot, command, deadline);

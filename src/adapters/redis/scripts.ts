@@ -99,5 +99,32 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1
 `);
 
+/**
+ * KEYS: the hash of reports. A field is a process, and its value until when it holds, in milliseconds by the
+ * server's clock, a colon, and the text. What does not hold any more is removed by whoever comes next.
+ */
+const HOLDING_REPORTS = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local holding = {}
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  local ends, text = all[i + 1]:match('^(%d+):(.*)$')
+  if ends and tonumber(ends) > now then holding[#holding + 1] = {all[i], text}
+  else redis.call('HDEL', KEYS[1], all[i]) end
+end
+`;
+
+/** KEYS: the hash of reports. ARGV: a process, its text, for how many milliseconds it holds. */
+export const REPORT = script(`${HOLDING_REPORTS}
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d', now + ARGV[3]) .. ':' .. ARGV[2])
+return 1
+`);
+
+/** KEYS: the hash of reports. Answers pairs of process and text. */
+export const REPORTS = script(`${HOLDING_REPORTS}
+return holding
+`);
+
 /** Does nothing with its key, which shows that scripts may be run. */
 export const PROBE = script('return 1');

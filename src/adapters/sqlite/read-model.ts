@@ -1,20 +1,24 @@
 import { statSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { encodeOwner } from '../../plants/stream.js';
+import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Position } from '../../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
   type Page,
   type PartitionChanges,
+  type Report,
+  ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
   PARTITIONS,
   ReadModel,
   ReadModelIncomplete,
+  ReadModelTampered,
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
@@ -43,6 +47,9 @@ const REOPEN_AFTER_MS = 1_000;
 /** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
 const READ_BUSY_MS = 100;
 
+/** Owners that one step looks up, each by its own way down the tree: the event loop waits for two milliseconds. */
+const OWNERS_AT_ONCE = 300;
+
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
 
@@ -50,7 +57,11 @@ const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
 export type Work =
   | { readonly kind: 'open' }
   | { readonly kind: 'create' }
-  | { readonly kind: 'promote'; readonly generation: Generation }
+  | {
+      readonly kind: 'promote';
+      readonly generation: Generation;
+      readonly replaces: Generation | 'none' | undefined;
+    }
   | { readonly kind: 'drop'; readonly generation: Generation }
   | { readonly kind: 'sweep' }
   | {
@@ -60,6 +71,12 @@ export type Work =
     }
   | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
   | { readonly kind: 'returnLease'; readonly holder: string }
+  | {
+      readonly kind: 'report';
+      readonly process: string;
+      readonly text: string;
+      readonly forMs: number;
+    }
   | { readonly kind: 'close' };
 
 /** What each kind of work answers with. */
@@ -74,6 +91,7 @@ export interface Answers {
   readonly apply: Position[];
   readonly takeLease: boolean;
   readonly returnLease: undefined;
+  readonly report: undefined;
   readonly close: undefined;
 }
 
@@ -123,6 +141,7 @@ export const rebuildAdvice = (file: string): string =>
 const PORT_ERRORS = [
   ReadModelUnavailable,
   ReadModelIncomplete,
+  ActiveChanged,
   GenerationMissing,
   GenerationActive,
   NotAsFar,
@@ -258,7 +277,10 @@ class Reader {
   readonly #positions;
   readonly #activePositions;
   readonly #activeAt;
+  readonly #generationAt;
   readonly #rows;
+  readonly #owners;
+  readonly #reports;
 
   constructor({ file, log }: WriterData) {
     this.#file = file;
@@ -291,11 +313,33 @@ class Reader {
     );
     this.#activeAt = (partition: number) =>
       activeAt.get(log, partition) as { generation: Generation; position: Position } | undefined;
+    const generationAt = prepare(
+      `SELECT position FROM generations
+       LEFT JOIN positions ON positions.generation = generations.generation AND partition = ?
+       WHERE generations.generation = ? AND log = ? AND state <> 'dropped'`,
+    );
+    this.#generationAt = (partition: number, generation: Generation) =>
+      generationAt.get(partition, generation, log) as { position: Position | null } | undefined;
     const rows = prepare(
       'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
     );
     this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
       rows.all(generation, owner, after, limit) as { id: number; row: string }[];
+    // One look-up in the tree for each owner: DISTINCT would read all of their plants.
+    const owners = prepare(
+      `WITH RECURSIVE found (owner) AS (
+         SELECT min(owner) FROM plants WHERE generation = ?1 AND owner >= ?2
+         UNION ALL
+         SELECT (SELECT min(owner) FROM plants WHERE generation = ?1 AND owner > found.owner)
+         FROM found WHERE found.owner IS NOT NULL
+         LIMIT ?3
+       )
+       SELECT owner FROM found WHERE owner IS NOT NULL`,
+    );
+    this.#owners = (generation: Generation, from: string, limit: number) =>
+      owners.all(generation, from, limit) as { owner: string }[];
+    const reports = prepare('SELECT process, text FROM reports WHERE log = ? AND until > ?');
+    this.#reports = () => reports.all(log, Date.now()) as unknown as Report[];
   }
 
   generations(): GenerationInfo[] {
@@ -304,9 +348,8 @@ class Reader {
 
   positions(generation: Generation): Position[] {
     const rows = this.#positions(generation);
-    if (rows.length === 0) throw new GenerationMissing(`there is no generation ${generation}`);
-    if (rows.length !== PARTITIONS)
-      throw new ReadModelUnavailable(`${this.#file} lacks positions: ${rebuildAdvice(this.#file)}`);
+    if (rows.length === 0) throw missing(generation);
+    if (rows.length !== PARTITIONS) throw this.#lacksPositions();
     return rows.map(({ position }) => position);
   }
 
@@ -318,10 +361,47 @@ class Reader {
     return this.#snapshot(() => {
       const at = this.#activeAt(partitionOf(owner));
       if (!at) throw new ReadModelIncomplete('no generation is active yet');
-      const rows = this.#rows(at.generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
-      const more = rows.length > limit;
-      return { rows: more ? rows.slice(0, limit) : rows, more, position: at.position };
+      return this.#page(at.generation, at.position, owner, after, limit);
     });
+  }
+
+  page(generation: Generation, owner: string, after: number | undefined, limit: number): Page {
+    return this.#snapshot(() => {
+      const at = this.#generationAt(partitionOf(owner), generation);
+      if (!at) throw missing(generation);
+      if (at.position === null) throw this.#lacksPositions();
+      return this.#page(generation, at.position, owner, after, limit);
+    });
+  }
+
+  /** The first owners from that encoded one on, encoded, in ascending order. */
+  owners(generation: Generation, from: string, limit: number): string[] {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#owners(generation, from, limit).map(({ owner }) => owner);
+    });
+  }
+
+  reports(): Report[] {
+    return this.#reports()
+      .map(({ process, text }) => ({ process, text }))
+      .sort((a, b) => (a.process < b.process ? -1 : 1));
+  }
+
+  #lacksPositions(): ReadModelUnavailable {
+    return new ReadModelUnavailable(`${this.#file} lacks positions: ${rebuildAdvice(this.#file)}`);
+  }
+
+  #page(
+    generation: Generation,
+    position: Position,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+  ): Page {
+    const rows = this.#rows(generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
+    const more = rows.length > limit;
+    return { rows: more ? rows.slice(0, limit) : rows, more, position };
   }
 
   /** One state of the file: a switch of generations or an apply in between is not seen. */
@@ -460,8 +540,8 @@ class SqliteReadModel extends ReadModel {
     return this.#write({ kind: 'create' });
   }
 
-  async promote(generation: Generation): Promise<void> {
-    await this.#write({ kind: 'promote', generation });
+  async promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
+    await this.#write({ kind: 'promote', generation, replaces });
     this.#waiters.wake();
   }
 
@@ -485,6 +565,31 @@ class SqliteReadModel extends ReadModel {
     return this.#read((reader) => reader.list(owner, after, limit));
   }
 
+  page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#read((reader) => reader.page(generation, owner, after, limit));
+  }
+
+  async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
+    let from: string | undefined = '';
+    while (from !== undefined) {
+      const first: string = from;
+      const found: string[] = await this.#read((reader) =>
+        reader.owners(generation, first, OWNERS_AT_ONCE + 1),
+      );
+      // One too many: the next step begins with it.
+      from = found[OWNERS_AT_ONCE];
+      for (const encoded of found.slice(0, OWNERS_AT_ONCE)) {
+        const owner = decodeOwner(encoded);
+        if (owner === undefined)
+          throw new ReadModelTampered(
+            `generation ${generation} in ${this.#data.file} has plants of ${JSON.stringify(encoded)}, which stands for no owner: somebody else has written them; a rebuild makes it good`,
+          );
+        yield owner;
+      }
+      await nextTurn();
+    }
+  }
+
   reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
     return this.#waiters.wait(partition, position, signal);
   }
@@ -495,6 +600,14 @@ class SqliteReadModel extends ReadModel {
 
   async returnLease(holder: string): Promise<void> {
     await this.#write({ kind: 'returnLease', holder });
+  }
+
+  async report(process: string, text: string, forMs: number): Promise<void> {
+    await this.#write({ kind: 'report', process, text, forMs });
+  }
+
+  reports(): Promise<Report[]> {
+    return this.#read((reader) => reader.reports());
   }
 
   close(): Promise<void> {
@@ -538,6 +651,9 @@ class SqliteReadModel extends ReadModel {
     }
   }
 }
+
+const missing = (generation: Generation): GenerationMissing =>
+  new GenerationMissing(`there is no generation ${generation}`);
 
 const closed = (file: string): ReadModelUnavailable =>
   new ReadModelUnavailable(`the read model in ${file} has been closed`);

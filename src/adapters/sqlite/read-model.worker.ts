@@ -4,6 +4,7 @@ import { type Position, START } from '../../ports/event-log.js';
 import {
   type Generation,
   type PartitionChanges,
+  ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
@@ -64,8 +65,8 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Made also in a file from before it was there: nothing in it has to outlive a restart. */
-const LEASES = `
+/** Made also in a file from before they were there: nothing in them has to outlive a restart. */
+const SHORT_LIVED = `
   -- The process is the operating system's: the lease of one that has died need not run out.
   CREATE TABLE IF NOT EXISTS leases (
     log TEXT PRIMARY KEY,
@@ -73,6 +74,13 @@ const LEASES = `
     process INTEGER NOT NULL,
     until INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS reports (
+    log TEXT NOT NULL,
+    process TEXT NOT NULL,
+    text TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (log, process)
+  ) STRICT;
 `;
 
 const { file, log } = workerData as WriterData;
@@ -134,7 +142,7 @@ const prepareFile = (db: Database): void => {
   // Written or not, the transaction finds out whether the file can be. Another process may have been first.
   inTransaction(db, 'BEGIN IMMEDIATE', () => {
     if (isEmpty(db)) db.exec(SCHEMA);
-    db.exec(LEASES);
+    db.exec(SHORT_LIVED);
   });
 };
 
@@ -174,6 +182,7 @@ const connect = () => {
   const selectState = prepare(
     "SELECT state FROM generations WHERE generation = ? AND log = ? AND state <> 'dropped'",
   );
+  const selectActive = prepare("SELECT generation FROM generations WHERE log = ? AND state = 'active'");
   const updateState = prepare('UPDATE generations SET state = ? WHERE generation = ?');
   const deactivate = prepare("UPDATE generations SET state = 'inactive' WHERE log = ? AND state = 'active'");
   const selectBehind = prepare(
@@ -202,6 +211,8 @@ const connect = () => {
   const selectLease = prepare('SELECT holder, process, until FROM leases WHERE log = ?');
   const replaceLease = prepare('REPLACE INTO leases (log, holder, process, until) VALUES (?, ?, ?, ?)');
   const deleteLease = prepare('DELETE FROM leases WHERE log = ? AND holder = ?');
+  const deleteOldReports = prepare('DELETE FROM reports WHERE log = ? AND until <= ?');
+  const replaceReport = prepare('REPLACE INTO reports (log, process, text, until) VALUES (?, ?, ?, ?)');
 
   const stateOf = (generation: Generation): string | undefined =>
     (selectState.get(generation, log) as { state: string } | undefined)?.state;
@@ -219,8 +230,11 @@ const connect = () => {
     return generation;
   };
 
-  const promote = (generation: Generation): void => {
-    existing(generation);
+  const promote = (generation: Generation, replaces: Generation | 'none' | undefined): void => {
+    if (existing(generation) === 'active') return;
+    const active = selectActive.get(log) as { generation: Generation } | undefined;
+    if (replaces !== undefined && replaces !== (active?.generation ?? 'none'))
+      throw new ActiveChanged(`the active generation is ${active?.generation ?? 'none'}, not ${replaces}`);
     const behind = selectBehind.get(generation, log) as { partition: number } | undefined;
     if (behind)
       throw new NotAsFar(
@@ -277,12 +291,18 @@ const connect = () => {
     return true;
   };
 
+  const report = (process: string, text: string, forMs: number): void => {
+    const now = Date.now();
+    deleteOldReports.run(log, now);
+    replaceReport.run(log, process, text, now + forMs);
+  };
+
   const answer = (work: Exclude<Work, { kind: 'open' | 'close' }>): Answers[keyof Answers] => {
     switch (work.kind) {
       case 'create':
         return create();
       case 'promote':
-        promote(work.generation);
+        promote(work.generation, work.replaces);
         return undefined;
       case 'drop':
         drop(work.generation);
@@ -296,6 +316,9 @@ const connect = () => {
         return takeLease(work.holder, work.forMs);
       case 'returnLease':
         deleteLease.run(log, work.holder);
+        return undefined;
+      case 'report':
+        report(work.process, work.text, work.forMs);
         return undefined;
     }
   };

@@ -13,6 +13,7 @@ import {
   PARTITIONS,
   partitionOf,
   ReadModelIncomplete,
+  ReadModelTampered,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
@@ -133,10 +134,12 @@ describe('a read model on Redis that has lost its data', () => {
     const { model, generation } = await filled(server.url);
     const [registry = ''] = (await server.cli('KEYS', '*:generations')).split('\n');
     await server.cli('HSET', registry, `${generation}`, `${generation}-abcdef`);
+    await expect(model.page(generation, ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await server.cli('HSET', registry, `${generation}`, `${generation}-123456`);
     await expect(model.apply(generation, move(5, 6, 8))).resolves.toEqual(Array(PARTITIONS).fill(START));
   });
 
-  it('gives the positions of a generation whole, or says that it is being dropped', async () => {
+  it('gives positions and pages of a generation whole, or says that it is being dropped', async () => {
     const server = await started(RedisServer.start());
     const { model } = await filled(server.url);
     const other = await open(server.url);
@@ -146,8 +149,11 @@ describe('a read model on Redis that has lost its data', () => {
       const dropping = model.drop(old);
       for (;;) {
         const positions = await other.positions(old).catch((error: unknown) => error);
-        if (positions instanceof GenerationMissing) break;
-        expect(positions).toEqual(Array(PARTITIONS).fill(at(5)));
+        if (!(positions instanceof GenerationMissing))
+          expect(positions).toEqual(Array(PARTITIONS).fill(at(5)));
+        const page = await other.page(old, ANNE, undefined, 10).catch((error: unknown) => error);
+        if (page instanceof GenerationMissing) break;
+        expect(page).toMatchObject({ rows: [{ id: 8 }], position: at(5) });
       }
       await dropping;
     }
@@ -178,6 +184,9 @@ describe('a read model on Redis that has lost its data', () => {
     expect(keys).toHaveLength(2);
     await server.cli('DEL', ...keys);
     await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await expect(model.page(generation, ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+    await model.promote(generation); // it is active already, which makes nothing whole
+    await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
     const positions = await model.positions(generation);
     expect(positions.filter((position) => position === START)).toHaveLength(1);
     const refused = await model.apply(generation, move(5, 6, 8));
@@ -202,6 +211,66 @@ describe('a read model on Redis that has lost its data', () => {
     ).toBeLessThan(2_500);
     await expect(model.generations()).resolves.toEqual([]);
     await model.createGeneration();
+  });
+});
+
+describe('what somebody else has written into Redis', () => {
+  it.each(['{LOG:07}:gCOPY:owner:an ne', '{LOG:05}:gCOPY:owner:anne'])(
+    'is not taken for an owner: %s',
+    async (tail) => {
+      const server = await started(RedisServer.start());
+      const { model, generation } = await filled(server.url);
+      const [own = ''] = (await server.cli('KEYS', '*:owner:anne')).split('\n');
+      const [, logName = '', copy = ''] = /\{(\w+):07\}:g(.*):owner/.exec(own) ?? [];
+      const key = `plants:${tail.replace('LOG', logName).replace('COPY', copy)}`;
+      await server.cli('ZADD', key, '8', '8:2:{}');
+      const owners = (async () => {
+        for await (const owner of model.owners(generation)) expect(owner).toBe(ANNE);
+      })();
+      await expect(owners).rejects.toThrow(ReadModelTampered);
+      await expect(owners).rejects.toThrow(key);
+    },
+  );
+
+  it('is no report, and is removed from among them, like those whose time has run out', async () => {
+    const server = await started(RedisServer.start());
+    const model = await open(server.url);
+    const { reports } = new Keys(log);
+    await server.cli('HSET', reports, 'somebody', 'else', 'dead', '1:long ago');
+    await model.report('me', '{}', 60_000);
+    await expect(server.cli('HKEYS', reports)).resolves.toBe('me');
+    await server.cli('HSET', reports, 'somebody', 'else');
+    await expect(model.reports()).resolves.toEqual([{ process: 'me', text: '{}' }]);
+    await expect(server.cli('HKEYS', reports)).resolves.toBe('me');
+  });
+});
+
+describe('owners that are read from a Redis that restarts', () => {
+  it('are all there: in the new process the old cursor means nothing', async () => {
+    const server = await started(
+      RedisServer.start({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] }),
+    );
+    const { model, generation } = await filled(server.url);
+    const owners = Array.from({ length: 3_000 }, (_, index) => `owner ${index}`);
+    await model.apply(
+      generation,
+      Array.from({ length: PARTITIONS }, (_, partition) => ({
+        partition,
+        from: at(5),
+        upTo: at(6),
+        changes: owners
+          .filter((owner) => partitionOf(owner) === partition)
+          .map((owner) => ({ position: at(6), owner, id: 1, row: '{}' })),
+      })),
+    );
+    const seen = new Set<string>();
+    for await (const owner of model.owners(generation)) {
+      seen.add(owner);
+      if (seen.size !== 1_000) continue;
+      await server.restart();
+      await answers(() => model.generations());
+    }
+    expect(seen.size).toBe(3_001);
   });
 });
 

@@ -62,7 +62,7 @@ describe('opening a read model on Redis', () => {
           'nochannel on >hunter2 ~plants:* resetchannels +@all',
           'nothing on >hunter2',
           // As docs/redis-keys.md says it.
-          'least on >hunter2 resetkeys ~plants:* resetchannels &plants:* -@all +info +eval +evalsha +get +set +del +unlink +zadd +zrangebyscore +zremrangebyscore +hincrby +hset +hget +hgetall +hdel +scan +publish +subscribe',
+          'least on >hunter2 resetkeys ~plants:* resetchannels &plants:* -@all +info +eval +evalsha +get +set +del +unlink +zadd +zrangebyscore +zremrangebyscore +hincrby +hset +hget +hgetall +hdel +scan +time +publish +subscribe',
         ],
       });
       at = `127.0.0.1:${server.port}`;
@@ -93,6 +93,10 @@ describe('opening a read model on Redis', () => {
         more: false,
         position: '2',
       });
+      await expect(model.page(generation, 'anne', undefined, 1)).resolves.toMatchObject({ rows: [] });
+      for await (const owner of model.owners(generation)) throw new Error(owner);
+      await model.report('me', '{}', 1);
+      while ((await model.reports()).length > 0);
       await model.drop(old);
       await expect(model.takeLease('me', 1_000)).resolves.toBe(true);
       await model.returnLease('me');

@@ -22,6 +22,7 @@ import {
   type PartitionChanges,
   type ReadModel,
   ReadModelIncomplete,
+  ReadModelTampered,
   ReadModelUnavailable,
   partitionOf,
 } from '../../../src/ports/read-model.js';
@@ -120,6 +121,7 @@ describe('read model in SQLite', () => {
       const { model, generation } = await openWith(3);
       raw().exec(`DELETE FROM positions WHERE partition = ${partitionOf(OWNER)}`);
       await expect(model.positions(generation)).rejects.toThrow('it is rebuilt from the log');
+      await expect(model.page(generation, OWNER, undefined, 1)).rejects.toThrow('it is rebuilt from the log');
       await expect(model.apply(generation, plants(3, 4))).rejects.toThrow('it is rebuilt from the log');
     });
 
@@ -204,6 +206,48 @@ describe('read model in SQLite', () => {
       await expect(other.generations()).resolves.toEqual([]);
       await other.close();
       expect(await count(await open())).toBe(3);
+    });
+
+    it('names plants that somebody else has written for no owner', async () => {
+      const { model, generation } = await openWith(1);
+      raw().exec(`INSERT INTO plants VALUES (${generation}, 'an ne', 7, '{}')`);
+      const owners = (async () => {
+        for await (const owner of model.owners(generation)) expect(owner).toBe(OWNER);
+      })();
+      await expect(owners).rejects.toThrow(ReadModelTampered);
+      await expect(owners).rejects.toThrow('"an ne"');
+    });
+
+    it('gives owners without reading all of their plants', async () => {
+      const { model, generation } = await openWith(1);
+      const db = raw();
+      db.exec(
+        `WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids LIMIT 300000)
+         INSERT INTO plants SELECT ${generation}, 'bela', id, '{}' FROM ids`,
+      );
+      let fastestMs = Infinity;
+      for (let round = 0; round < 5; round++) {
+        const began = performance.now();
+        const owners = [];
+        for await (const owner of model.owners(generation)) owners.push(owner);
+        fastestMs = Math.min(fastestMs, performance.now() - began);
+        expect(owners).toEqual([OWNER, 'bela']);
+      }
+      // A look-up in the tree for each takes less than reading all of them does.
+      const began = performance.now();
+      db.prepare('SELECT count(DISTINCT owner) FROM plants').get();
+      expect(fastestMs).toBeLessThan((performance.now() - began) / 2);
+    });
+
+    it('is made fit for reports where it was made before there were any, and holds no old ones', async () => {
+      const { model } = await openWith(1);
+      await model.close();
+      raw().exec('DROP TABLE reports');
+      const again = await open();
+      await again.report('dead', '{}', 0);
+      await again.report('me', '{}', 60_000);
+      await expect(again.reports()).resolves.toEqual([{ process: 'me', text: '{}' }]);
+      expect(raw().prepare('SELECT process FROM reports').all()).toEqual([{ process: 'me' }]);
     });
 
     it('allows no second active generation, whoever writes', async () => {
