@@ -1,8 +1,9 @@
 import { EventRefused } from './errors.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
+import { type OperationEvent } from './operation.js';
 import { type RequestAccepted } from './request.js';
-import { PLANT_STREAMS, REQUEST_STREAMS, parsePlantStream } from './stream.js';
+import { PLANT_STREAMS, REBUILDS_STREAM, REQUEST_STREAMS, SKIPS_STREAM, parsePlantStream } from './stream.js';
 
 /** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
 export interface StoredEvent {
@@ -26,7 +27,13 @@ export interface RequestFact {
   readonly event: RequestAccepted;
 }
 
-export type Fact = PlantFact | RequestFact;
+/** An event of what an operator asked for. */
+export interface OperationFact {
+  readonly kind: 'operation';
+  readonly event: OperationEvent;
+}
+
+export type Fact = PlantFact | RequestFact | OperationFact;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -84,6 +91,118 @@ const READERS: Readonly<
       },
     ],
   },
+  RebuildRequested: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'rate', 'unskip']);
+        return {
+          type: 'RebuildRequested',
+          data: {
+            rebuild: text(data, 'rebuild', stringFault),
+            rate: data.rate === null ? null : integer(data, 'rate', positiveFault),
+            unskip: flag(data, 'unskip'),
+          },
+        };
+      },
+    ],
+  },
+  RebuildStarted: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'generation']);
+        return {
+          type: 'RebuildStarted',
+          data: {
+            rebuild: text(data, 'rebuild', stringFault),
+            generation: integer(data, 'generation', positiveFault),
+          },
+        };
+      },
+    ],
+  },
+  RebuildPromoted: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'generation', 'replaced']);
+        return {
+          type: 'RebuildPromoted',
+          data: {
+            rebuild: text(data, 'rebuild', stringFault),
+            generation: integer(data, 'generation', positiveFault),
+            replaced: data.replaced === null ? null : integer(data, 'replaced', positiveFault),
+          },
+        };
+      },
+    ],
+  },
+  RebuildCancelled: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'reason']);
+        return {
+          type: 'RebuildCancelled',
+          data: { rebuild: text(data, 'rebuild', stringFault), reason: text(data, 'reason', stringFault) },
+        };
+      },
+    ],
+  },
+  RollbackRequested: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'reason']);
+        return {
+          type: 'RollbackRequested',
+          data: { rebuild: text(data, 'rebuild', stringFault), reason: text(data, 'reason', stringFault) },
+        };
+      },
+    ],
+  },
+  RolledBack: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild', 'generation', 'replaced']);
+        return {
+          type: 'RolledBack',
+          data: {
+            rebuild: text(data, 'rebuild', stringFault),
+            generation: integer(data, 'generation', positiveFault),
+            replaced: integer(data, 'replaced', positiveFault),
+          },
+        };
+      },
+    ],
+  },
+  RebuildClosed: {
+    streams: REBUILDS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['rebuild']);
+        return { type: 'RebuildClosed', data: { rebuild: text(data, 'rebuild', stringFault) } };
+      },
+    ],
+  },
+  EventSkipped: {
+    streams: SKIPS_STREAM,
+    versions: [
+      (data) => {
+        only(data, ['stream', 'revision', 'reason']);
+        return {
+          type: 'EventSkipped',
+          data: {
+            stream: text(data, 'stream', stringFault),
+            revision: integer(data, 'revision', revisionFault),
+            reason: text(data, 'reason', stringFault),
+          },
+        };
+      },
+    ],
+  },
 };
 
 /** The version that every event of a type is written with today. */
@@ -106,6 +225,7 @@ export const decode = (stored: StoredEvent): Fact => {
     if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
     const event = read(stored.data);
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
+    if (event.type !== 'PlantCreated' && event.type !== 'PlantDeleted') return { kind: 'operation', event };
     const plant = parsePlantStream(stored.stream);
     if (!plant) throw new Reason('the name of its stream is not one of a plant');
     if (plant.id !== event.data.id) throw new Reason(`its id ${event.data.id} is not the one of its stream`);
@@ -135,6 +255,15 @@ const revisionFault = (value: unknown): string | undefined =>
   Number.isSafeInteger(value) && (value as number) >= 0
     ? undefined
     : 'must be an integer that is not negative';
+
+const positiveFault = (value: unknown): string | undefined =>
+  Number.isSafeInteger(value) && (value as number) > 0 ? undefined : 'must be a positive integer';
+
+const flag = (data: Fields, name: string): boolean => {
+  const value = data[name];
+  if (typeof value !== 'boolean') throw new Reason(`${name} must be true or false`);
+  return value;
+};
 
 const only = (data: Fields, names: readonly string[]): void => {
   const unknown = Object.keys(data).find((name) => !names.includes(name));

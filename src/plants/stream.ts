@@ -4,8 +4,17 @@ export const PLANT_STREAMS = 'plant-';
 /** Every stream of requests that were named by an Idempotency-Key begins so. */
 export const REQUEST_STREAMS = 'request-';
 
+/** Every stream of operators begins so. */
+export const OPERATION_STREAMS = 'operation-';
+
+/** Everything that happened to rebuilds, in order. */
+export const REBUILDS_STREAM = `${OPERATION_STREAMS}rebuilds`;
+
+/** Every event that was skipped. */
+export const SKIPS_STREAM = `${OPERATION_STREAMS}skips`;
+
 /** Every stream of ours begins with one of these; whatever else is in the same store belongs to somebody else. */
-export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS];
+export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS, OPERATION_STREAMS];
 
 /**
  * An owner as it stands in names of streams and keys of stores: ASCII, without `/`, different for different

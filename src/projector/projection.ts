@@ -15,6 +15,7 @@ import {
   ReadModelAhead,
   type RowChange,
 } from '../ports/read-model.js';
+import { NO_SKIPS, skipName, type Skips } from './rebuilds.js';
 
 /** How often idle partitions are moved on, in milliseconds. It also notices a store that has lost data. */
 const ADVANCE_EVERY_MS = 1_000;
@@ -37,6 +38,8 @@ export class Blocked extends Error {
 
 /** What a projection tells about its progress. */
 export interface Progress {
+  /** So many events were looked at since the last time. */
+  readonly events: number;
   /** Everything up to here is in the read model. */
   readonly position: Position;
   /** Whether that was the end of the log. */
@@ -54,6 +57,7 @@ export const project = async (
   generation: Generation,
   onProgress: (progress: Progress) => Promise<void>,
   signal: AbortSignal,
+  skips: Skips = NO_SKIPS,
 ): Promise<void> => {
   const at = await model.positions(generation);
   const from = at.reduce((oldest, position) => (position < oldest ? position : oldest));
@@ -66,7 +70,7 @@ export const project = async (
   let wasCaughtUp = false;
 
   for await (const batch of log.subscribe(from, signal)) {
-    const { changes, blocked } = changesOf(batch, at);
+    const { changes, blocked } = changesOf(batch, at, skips);
     const upTo = blocked ? (batch.events[blocked.index - 1]?.position ?? done) : batch.position;
     // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
     const all =
@@ -100,7 +104,7 @@ export const project = async (
     wasCaughtUp = batch.caughtUp;
     done = upTo;
     if (blocked) throw new Blocked(blocked.position, blocked.cause);
-    await onProgress({ position: upTo, caughtUp: batch.caughtUp });
+    await onProgress({ events: batch.events.length, position: upTo, caughtUp: batch.caughtUp });
   }
 };
 
@@ -114,11 +118,11 @@ interface Changes {
     { readonly index: number; readonly position: Position; readonly cause: EventRefused } | undefined;
 }
 
-const changesOf = ({ events }: LogBatch, at: readonly Position[]): Changes => {
+const changesOf = ({ events }: LogBatch, at: readonly Position[], skips: Skips): Changes => {
   const changes = new Map<number, RowChange[]>();
   for (const [index, event] of events.entries()) {
     try {
-      const change = changeOf(event);
+      const change = changeOf(event, skips);
       if (!change) continue;
       const partition = partitionOf(change.owner);
       if (event.position <= (at[partition] ?? START)) continue;
@@ -133,9 +137,11 @@ const changesOf = ({ events }: LogBatch, at: readonly Position[]): Changes => {
   return { changes, blocked: undefined };
 };
 
-const changeOf = (stored: RecordedEvent): RowChange | undefined => {
+/** What an event does to the lists, if anything. Throws EventRefused. */
+export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undefined => {
+  if (skips.size > 0 && skips.has(skipName(stored))) return undefined;
   const fact = decode(stored);
-  if (fact.kind === 'request') return undefined; // what is known of a request is read from the log itself
+  if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself
   const { owner, event } = fact;
   return {
     position: stored.position,

@@ -2,6 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
+import { Rebuilder, type RebuilderOptions, type RebuildProgress } from './rebuilder.js';
+import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 100;
@@ -31,11 +33,14 @@ export type ProjectorStatus = Readonly<
 /**
  * Keeps the read model up with the log for as long as the process runs: whatever fails, it begins again from the
  * positions that the read model holds. Of several, the one that holds the read model's lease works; that the
- * lease may fail, so that two work, costs nothing but their work. The first generation is made when there is none, and becomes active when
- * it has caught up, not before.
+ * lease may fail, so that two work, costs nothing but their work. The first generation is made when there is none,
+ * and becomes active when it has caught up, not before; further ones are the Rebuilder's.
  */
 export class Projector {
   #status: ProjectorStatus;
+  /** One after the other, without having caught up in between. */
+  #failures = 0;
+  readonly #rebuilder: Rebuilder;
 
   constructor(
     private readonly log: EventLog,
@@ -45,55 +50,79 @@ export class Projector {
     private readonly holder: string,
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
+    options: Partial<Omit<RebuilderOptions, 'now'>> = {},
   ) {
     this.#status = { state: 'starting', since: now() };
+    this.#rebuilder = new Rebuilder(log, model, {
+      now,
+      graceMs: GRACE_MS,
+      failpoint: () => undefined,
+      onDone: () => undefined,
+      ...options,
+    });
   }
 
   get status(): ProjectorStatus {
     return this.#status;
   }
 
+  /** The rebuild that this process works on, if any. */
+  get rebuild(): RebuildProgress | undefined {
+    return this.#rebuilder.progress;
+  }
+
   /** Runs until `signal` aborts; never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    let failures = 0;
     while (!signal.aborted) {
       try {
-        if (await this.model.takeLease(this.holder, LEASE_MS))
-          await this.#term(signal, () => {
-            failures = 0;
-          });
+        if (await this.model.takeLease(this.holder, LEASE_MS)) await this.#term(signal);
         else {
           this.#become({ state: 'standby', since: this.now() });
           await pause(LEASE_EVERY_MS, signal);
         }
       } catch (error) {
-        // The read model's own positions say where to begin again, so that is no failure the first time.
-        const lost = error instanceof ReadModelRegressed || error instanceof GenerationMissing;
-        if (lost && failures === 0) this.#become({ state: 'starting', since: this.now() });
-        else this.#failed(error);
-        // Another process may reach a log that this one does not.
-        if (error instanceof LogUnavailable) await this.#returnLease();
-        await pause(Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
-        failures += 1;
+        await this.#failed(error, signal);
       }
     }
     await this.#returnLease();
   }
 
-  /** Projects for as long as the lease is held. */
-  async #term(signal: AbortSignal, onCaughtUp: () => void): Promise<void> {
+  /** Projects for as long as the lease is held and the log can be reached. */
+  async #term(signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const end = (): void => {
       over.abort();
     };
     signal.addEventListener('abort', end);
-    const keeping = this.#keepLease(over);
+    if (signal.aborted) end(); // while the lease was being taken
+    let switched = new AbortController();
+    over.signal.addEventListener('abort', () => {
+      switched.abort();
+    });
+    const beside = Promise.all([
+      this.#keepLease(over),
+      this.#rebuilder.run(over.signal, () => {
+        switched.abort();
+      }),
+    ]);
     try {
-      await this.#follow(over.signal, onCaughtUp);
+      while (!over.signal.aborted) {
+        switched = new AbortController();
+        try {
+          await this.#follow(switched.signal);
+        } catch (error) {
+          // Another process may reach a log that this one does not.
+          if (error instanceof LogUnavailable) {
+            await this.#returnLease();
+            throw error;
+          }
+          await this.#failed(error, over.signal);
+        }
+      }
     } finally {
       end();
       signal.removeEventListener('abort', end);
-      await keeping;
+      await beside;
     }
   }
 
@@ -118,10 +147,12 @@ export class Projector {
     }
   }
 
-  async #follow(signal: AbortSignal, onCaughtUp: () => void): Promise<void> {
+  async #follow(signal: AbortSignal): Promise<void> {
     const generations = await this.model.generations();
     let active = generations.find((generation) => generation.active)?.generation;
     const generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
+    const { skipsAfter } = await readRebuilds(this.log);
+    const skips = await readSkips(this.log, skipsAfter);
     await project(
       this.log,
       this.model,
@@ -131,12 +162,13 @@ export class Projector {
           await this.model.promote(generation);
           active = generation;
         }
-        if (caughtUp) onCaughtUp();
+        if (caughtUp) this.#failures = 0;
         // A projection that has been live stays so while new events stream in: only a restart has to catch up.
         const state = caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up';
         this.#become({ state, generation, position, since: this.now() });
       },
       signal,
+      skips,
     );
   }
 
@@ -148,23 +180,30 @@ export class Projector {
     return oldest;
   }
 
-  #failed(error: unknown): void {
-    this.#become(
-      error instanceof Blocked
-        ? {
-            state: 'blocked',
-            position: error.position,
-            stream: error.cause.stream,
-            revision: error.cause.revision,
-            reason: error.cause.reason,
-            since: this.now(),
-          }
-        : {
-            state: 'disconnected',
-            reason: error instanceof Error ? error.message : String(error),
-            since: this.now(),
-          },
-    );
+  /** Says what is wrong, and waits before the next try. */
+  async #failed(error: unknown, signal: AbortSignal): Promise<void> {
+    // The read model's own positions say where to begin again, so that is no failure the first time.
+    const lost = error instanceof ReadModelRegressed || error instanceof GenerationMissing;
+    if (lost && this.#failures === 0) this.#become({ state: 'starting', since: this.now() });
+    else
+      this.#become(
+        error instanceof Blocked
+          ? {
+              state: 'blocked',
+              position: error.position,
+              stream: error.cause.stream,
+              revision: error.cause.revision,
+              reason: error.cause.reason,
+              since: this.now(),
+            }
+          : {
+              state: 'disconnected',
+              reason: error instanceof Error ? error.message : String(error),
+              since: this.now(),
+            },
+      );
+    await pause(Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS), signal);
+    this.#failures += 1;
   }
 
   #become(status: ProjectorStatus): void {

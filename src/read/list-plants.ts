@@ -42,13 +42,23 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
       return atLeast > floor ? atLeast : floor;
     };
     let page = await this.model.list(owner, after, limit);
+    if (areOfTwoLogs(atLeast, page.position)) throw new PositionUnknown('it is a position of another log');
     if (page.position < needed()) {
-      if (page.position < atLeast && atLeast > (await this.log.head()))
-        throw new PositionUnknown('the log has not reached this position');
+      if (page.position < atLeast) await this.#assertReached(atLeast);
       if (await this.freshness.reached(owner, needed())) page = await this.model.list(owner, after, limit);
       if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
     }
     this.freshness.raise(owner, page.position);
     return page;
   }
+
+  async #assertReached(position: Position): Promise<void> {
+    const head = await this.log.head();
+    if (areOfTwoLogs(position, head)) throw new PositionUnknown('it is a position of another log');
+    if (position > head) throw new PositionUnknown('the log has not reached this position');
+  }
 }
+
+/** All positions of one log have the same length: a client may have kept one from before a move. */
+const areOfTwoLogs = (one: Position, other: Position): boolean =>
+  one !== START && other !== START && one.length !== other.length;

@@ -73,7 +73,7 @@ it('every setting that cannot be used ends the process with one line that names 
     { ROLES: 'api,gardener' },
     { DATA_DIR: '/tmp/a\nb' },
     { EVENT_LOG: 'mysql://user:hunter2@db/events' },
-    { READ_MODEL: 'redis://user:hunter2@cache' },
+    { READ_MODEL: 'redis://user:hunter2@cache/zero' },
     { AUTH_ISSUER: 'https://issuer.example', AUTH_AUDIENCE: 'plants' },
     { AUTH_AUDIENCE: 'two words' },
     { AUTH_JWKS_URL: 'https://user:hunter2@issuer.example/jwks' },

@@ -104,7 +104,7 @@ describe('a projection', () => {
   it('of an empty log has caught up at once', async () => {
     const projection = start();
     await projection.caughtUpWith(START);
-    expect(projection.progress[0]).toEqual({ position: START, caughtUp: true });
+    expect(projection.progress[0]).toEqual({ events: 0, position: START, caughtUp: true });
     await projection.stop();
   });
 

@@ -131,6 +131,14 @@ describe('a list', () => {
       expect(model.calls('reached')).toBe(0);
     });
 
+    it.each(['0', '0'.repeat(40)])('is refused at once where it is of another log: %s', async (position) => {
+      await run(log, 'anne', createPlant(7));
+      await expect(list(position as Position)).rejects.toThrow(PositionUnknown);
+      await catchUpNow();
+      await expect(list(position as Position)).rejects.toThrow(PositionUnknown);
+      expect(model.calls('reached')).toBe(0);
+    });
+
     it('is refused where the log cannot be asked whether it has the position', async () => {
       const port = new Faults(log).every(
         'head',

@@ -1,0 +1,353 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
+import {
+  ActiveChanged,
+  type Generation,
+  type GenerationInfo,
+  NotAsFar,
+  type ReadModel,
+} from '../ports/read-model.js';
+import { Blocked, project } from './projection.js';
+import {
+  type Building,
+  type Operator,
+  type Promoted,
+  readRebuilds,
+  readSkips,
+  type Rebuilds,
+  record,
+} from './rebuilds.js';
+import { verify } from './verify.js';
+
+/** How often operators' requests are looked for, in milliseconds: a read of one short stream. */
+const LOOK_EVERY_MS = 500;
+
+/** How long after a switch lists may still be answered from what was replaced, in milliseconds: twice what is promised. */
+const READERS_MS = 2_000;
+
+/** The pause after a projection has failed, in milliseconds. */
+const PAUSE_MS = 1_000;
+
+/** Whole events of a rate are waited for in pieces of a second's part: the projection never bursts for longer. */
+const RATE_WINDOW_MS = 1_000;
+
+/** What a rebuild is doing, for people. */
+export interface RebuildProgress {
+  readonly rebuild: string;
+  readonly phase: 'waiting' | 'building' | 'verifying' | 'promoting';
+  readonly generation: Generation | undefined;
+  readonly position: Position;
+  /** Events that were applied by this process. */
+  readonly events: number;
+  /** Since this process began with it, in milliseconds. */
+  readonly elapsedMs: number;
+  /** Where this process began with it. */
+  readonly from: Position;
+  /** Why it does not get on, if so. */
+  readonly problem: string | undefined;
+}
+
+/** The steps of a rebuild at which a process may die: tests make it do so. */
+export const FAILPOINTS = [
+  'rebuild seen',
+  'generation created',
+  'generation recorded',
+  'half built',
+  'caught up',
+  'verified',
+  'promotion recorded',
+  'promoted',
+  'rolled back',
+  'dropped',
+] as const;
+export type Failpoint = (typeof FAILPOINTS)[number];
+
+export interface RebuilderOptions {
+  readonly now: () => Date;
+  /** How long what was replaced is kept up to date, in milliseconds. */
+  readonly graceMs: number;
+  /** How often operators' requests are looked for, in milliseconds; half a second without it. */
+  readonly lookEveryMs?: number;
+  /** Called where a test may want the process to die. */
+  readonly failpoint: (name: Failpoint) => void;
+  /** Called with what was done, for the log. */
+  readonly onDone: (message: string) => void;
+}
+
+/** Who acts where no person does. */
+const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
+
+/**
+ * Does what operators ask for, while this process holds the lease: builds a generation beside the active one, verifies
+ * and promotes it, keeps the old one up to date as long as there is a way back, and then drops it. It remembers
+ * nothing: what is to be done next follows from the log and the read model alone, so that whoever gets the lease goes
+ * on with it.
+ */
+export class Rebuilder {
+  readonly #shadows = new Map<Generation, Shadow>();
+  #progress: RebuildProgress | undefined;
+  #switchedAt = -Infinity;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly options: RebuilderOptions,
+  ) {}
+
+  /** What is being rebuilt, if anything. */
+  get progress(): RebuildProgress | undefined {
+    return this.#progress;
+  }
+
+  /** Runs until `signal` aborts; never rejects. `onSwitch` is called when another generation is active. */
+  async run(signal: AbortSignal, onSwitch: () => void): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#step(signal, onSwitch);
+      } catch (error) {
+        if (this.#progress) this.#progress = { ...this.#progress, problem: reasonOf(error) };
+      }
+      await pause(this.options.lookEveryMs ?? LOOK_EVERY_MS, signal);
+    }
+    await Promise.all([...this.#shadows.keys()].map((generation) => this.#stop(generation)));
+    this.#progress = undefined;
+  }
+
+  /** The next thing to do. */
+  async #step(signal: AbortSignal, onSwitch: () => void): Promise<void> {
+    const state = await readRebuilds(this.log);
+    const generations = await this.model.generations();
+    const active = generations.find((one) => one.active)?.generation;
+    const exists = (generation: Generation | undefined): generation is Generation =>
+      generations.some((one) => one.generation === generation);
+    const { building, promoted } = state;
+    if (!building) this.#progress = undefined;
+
+    // A new rebuild ends the way back of the one before.
+    if (promoted && building) return this.#close(state, promoted, active);
+    if (promoted) return this.#keep(state, promoted, active, exists, onSwitch);
+    if (building && exists(building.generation))
+      return this.#build(state, building, building.generation, active, signal);
+    if (building) return this.#begin(state, building);
+    // Nobody answers from the others, and nobody builds them: left over by a process that died.
+    if (active !== undefined) await this.#dropAllBut([active], generations);
+  }
+
+  async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
+    this.options.failpoint('rebuild seen');
+    this.#progress = {
+      rebuild,
+      phase: 'waiting',
+      generation: undefined,
+      position: START,
+      events: 0,
+      elapsedMs: 0,
+      from: START,
+      problem: undefined,
+    };
+    const generation = await this.model.createGeneration();
+    this.options.failpoint('generation created');
+    const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
+    if (await record(this.log, state, event, OURSELVES, this.options.now())) {
+      this.options.failpoint('generation recorded');
+      this.options.onDone(`rebuild ${rebuild}: building generation ${generation}`);
+    } else await this.model.drop(generation); // cancelled, or another process was faster
+  }
+
+  async #build(
+    state: Rebuilds,
+    building: Building,
+    generation: Generation,
+    active: Generation | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { rebuild, rate, skipsAfter } = building;
+    const shadow = this.#shadow(generation, skipsAfter, rate ?? Infinity);
+    this.#progress = progressOf(rebuild, 'building', generation, shadow);
+    if (shadow.events > 0) this.options.failpoint('half built');
+    if (!shadow.caughtUp) return;
+    this.options.failpoint('caught up');
+    this.#progress = progressOf(rebuild, 'verifying', generation, shadow);
+    const skips = await readSkips(this.log, skipsAfter);
+    const { differing, plants } = await verify(this.log, this.model, generation, { skips, signal });
+    this.options.failpoint('verified');
+    this.#progress = progressOf(rebuild, 'promoting', generation, shadow);
+    if (differing > 0) {
+      const reason = `generation ${generation} is not the fold of the log: ${differing} plants differ`;
+      const event = { type: 'RebuildCancelled', data: { rebuild, reason } } as const;
+      if (await record(this.log, state, event, OURSELVES, this.options.now()))
+        this.options.onDone(`rebuild ${rebuild}: ${reason}`);
+      return;
+    }
+    // Decided in the log first: a cancellation that was faster is seen here, and a process that dies afterwards has
+    // decided for the next one.
+    const data = { rebuild, generation, replaced: active === generation ? null : (active ?? null) };
+    const event = { type: 'RebuildPromoted', data } as const;
+    if (await record(this.log, state, event, OURSELVES, this.options.now())) {
+      this.options.failpoint('promotion recorded');
+      this.options.onDone(
+        `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
+      );
+    }
+  }
+
+  /** What was decided is made so, and kept so, until the way back is closed. */
+  async #keep(
+    state: Rebuilds,
+    promoted: Promoted,
+    active: Generation | undefined,
+    exists: (generation: Generation | undefined) => generation is Generation,
+    onSwitch: () => void,
+  ): Promise<void> {
+    const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
+    const wanted = rollback === undefined ? generation : replaced;
+    const other = rollback === undefined ? replaced : generation;
+    // The store has lost one of them: what is there is what lists are answered from.
+    if (!exists(wanted)) return this.#close(state, promoted, active);
+    for (const one of [wanted, other])
+      if (exists(one) && one !== active)
+        this.#shadow(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
+    if (active !== wanted) {
+      try {
+        await this.model.promote(wanted, active ?? 'none');
+      } catch (error) {
+        if (error instanceof NotAsFar || error instanceof ActiveChanged) return; // at the next look
+        throw error;
+      }
+      this.#switchedAt = performance.now();
+      this.options.failpoint(rollback === undefined ? 'promoted' : 'rolled back');
+      this.options.onDone(`lists are answered from generation ${wanted}`);
+      onSwitch();
+      await this.#stop(wanted);
+    }
+    if (rollback === 'requested' && replaced !== undefined) {
+      const event = {
+        type: 'RolledBack',
+        data: { rebuild, generation: replaced, replaced: generation },
+      } as const;
+      await record(this.log, state, event, OURSELVES, this.options.now());
+      return;
+    }
+    const over =
+      rollback === 'done'
+        ? performance.now() - this.#switchedAt > READERS_MS
+        : this.options.now().getTime() - promotedAt.getTime() > this.options.graceMs;
+    if (over) await this.#close(state, promoted, wanted);
+  }
+
+  /** There is no way back any more. */
+  async #close(state: Rebuilds, promoted: Promoted, active: Generation | undefined): Promise<void> {
+    for (const generation of [promoted.generation, promoted.replaced]) {
+      if (generation === undefined || generation === active) continue;
+      await this.#stop(generation);
+      await this.model.drop(generation);
+    }
+    this.options.failpoint('dropped');
+    const event = { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } } as const;
+    await record(this.log, state, event, OURSELVES, this.options.now());
+  }
+
+  async #dropAllBut(wanted: readonly Generation[], generations: readonly GenerationInfo[]): Promise<void> {
+    for (const { generation } of generations)
+      if (!wanted.includes(generation)) {
+        await this.#stop(generation);
+        await this.model.drop(generation);
+        this.options.onDone(`dropped generation ${generation}: nothing refers to it`);
+      }
+    for (const generation of this.#shadows.keys()) await this.#stop(generation);
+  }
+
+  #shadow(generation: Generation, skipsAfter: Position, rate: number): Shadow {
+    let shadow = this.#shadows.get(generation);
+    if (!shadow) {
+      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate);
+      this.#shadows.set(generation, shadow);
+    }
+    return shadow;
+  }
+
+  async #stop(generation: Generation): Promise<void> {
+    const shadow = this.#shadows.get(generation);
+    this.#shadows.delete(generation);
+    await shadow?.stop();
+  }
+}
+
+/** Keeps a generation up to date that lists are not answered from. */
+class Shadow {
+  position = START;
+  from: Position | undefined;
+  events = 0;
+  caughtUp = false;
+  problem: string | undefined;
+  readonly began = performance.now();
+  readonly #ending = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly generation: Generation,
+    private readonly skipsAfter: Position,
+    private readonly rate: number,
+  ) {
+    this.#running = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      try {
+        const skips = await readSkips(this.log, this.skipsAfter);
+        await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, skips);
+      } catch (error) {
+        this.caughtUp = false;
+        this.problem = reasonOf(error);
+        await pause(PAUSE_MS, signal);
+      }
+    }
+  }
+
+  async #on({ events, position, caughtUp }: { events: number; position: Position; caughtUp: boolean }) {
+    this.from ??= position;
+    this.position = position;
+    this.events += events;
+    this.problem = undefined;
+    const due = (this.events / this.rate) * RATE_WINDOW_MS;
+    const early = this.began + due - performance.now();
+    if (early > 0) await pause(early, this.#ending.signal);
+    this.caughtUp = caughtUp;
+  }
+}
+
+const progressOf = (
+  rebuild: string,
+  phase: RebuildProgress['phase'],
+  generation: Generation,
+  shadow: Shadow,
+): RebuildProgress => ({
+  rebuild,
+  phase,
+  generation,
+  position: shadow.position,
+  events: shadow.events,
+  elapsedMs: performance.now() - shadow.began,
+  from: shadow.from ?? START,
+  problem: shadow.problem,
+});
+
+const reasonOf = (error: unknown): string =>
+  error instanceof Blocked || error instanceof Error ? error.message : String(error);
+
+const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
+  try {
+    await delay(ms, undefined, { signal });
+  } catch {
+    // aborted: the caller's loop sees it
+  }
+};

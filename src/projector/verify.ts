@@ -1,0 +1,333 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { plantStream } from '../plants/stream.js';
+import {
+  type EventLog,
+  type LogBatch,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
+import {
+  type Generation,
+  type Page,
+  PARTITIONS,
+  partitionOf,
+  type ReadModel,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
+import { changeOf } from './projection.js';
+import { NO_SKIPS, type Skips } from './rebuilds.js';
+
+/** A plant that the read model does not hold as the log says. Undefined where it should not be, or is not there. */
+export interface Difference {
+  readonly owner: string;
+  readonly id: number;
+  /** The row's text by the fold of the log. */
+  readonly expected: string | undefined;
+  /** The row's text in the read model. */
+  readonly found: string | undefined;
+}
+
+/** What a verification found. */
+export interface Verified {
+  /** Plants that were compared. */
+  readonly plants: number;
+  /** Owners that were compared. */
+  readonly owners: number;
+  /** How often the log was read: as often as not all partitions fit into memory. */
+  readonly passes: number;
+  /** The first differences, MAX_DIFFERENCES at most. */
+  readonly differences: readonly Difference[];
+  /** How many there are in all. */
+  readonly differing: number;
+  /** Up to where the log was folded in the end. */
+  readonly position: Position;
+}
+
+export interface VerifyOptions {
+  readonly skips?: Skips;
+  /** Plants that are held in memory at a time, about 100 bytes each; but one partition always is as a whole. */
+  readonly maxPlants?: number;
+  /** Called now and then: how many events were folded and plants compared. */
+  readonly onProgress?: (progress: { readonly events: number; readonly plants: number }) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** 50 MB. */
+const MAX_PLANTS = 500_000;
+
+/** Enough to see what kind of damage it is. */
+const MAX_DIFFERENCES = 20;
+
+/** Rows of one read: a millisecond's work for the store. */
+const PAGE = 1_000;
+
+/** How long a read model may stand still behind the log that was folded, in milliseconds: a blocked one does. */
+const PATIENCE_MS = 30_000;
+
+/** How often it is looked at meanwhile, in milliseconds. */
+const LOOK_EVERY_MS = 50;
+
+/**
+ * Compares a generation with the fold of the log, plant by plant, while both go on: each page of rows is compared
+ * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
+ * Throws what the ports throw, Blocked's cause, and the signal's reason.
+ */
+export const verify = async (
+  log: EventLog,
+  model: ReadModel,
+  generation: Generation,
+  { skips = NO_SKIPS, maxPlants = MAX_PLANTS, onProgress = () => undefined, signal }: VerifyOptions = {},
+): Promise<Verified> => {
+  const total = { plants: 0, owners: 0, passes: 0, differing: 0 };
+  const differences: Difference[] = [];
+  let position = START;
+  let events = 0;
+  let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
+  while (todo.size > 0) {
+    const fold = new Fold(log, skips, todo, maxPlants, (count) => {
+      events += count;
+      onProgress({ events, plants: total.plants });
+    });
+    try {
+      await fold.toEnd();
+      total.passes += 1;
+      const compareOwner = async (owner: string): Promise<void> => {
+        total.owners += 1;
+        for await (const page of pages(model, generation, owner, fold)) {
+          signal?.throwIfAborted();
+          total.plants += page.rows.length;
+          for (const { id, found } of page.wrong) {
+            total.differing += 1;
+            if (differences.length < MAX_DIFFERENCES)
+              differences.push({ owner, id, found, expected: await rowAt(log, owner, id, page.position) });
+          }
+          onProgress({ events, plants: total.plants });
+        }
+      };
+      for (const owner of fold.ownerNames()) await compareOwner(owner);
+      // And those of whom the log knows nothing. A name may come twice.
+      const compared = new Set<string>();
+      for await (const owner of model.owners(generation)) {
+        if (!fold.partitions.has(partitionOf(owner)) || fold.knew(owner) || compared.has(owner)) continue;
+        compared.add(owner);
+        await compareOwner(owner);
+      }
+      position = fold.position;
+      const done = fold.partitions;
+      todo = new Set([...todo].filter((partition) => !done.has(partition)));
+    } finally {
+      await fold.close();
+    }
+  }
+  return { ...total, differences, position };
+};
+
+interface ComparedPage extends Page {
+  readonly wrong: readonly { readonly id: number; readonly found: string | undefined }[];
+}
+
+/** An owner's rows, page by page, each compared with the fold at its position. */
+async function* pages(
+  model: ReadModel,
+  generation: Generation,
+  owner: string,
+  fold: Fold,
+): AsyncGenerator<ComparedPage, void, undefined> {
+  const ids = fold.idsOf(owner);
+  let at = 0;
+  let after: number | undefined;
+  for (;;) {
+    const page = await pageNotBefore(model, generation, owner, after, fold.position);
+    for (const id of await fold.to(page.position, owner)) ids.push(id);
+    ids.sort((a, b) => a - b);
+    while (at < ids.length && after !== undefined && (ids[at] ?? 0) <= after) at += 1;
+    const last = page.rows.at(-1)?.id;
+    const upTo = page.more && last !== undefined ? last : Infinity;
+    const wrong: { id: number; found: string | undefined }[] = [];
+    const found = new Set<number>();
+    for (const { id, row } of page.rows) {
+      found.add(id);
+      if (fold.hashOf(owner, id) !== hashOf(row)) wrong.push({ id, found: row });
+    }
+    const missing = new Set<number>();
+    for (; at < ids.length; at += 1) {
+      const id = ids[at] ?? 0;
+      if (id > upTo) break;
+      if (!found.has(id) && fold.hashOf(owner, id) !== undefined) missing.add(id);
+    }
+    for (const id of missing) wrong.push({ id, found: undefined });
+    yield { ...page, wrong };
+    if (!page.more || last === undefined) return;
+    after = last;
+  }
+}
+
+/** Waits for a read model that is behind the fold. */
+const pageNotBefore = async (
+  model: ReadModel,
+  generation: Generation,
+  owner: string,
+  after: number | undefined,
+  position: Position,
+): Promise<Page> => {
+  const giveUp = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const page = await model.page(generation, owner, after, PAGE);
+    if (page.position >= position) return page;
+    if (performance.now() > giveUp)
+      throw new ReadModelUnavailable(
+        `generation ${generation} has stood still at ${page.position || 'the start'} for ${PATIENCE_MS / 1_000} s: does a projector run, or is it blocked?`,
+      );
+    await delay(LOOK_EVERY_MS);
+  }
+};
+
+/** The plants of some partitions, by the log, at a position that only goes forward. */
+class Fold {
+  /** Those that are in memory: fewer than were wanted where there are too many plants. */
+  partitions: ReadonlySet<number>;
+  position = START;
+  readonly #owners = new Map<string, Map<number, number>>();
+  readonly #ending = new AbortController();
+  readonly #batches: AsyncIterator<LogBatch>;
+  #pending: readonly RecordedEvent[] = [];
+  #next = 0;
+  #plants = 0;
+  #reached = START;
+  /** What is compared now may grow by what is written meanwhile, but nothing of it is forgotten. */
+  #settled = false;
+
+  constructor(
+    log: EventLog,
+    private readonly skips: Skips,
+    partitions: ReadonlySet<number>,
+    private readonly maxPlants: number,
+    private readonly onEvents: (count: number) => void,
+  ) {
+    this.partitions = partitions;
+    this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
+  }
+
+  /** Folds everything that is in the log now. */
+  async toEnd(): Promise<void> {
+    for (;;) {
+      const batch = await this.#pull();
+      this.#applyPending(undefined, undefined);
+      if (!batch.caughtUp) continue;
+      this.#settled = true;
+      return;
+    }
+  }
+
+  /** Folds up to a position; gives the ids of an owner's plants that changed on the way. */
+  async to(position: Position, owner: string): Promise<number[]> {
+    const touched: number[] = [];
+    for (;;) {
+      const complete = this.#applyPending(position, (whose, id) => {
+        if (whose === owner) touched.push(id);
+      });
+      if (complete || this.#reached >= position) {
+        if (position > this.position) this.position = position;
+        return touched;
+      }
+      await this.#pull();
+    }
+  }
+
+  ownerNames(): string[] {
+    return [...this.#owners.keys()];
+  }
+
+  knew(owner: string): boolean {
+    return this.#owners.has(owner);
+  }
+
+  idsOf(owner: string): number[] {
+    return [...(this.#owners.get(owner)?.keys() ?? [])];
+  }
+
+  hashOf(owner: string, id: number): number | undefined {
+    return this.#owners.get(owner)?.get(id);
+  }
+
+  async close(): Promise<void> {
+    this.#ending.abort();
+    await this.#batches.return?.();
+  }
+
+  async #pull(): Promise<LogBatch> {
+    const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
+    if (done) throw new ReadModelUnavailable('the verification was ended');
+    this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
+    this.#pending = [...this.#pending, ...value.events];
+    this.#next = 0;
+    this.#reached = value.position;
+    return value;
+  }
+
+  /** Applies what was pulled, up to a position; whether there is more after that. */
+  #applyPending(
+    upTo: Position | undefined,
+    onChange: ((owner: string, id: number) => void) | undefined,
+  ): boolean {
+    const began = this.#next;
+    let stopped = false;
+    for (; this.#next < this.#pending.length; this.#next += 1) {
+      const event = this.#pending[this.#next];
+      if (!event || (upTo !== undefined && event.position > upTo)) {
+        stopped = true;
+        break;
+      }
+      this.position = event.position;
+      const change = changeOf(event, this.skips);
+      if (!change || !this.partitions.has(partitionOf(change.owner))) continue;
+      this.#apply(change.owner, change.id, change.row);
+      onChange?.(change.owner, change.id);
+    }
+    this.onEvents(this.#next - began);
+    return stopped;
+  }
+
+  #apply(owner: string, id: number, row: string | undefined): void {
+    let plants = this.#owners.get(owner);
+    if (!plants) this.#owners.set(owner, (plants = new Map<number, number>()));
+    this.#plants -= plants.size;
+    if (row === undefined) plants.delete(id);
+    else plants.set(id, hashOf(row));
+    this.#plants += plants.size;
+    if (this.#plants > this.maxPlants && !this.#settled) this.#forgetHalf();
+  }
+
+  /** The upper half of the partitions is left to a later pass. */
+  #forgetHalf(): void {
+    const sorted = [...this.partitions].sort((a, b) => a - b);
+    if (sorted.length === 1) return;
+    this.partitions = new Set(sorted.slice(0, Math.ceil(sorted.length / 2)));
+    for (const [owner, plants] of this.#owners)
+      if (!this.partitions.has(partitionOf(owner))) {
+        this.#plants -= plants.size;
+        this.#owners.delete(owner);
+      }
+  }
+}
+
+/** 53 bits that two different texts have in common once in 10^16: enough for accidents, and a number is small. */
+const hashOf = (row: string): number => {
+  const digest = createHash('sha256').update(row).digest();
+  return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff);
+};
+
+/** A plant's row by the log at a position. */
+const rowAt = async (
+  log: EventLog,
+  owner: string,
+  id: number,
+  position: Position,
+): Promise<string | undefined> => {
+  let row: string | undefined;
+  for (const event of await log.readStream(plantStream(owner, id)))
+    if (event.position <= position) row = changeOf(event, NO_SKIPS)?.row;
+  return row;
+};

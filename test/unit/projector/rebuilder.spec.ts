@@ -1,0 +1,286 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type EventLog } from '../../../src/ports/event-log.js';
+import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { Projector } from '../../../src/projector/projector.js';
+import { FAILPOINTS, type Failpoint } from '../../../src/projector/rebuilder.js';
+import {
+  cancelRebuild,
+  OperationRefused,
+  type Operator,
+  readRebuilds,
+  requestRebuild,
+  requestRollback,
+  skipEvent,
+} from '../../../src/projector/rebuilds.js';
+import { Faults } from '../../support/domain-faults.js';
+import { appendRaw, run, Stores, until } from '../../support/domain-stores.js';
+import { createPlant, deletePlant } from '../../support/given.js';
+
+const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
+
+describe('a rebuild', () => {
+  let stores: Stores;
+  let log: EventLog;
+  let model: ReadModel;
+  let time: number;
+  const running: { stop(): Promise<void> }[] = [];
+  const now = (): Date => new Date(time);
+
+  beforeEach(async () => {
+    time = Date.parse('2026-01-31T12:00:00Z');
+    stores = new Stores();
+    log = await stores.log();
+    model = await stores.model(log);
+  });
+  afterEach(async () => {
+    for (const each of running.splice(0)) await each.stop();
+    await stores.remove();
+  });
+
+  /** A projector of a process of its own; it dies at a failpoint, if one is named. */
+  const start = async (options: { dieAt?: Failpoint; graceMs?: number } = {}) => {
+    const store = new Faults(await stores.model(log));
+    const stopping = new AbortController();
+    const done: string[] = [];
+    let died = false;
+    const projector = new Projector(log, store.port, now, randomUUID(), () => undefined, {
+      graceMs: options.graceMs ?? 60_000,
+      lookEveryMs: 20,
+      onDone: (message) => done.push(message),
+      failpoint: (name) => {
+        if (name !== options.dieAt || died) return;
+        died = true;
+        stopping.abort();
+        throw new Error(`died: ${name}`);
+      },
+    });
+    const ended = projector.run(stopping.signal);
+    const started = {
+      projector,
+      done,
+      isDead: () => died,
+      live: () => until(() => projector.status.state === 'live'),
+      stop: async () => {
+        stopping.abort();
+        await ended;
+      },
+    };
+    running.push(started);
+    return started;
+  };
+
+  const ask = (more: { rate?: number; unskip?: boolean } = {}): Promise<void> =>
+    requestRebuild(log, { rebuild: randomUUID(), rate: null, unskip: false, ...more }, operator, now);
+  const active = async (): Promise<Generation | undefined> =>
+    (await model.generations()).find((one) => one.active)?.generation;
+  const generations = async (): Promise<number[]> =>
+    (await model.generations()).map(({ generation }) => generation);
+  const isActive = (generation: number): Promise<void> => until(async () => (await active()) === generation);
+  const idsOf = async (owner: string): Promise<number[]> =>
+    (await model.list(owner, undefined, 1_000)).rows.map(({ id }) => id);
+  const history = async (): Promise<string[]> =>
+    (await log.readStream('operation-rebuilds')).map(({ type }) => type);
+
+  const fill = async (): Promise<void> => {
+    await Promise.all([1, 2, 3, 4, 5, 6].map((id) => run(log, `owner ${id % 3}`, createPlant(id))));
+    await run(log, 'owner 1', deletePlant(4));
+  };
+
+  it('builds another generation, which lists are answered from, and keeps the old one for the grace', async () => {
+    await fill();
+    const { live, done } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    expect(await idsOf('owner 1')).toEqual([1]);
+    expect(await history()).toEqual(['RebuildRequested', 'RebuildStarted', 'RebuildPromoted']);
+    await until(() => done.at(-1) === 'lists are answered from generation 2');
+    // The old one goes on with the log.
+    const { position } = await run(log, 'owner 1', createPlant(7));
+    await until(async () => (await model.positions(1 as Generation)).includes(position));
+    expect(await generations()).toEqual([1, 2]);
+    time += 60_001;
+    await until(async () => (await generations()).length === 1);
+    await until(async () => (await history()).at(-1) === 'RebuildClosed');
+    expect(await idsOf('owner 1')).toEqual([1, 7]);
+  });
+
+  it('heals what was damaged', async () => {
+    await fill();
+    const { live } = await start();
+    await live();
+    stores.tamper('DELETE FROM plants');
+    expect(await idsOf('owner 2')).toEqual([]);
+    await ask();
+    await isActive(2);
+    expect(await idsOf('owner 2')).toEqual([2, 5]);
+  });
+
+  it('is one at a time; cancelled, it leaves nothing behind', async () => {
+    await fill();
+    const { live, projector } = await start();
+    await live();
+    await ask({ rate: 1 });
+    await until(() => projector.rebuild?.phase === 'building');
+    await expect(ask()).rejects.toThrow(OperationRefused);
+    await expect(ask()).rejects.toThrow(/^rebuild \S+ is under way since 2026-01-31T12:00:00.000Z: wait/);
+    await expect(requestRollback(log, 'no', operator, now)).rejects.toThrow(/is under way: cancel it first/);
+    await cancelRebuild(log, 'changed my mind', operator, now);
+    await until(async () => (await generations()).length === 1);
+    expect(await active()).toBe(1);
+    expect((await readRebuilds(log)).last).toMatchObject({ outcome: 'cancelled: changed my mind' });
+    await expect(cancelRebuild(log, 'again', operator, now)).rejects.toThrow('no rebuild is under way');
+    await ask();
+    await isActive(3);
+  });
+
+  it('goes back by one more switch, to lists that have everything', async () => {
+    await fill();
+    const { live } = await start();
+    await live();
+    await expect(requestRollback(log, 'no', operator, now)).rejects.toThrow('there is nothing to go back to');
+    await ask();
+    await isActive(2);
+    await run(log, 'owner 1', createPlant(7));
+    await requestRollback(log, 'it looks odd', operator, now);
+    await expect(requestRollback(log, 'again', operator, now)).rejects.toThrow('that was asked for already');
+    await isActive(1);
+    await until(async () => (await idsOf('owner 1')).includes(7));
+    await until(async () => (await history()).at(-1) === 'RebuildClosed');
+    expect(await history()).toContain('RolledBack');
+    expect(await generations()).toEqual([1]);
+  });
+
+  it('makes room for the next one before the grace is over', async () => {
+    await fill();
+    const { live } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    await ask();
+    await isActive(3);
+    expect(await generations()).toEqual([2, 3]);
+  });
+
+  it('is never promoted where it is not the fold of the log', async () => {
+    await fill();
+    const { live, projector } = await start();
+    await live();
+    await ask({ rate: 5 });
+    await until(() => (projector.rebuild?.events ?? 0) > 0 && projector.rebuild?.generation === 2);
+    stores.tamper("INSERT INTO plants (generation, owner, id, row) VALUES (2, 'mallory', 1, '{}')");
+    await until(async () => (await history()).at(-1) === 'RebuildCancelled');
+    expect(await active()).toBe(1);
+    expect((await readRebuilds(log)).last?.outcome).toBe(
+      'cancelled: generation 2 is not the fold of the log: 1 plants differ',
+    );
+    await until(async () => (await generations()).length === 1);
+  });
+
+  it('goes no faster than it was asked to', async () => {
+    await fill(); // seven events, and that of the request
+    const { live } = await start();
+    await live();
+    const began = performance.now();
+    await ask({ rate: 10 });
+    await isActive(2);
+    expect(performance.now() - began).toBeGreaterThan(600);
+  });
+
+  describe('whose projector dies', () => {
+    it.each(FAILPOINTS.filter((name) => name !== 'rolled back' && name !== 'dropped'))(
+      'at "%s" is finished by another one',
+      async (dieAt) => {
+        await fill();
+        const first = await start({ dieAt });
+        await first.live();
+        await ask();
+        await until(() => first.isDead());
+        await first.stop();
+        const before = await active();
+        expect(before === 1 || (await history()).includes('RebuildPromoted')).toBe(true);
+        const second = await start();
+        await second.live();
+        await until(async () => (await history()).at(-1) === 'RebuildPromoted' && (await active()) !== 1);
+        expect(await idsOf('owner 1')).toEqual([1]);
+        // The old one and the new one: what the dead one may have left behind is gone.
+        time += 60_001;
+        await until(async () => (await generations()).length === 1);
+      },
+    );
+
+    it.each(['rolled back', 'dropped'] as const)(
+      'on the way back, at "%s", it ends all the same',
+      async (dieAt) => {
+        await fill();
+        const first = await start({ dieAt });
+        await first.live();
+        await ask();
+        await isActive(2);
+        await requestRollback(log, 'back', operator, now);
+        await until(() => first.isDead());
+        await first.stop();
+        const second = await start();
+        await second.live();
+        await until(async () => (await history()).at(-1) === 'RebuildClosed');
+        expect(await active()).toBe(1);
+        expect(await generations()).toEqual([1]);
+      },
+    );
+  });
+
+  describe('and an event that the codec refuses', () => {
+    const stream = plantStream('owner 1', 9);
+    const bad = () => appendRaw(log, stream, 'PlantWatered', { id: 9 });
+    const skip = () => skipEvent(log, { stream, revision: 0n }, 'nobody waters here', operator, now);
+
+    it('is left out once somebody has decided so, of what is built later, too', async () => {
+      await fill();
+      const { live, projector } = await start();
+      await live();
+      await bad();
+      await until(() => projector.status.state === 'blocked');
+      const { position } = await run(log, 'owner 1', createPlant(7));
+      await skip();
+      await live();
+      await until(async () => (await model.list('owner 1', undefined, 9)).position >= position);
+      expect(await idsOf('owner 1')).toEqual([1, 7]);
+      await ask();
+      await isActive(2);
+      expect(await idsOf('owner 1')).toEqual([1, 7]);
+    });
+
+    it('is looked at again by a rebuild that is asked to', async () => {
+      await fill();
+      const { live, projector } = await start();
+      await live();
+      await bad();
+      await skip();
+      const { position } = await run(log, 'owner 1', createPlant(7));
+      await until(
+        async () =>
+          projector.status.state === 'live' &&
+          (await model.list('owner 1', undefined, 9)).position >= position,
+      );
+      await ask({ unskip: true });
+      await until(() => projector.rebuild?.problem?.includes('unknown type "PlantWatered"') ?? false);
+      expect(await active()).toBe(1);
+      await skip(); // decided anew, after it was asked for
+      await isActive(2);
+    });
+  });
+
+  it('starts again where the store has lost what was built', async () => {
+    await fill();
+    const { live, projector } = await start();
+    await live();
+    await ask({ rate: 3 });
+    await until(() => projector.rebuild?.generation === 2);
+    stores.tamper('DELETE FROM positions WHERE generation = 2');
+    stores.tamper('DELETE FROM generations WHERE generation = 2');
+    await until(async () => (await history()).filter((type) => type === 'RebuildStarted').length === 2);
+    await isActive(3);
+  });
+});
