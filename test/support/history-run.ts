@@ -40,8 +40,15 @@ export const randomBy = (seed: number): (() => number) => {
   };
 };
 
-/** Runs clients against a service that is killed and started again meanwhile, and gives all that happened. */
-export const runHistory = async (service: TestService, options: RunOptions): Promise<Run> => {
+/**
+ * Runs clients against a service that is killed and started again meanwhile, and gives all that happened.
+ * `afterwards` is awaited before the service is stopped.
+ */
+export const runHistory = async (
+  service: TestService,
+  options: RunOptions,
+  afterwards: () => Promise<void> = () => Promise.resolve(),
+): Promise<Run> => {
   const history = new History(service, options);
   const tokens = await Promise.all(options.owners.map((owner) => service.token(owner)));
   const clients = Array.from({ length: options.clients }, (_, number) => {
@@ -58,6 +65,7 @@ export const runHistory = async (service: TestService, options: RunOptions): Pro
     history.unlock();
     for (const client of clients) client.close();
   }
+  await afterwards();
   await service.stop();
   return { operations: history.operations, log: await service.events(), counts: history.counts };
 };

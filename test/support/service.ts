@@ -72,11 +72,14 @@ export class TestService {
     };
   }
 
-  /** Starts a process on the same data, once it listens. Rejects with what it said if it does not get there. */
-  async start(): Promise<void> {
+  /**
+   * Starts a process on the same data, once it listens; `more` are settings of this process alone. Rejects with what
+   * it said if it does not get there.
+   */
+  async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
     const coverage = process.env.NODE_V8_COVERAGE;
     const child = spawn(process.execPath, ['--no-warnings', CLI, 'serve'], {
-      env: { ...this.env, ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}) },
+      env: { ...this.env, ...more, ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;
@@ -142,10 +145,15 @@ export class TestService {
     return signed.token;
   }
 
-  /** All events of its log, in order, whether it runs or not. */
-  async events(): Promise<RecordedEvent[]> {
+  /** Its log, whether it runs or not. */
+  log(): Promise<EventLog> {
     this.#log ??= openEventLog(loadConfig(this.env).eventLog);
-    return all((await this.#log).readAll(START));
+    return this.#log;
+  }
+
+  /** All events of its log, in order. */
+  async events(): Promise<RecordedEvent[]> {
+    return all((await this.log()).readAll(START));
   }
 
   /** How many events its log holds. */

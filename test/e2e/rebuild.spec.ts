@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { FAILPOINTS } from '../../src/projector/rebuilder.js';
+import { type Operator, readRebuilds, requestRebuild, requestRollback } from '../../src/projector/rebuilds.js';
+import { OPERATION_STREAMS } from '../../src/plants/stream.js';
+import { violationsOf } from '../support/history.js';
+import { PlantsClient } from '../support/history-client.js';
+import { runHistory } from '../support/history-run.js';
+import { TestService } from '../support/service.js';
+
+const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
+const now = (): Date => new Date();
+
+const ask = async (service: TestService): Promise<void> =>
+  requestRebuild(
+    await service.log(),
+    { rebuild: randomUUID(), rate: null, unskip: false },
+    operator,
+    now,
+  );
+
+const stateOf = async (service: TestService) => readRebuilds(await service.log());
+
+/** Until the rebuild that was asked for is over. */
+const over = async (service: TestService): Promise<string | undefined> => {
+  for (;;) {
+    const { building, last } = await stateOf(service);
+    if (!building) return last?.outcome;
+  }
+};
+
+describe('rebuilding the lists', () => {
+  let service: TestService;
+  afterEach(() => service.remove());
+
+  it('under traffic shows no client anything: no request fails, no list lies or goes backwards', async () => {
+    service = await TestService.start();
+    await service.ready();
+    let promoted = 0;
+    const ended = new AbortController();
+    const rebuilding = (async () => {
+      while (!ended.signal.aborted) {
+        await ask(service);
+        expect(await over(service)).toBe('promoted');
+        promoted += 1;
+      }
+    })();
+    const seed = Date.now() % 1_000_000;
+    const owners = ['alice', 'bob', 'Zoë/1', '木'];
+    const options = { seed, clients: 16, owners, ids: 24, operations: 2_500, kills: 0, locks: 0 };
+    const run = await runHistory(service, options, async () => {
+      ended.abort();
+      await rebuilding;
+    });
+    const ofClients = run.log.filter(({ stream }) => !stream.startsWith(OPERATION_STREAMS));
+    const violations = violationsOf(run.operations, ofClients);
+    expect({ seed, count: violations.length, first: violations.slice(0, 5) }).toEqual({
+      seed,
+      count: 0,
+      first: [],
+    });
+    expect(promoted).toBeGreaterThan(1);
+    expect(Object.keys(run.counts).filter((outcome) => outcome.startsWith('503'))).toEqual([]);
+  });
+
+  it.each(FAILPOINTS)('is finished by the next process after a kill -9 at "%s"', async (step) => {
+    service = await TestService.start();
+    await service.stop();
+    await service.start({ PLANTS_FAILPOINT: step });
+    await service.ready();
+    const client = new PlantsClient(() => service.url, await service.token('alice'));
+    for (const id of [1, 2, 3])
+      expect((await client.create({ id, name: `n${id}`, tag: '' })).status).toBe(201);
+    const died = service.ended();
+    await ask(service);
+    if (step === 'rolled back' || step === 'dropped') {
+      expect(await over(service)).toBe('promoted');
+      await requestRollback(await service.log(), 'looks odd', operator, now);
+    }
+    expect(await died).toBeNull(); // by a signal
+    await service.kill();
+    await service.start();
+    await service.ready();
+    const outcome = step === 'rolled back' || step === 'dropped' ? 'rolled back' : 'promoted';
+    for (;;) if ((await stateOf(service)).last?.outcome === outcome) break;
+    const list = await client.list();
+    expect([list.status, list.body]).toEqual([
+      200,
+      '[{"name":"n1","tag":""},{"name":"n2","tag":""},{"name":"n3","tag":""}]',
+    ]);
+    client.close();
+  });
+});
