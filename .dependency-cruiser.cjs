@@ -56,6 +56,14 @@ module.exports = {
       to: { path: '^src/adapters/' },
     },
     {
+      name: 'operate-knows-no-adapter',
+      comment:
+        "An operator's command works the same on every log and every read model; cli.ts and main.ts give it the ports.",
+      severity: 'error',
+      from: { path: '^src/operate/' },
+      to: { path: '^src/(adapters|http)/|^src/(main|app\\.module|cli|stores|config)\\.ts$' },
+    },
+    {
       name: 'database-clients-in-adapters-only',
       comment: 'A database client that is used elsewhere cannot be replaced by choosing another URL.',
       severity: 'error',

@@ -2,12 +2,14 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
+import { Registry } from 'prom-client';
 import { type Role } from './config.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
 import { RateLimit } from './http/auth/rate-limit.js';
 import { TokenVerifier } from './http/auth/verify.js';
 import { HealthController } from './http/health.controller.js';
+import { MetricsController } from './http/metrics.controller.js';
 import { PlantsController } from './http/plants.controller.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
@@ -32,6 +34,7 @@ export interface Parts {
   readonly rateLimit: RateLimit | undefined;
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
+  readonly registry: Registry;
   readonly now: () => Date;
 }
 
@@ -48,12 +51,13 @@ export class AppModule {
     rateLimit,
     routes,
     shutdown,
+    registry,
     now,
   }: Parts): DynamicModule {
     return {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
-      controllers: roles.has('api') ? [PlantsController, HealthController] : [HealthController],
+      controllers: [...(roles.has('api') ? [PlantsController] : []), HealthController, MetricsController],
       providers: [
         { provide: EventLog, useValue: log },
         { provide: ReadModel, useValue: model },
@@ -63,6 +67,7 @@ export class AppModule {
         { provide: RateLimit, useValue: rateLimit },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
+        { provide: Registry, useValue: registry },
         { provide: NamedRequests, useValue: new NamedRequests({ log, now }) },
         BearerStrategy,
         BearerGuard,

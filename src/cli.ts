@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { BadStoreUrl } from './adapters/store-url.js';
 import { CopyRefused, copyLog } from './audit/copy-log.js';
 import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
@@ -8,9 +8,19 @@ import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { createLogger } from './logging.js';
 import { type Service } from './main.js';
+import { type Desk } from './operate/desk.js';
+import { Interrupted } from './operate/interrupted.js';
+import { EventRefused } from './plants/errors.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
-import { ReadModelUnavailable } from './ports/read-model.js';
+import {
+  GenerationMissing,
+  ReadModelAhead,
+  ReadModelIncomplete,
+  ReadModelTampered,
+  ReadModelUnavailable,
+} from './ports/read-model.js';
 import { Progress } from './progress.js';
+import { OperationRefused } from './projector/rebuilds.js';
 import { StartError } from './start-error.js';
 import { type EventLogPlace, isSamePlace, parseEventLogUrl } from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
@@ -30,11 +40,6 @@ const { version } = JSON.parse(
 /** The arguments of a command cannot be used. The message is one line for whoever typed them. */
 class UsageError extends Error {
   override readonly name = 'UsageError';
-}
-
-/** Somebody asked a command to stop. The message is one line that says what is left to do. */
-class Interrupted extends Error {
-  override readonly name = 'Interrupted';
 }
 
 const settingsHelp = (): string => {
@@ -174,6 +179,101 @@ const place = (option: '--from' | '--to', value: string): EventLogPlace => {
   }
 };
 
+/** Runs an operator's command on the stores of the settings, beside whatever else uses them, and closes them. */
+const operate = async ({ json }: { json?: true }, work: (desk: Desk) => Promise<boolean>): Promise<void> => {
+  const { eventLog, readModel } = loadConfig(process.env);
+  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file))
+    throw new StartError(
+      `there is no event log ${eventLog.file}: give this command the settings (DATA_DIR, EVENT_LOG) of the service`,
+    );
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.once(signal, () => {
+      stopping.abort(new Interrupted('interrupted'));
+    });
+  // Databases, which other commands do not need.
+  const [{ openEventLog, openReadModel }, { eventsBetween }, { operatorHere }] = await Promise.all([
+    import('./stores.js'),
+    import('./adapters/sqlite/distance.js'),
+    import('./operate/operator.js'),
+  ]);
+  const log = await openEventLog(eventLog);
+  try {
+    const model = await openReadModel(readModel, log.identity(), (message) => {
+      process.stderr.write(`plants: ${message}\n`);
+    });
+    try {
+      const well = await work({
+        log,
+        model,
+        eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
+        operator: operatorHere(),
+        now: () => new Date(),
+        signal: stopping.signal,
+        json: json ?? false,
+      });
+      process.exitCode = well ? EXIT.ok : EXIT.failed;
+    } finally {
+      await model.close();
+    }
+  } finally {
+    await log.close();
+  }
+};
+
+interface RebuildOptions {
+  readonly rate?: number;
+  readonly unskip?: true;
+  readonly dryRun?: true;
+  readonly cancel?: true;
+  readonly wait: boolean;
+  readonly json?: true;
+}
+
+const rebuild = (options: RebuildOptions): Promise<void> => {
+  if (options.cancel && (options.dryRun ?? options.rate ?? options.unskip))
+    throw new UsageError('--cancel goes with no other option but --json');
+  return operate(options, async (desk) => {
+    const commands = await import('./operate/rebuild.js');
+    if (options.cancel) return commands.cancel(desk);
+    const asked = { rate: options.rate, unskip: options.unskip ?? false, wait: options.wait };
+    return options.dryRun ? commands.dryRun(desk, asked) : commands.rebuild(desk, asked);
+  });
+};
+
+const rollback = (options: { readonly reason: string; readonly json?: true }): Promise<void> =>
+  operate(options, async (desk) => (await import('./operate/rebuild.js')).rollback(desk, options));
+
+const verify = (options: { readonly json?: true }): Promise<void> =>
+  operate(options, async (desk) => (await import('./operate/verify.js')).verify(desk));
+
+interface SkipOptions {
+  readonly position: string;
+  readonly reason: string;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+const skip = (options: SkipOptions): Promise<void> =>
+  operate(options, async (desk) =>
+    (await import('./operate/skip.js')).skip(desk, { ...options, yes: options.yes ?? false }),
+  );
+
+const status = (options: { readonly watch?: true; readonly json?: true }): Promise<void> =>
+  operate(options, async (desk) =>
+    (await import('./operate/status.js')).status(desk, { watch: options.watch ?? false }),
+  );
+
+const positiveInteger = (value: string): number => {
+  if (!/^[1-9]\d{0,8}$/.test(value)) throw new InvalidArgumentError('It must be a positive integer.');
+  return Number(value);
+};
+
+const textThatSays = (value: string): string => {
+  if (value.trim() === '') throw new InvalidArgumentError('It must not be empty.');
+  return value;
+};
+
 const program = new Command('plants')
   .description('An event-sourced plant store.')
   .version(version)
@@ -223,6 +323,95 @@ ${EXITS}`,
   )
   .action(copy);
 
+program
+  .command('status')
+  .description('show processes, lists, rebuilds and what is wrong')
+  .option('--watch', 'show it each second, until Ctrl-C')
+  .option('--json', 'print one object; with --watch, one in each line')
+  .addHelpText(
+    'after',
+    `
+Works without a running service too: the stores are those of the settings. Idle parts of the lists move on once a
+second, so under traffic they may seem up to a second behind.
+
+Example:
+  npx plants status --json | jq '.problems'
+
+Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothing projects or no list is answered
+(or on failure), 2 wrong usage or settings.`,
+  )
+  .action(status);
+
+program
+  .command('rebuild')
+  .description('build the lists anew beside those that are answered, verify them, and switch over')
+  .option('--rate <n>', 'at most so many events a second', positiveInteger)
+  .option('--unskip', 'look again at events that were skipped')
+  .option('--dry-run', 'only say how many events there are, and how long it would take')
+  .option('--cancel', 'give up the rebuild that is under way')
+  .option('--no-wait', 'ask for it, and do not watch it')
+  .option('--json', 'print one object, and no progress')
+  .addHelpText(
+    'after',
+    `
+A projector does the work, and goes on with it after a restart: Ctrl-C ends only the watching. Clients notice nothing.
+
+Example:
+  npx plants rebuild --rate 5000
+${EXITS} Cancelled or refused is failure.`,
+  )
+  .action(rebuild);
+
+program
+  .command('rollback')
+  .description('answer lists from what the last rebuild replaced')
+  .option('--reason <text>', 'why, for the history', textThatSays, 'none given')
+  .option('--json', 'print {rolledBack, generation}')
+  .addHelpText(
+    'after',
+    `
+The way back is open for 15 minutes after a rebuild, or until the next one: plants status shows it.
+
+Example:
+  npx plants rollback --reason 'lists are slower than before'
+${EXITS}`,
+  )
+  .action(rollback);
+
+program
+  .command('verify')
+  .description('compare the lists with the fold of the event log')
+  .option('--json', 'print {generation, plants, owners, position, differing, differences}, and no progress')
+  .addHelpText(
+    'after',
+    `
+It runs beside the service, under traffic. Nothing is mended: npx plants rebuild does that.
+
+Example:
+  npx plants verify --json | jq '.differences[]'
+
+Exit status: 0 if nothing differs, 1 if something does or on failure, 2 wrong usage or settings.`,
+  )
+  .action(verify);
+
+program
+  .command('skip')
+  .description('leave an event that cannot be read out of the lists')
+  .requiredOption('--position <position>', 'where it stands: plants status shows it')
+  .requiredOption('--reason <text>', 'why, for the history', textThatSays)
+  .option('--yes', 'do not ask')
+  .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes')
+  .addHelpText(
+    'after',
+    `
+The event is shown first. It stays in the log; a rebuild with --unskip looks at it again.
+
+Example:
+  npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'
+${EXITS} Not skipped is failure.`,
+  )
+  .action(skip);
+
 // Whoever reads our output may stop early (plants … | head): that is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
@@ -249,7 +438,13 @@ function complain(error: unknown): number {
     OutcomeUnknown,
     ReadModelUnavailable,
     CopyRefused,
+    EventRefused,
+    GenerationMissing,
     Interrupted,
+    OperationRefused,
+    ReadModelAhead,
+    ReadModelIncomplete,
+    ReadModelTampered,
   ].some((type) => error instanceof type);
   process.stderr.write(
     `plants: ${known ? (error as Error).message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,

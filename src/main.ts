@@ -1,8 +1,10 @@
 import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
+import { eventsBetween } from './adapters/sqlite/distance.js';
 import { AppModule } from './app.module.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
@@ -14,9 +16,16 @@ import { KnownRoutes } from './http/routes.js';
 import { createHttpAdapter } from './http/server.js';
 import { Shutdown } from './http/shutdown.js';
 import { nestLogger } from './logging.js';
+import { countRequests } from './metrics/http.js';
+import { showProjector } from './metrics/projection.js';
+import { createRegistry, showTokenCache } from './metrics/registry.js';
+import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
+import { reportText } from './operate/process-report.js';
+import { Reporter } from './operate/reporter.js';
 import { type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
+import { type Failpoint } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { StartError } from './start-error.js';
 import { type ReadModelPlace } from './store-places.js';
@@ -44,15 +53,27 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   };
   try {
     const { keys, created } = await signingKeys(config);
-    const log = await openEventLog(config.eventLog);
+    const registry = createRegistry(version);
+    const log = measuredEventLog(await openEventLog(config.eventLog, countCommits(registry)), registry);
     opened.push(() => log.close());
-    const model = await openReadModel(config.readModel, log.identity(), (message) => {
+    const opening = openReadModel(config.readModel, log.identity(), (message) => {
       logger.warn(message);
     });
+    const model = measuredReadModel(await opening, registry);
     opened.push(() => model.close());
 
     const freshness = await freshnessOf(log, model, config);
     const projector = startProjector(log, model, config, logger, opened);
+    if (projector)
+      showProjector(registry, {
+        log,
+        model,
+        projector,
+        now,
+        eventsBetween: config.eventLog.kind === 'sqlite' ? eventsBetween : undefined,
+      });
+    const verifier = new TokenVerifier(config.auth, keys);
+    showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
     const routes = new KnownRoutes();
     const app = await NestFactory.create<NestFastifyApplication>(
@@ -62,21 +83,38 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         projector,
         roles: config.roles,
         freshness,
-        verifier: new TokenVerifier(config.auth, keys),
+        verifier,
         rateLimit: config.rateLimit === 'off' ? undefined : new RateLimit(config.rateLimit),
         routes,
         shutdown,
+        registry,
         now,
       }),
-      createHttpAdapter(logger, routes),
+      createHttpAdapter(logger, routes, countRequests(registry)),
       { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
     );
     app.useGlobalFilters(app.get(ProblemFilter));
     serveDocs(app, version);
     opened.push(() => app.close());
     await listen(app, config);
+    const url = await app.getUrl();
+    const identity = {
+      host: hostname(),
+      pid: process.pid,
+      roles: [...config.roles],
+      version,
+      address: url,
+      since: now().toISOString(),
+    };
+    const reporter = new Reporter(
+      model,
+      randomUUID(),
+      () => reportText(identity, projector),
+      () => projector?.rebuild !== undefined,
+    );
+    opened.push(() => reporter.close());
     return {
-      url: await app.getUrl(),
+      url,
       firstStart: created,
       stop: async () => {
         shutdown.begun = true;
@@ -121,9 +159,21 @@ const startProjector = (
   opened: (() => Promise<void>)[],
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
-  const projector = new Projector(log, model, now, randomUUID(), (status) => {
-    tell(logger, status);
-  });
+  const projector = new Projector(
+    log,
+    model,
+    now,
+    randomUUID(),
+    (status) => {
+      tell(logger, status);
+    },
+    {
+      onDone: (message) => {
+        logger.info(message);
+      },
+      failpoint,
+    },
+  );
   const stopping = new AbortController();
   const running = projector.run(stopping.signal);
   opened.push(async () => {
@@ -131,6 +181,11 @@ const startProjector = (
     await running;
   });
   return projector;
+};
+
+/** Ends the process as kill -9 would, at a step of a rebuild that a test names. */
+const failpoint = (name: Failpoint): void => {
+  if (process.env.PLANTS_FAILPOINT === name) process.kill(process.pid, 'SIGKILL');
 };
 
 const tell = (logger: Logger, status: ProjectorStatus): void => {

@@ -6,9 +6,15 @@ import { type EventLogPlace, type ReadModelPlace } from './store-places.js';
 
 // The clients of servers are loaded where they are needed only: they take longer than all else at start.
 
-/** Opens an event log. Throws LogUnavailable, in one line that says what to do. */
-export const openEventLog = async (log: EventLogPlace): Promise<EventLog> => {
-  if (log.kind === 'sqlite') return openSqliteEventLog(log.file);
+/**
+ * Opens an event log. Throws LogUnavailable, in one line that says what to do. An embedded one calls `onCommit` with
+ * the number of appends that shared a transaction.
+ */
+export const openEventLog = async (
+  log: EventLogPlace,
+  onCommit: (appends: number) => void = () => undefined,
+): Promise<EventLog> => {
+  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, { onCommit });
   const { openEventStoreDb } = await import('./adapters/eventstoredb/event-log.js');
   return openEventStoreDb(log.place);
 };

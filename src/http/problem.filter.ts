@@ -6,14 +6,20 @@ import { GenerationMissing, ReadModelIncomplete, ReadModelUnavailable } from '..
 import { NotFreshYet } from '../read/freshness.js';
 import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';
+import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/verify.js';
-import { Problem, PROBLEM_JSON, problemDocument } from './problem.js';
+import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument } from './problem.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { KnownRoutes } from './routes.js';
 
 /** When to ask again, in seconds, where something is down: soon, since most of it is back soon. */
 const RETRY_AFTER = { 'Retry-After': '1' };
+
+/** A request whose answer may be a problem document: `problem` says which, once it is known. */
+export interface AnsweredRequest extends GuardedRequest {
+  problem?: ProblemCode;
+}
 
 /** Turns every error of a request into a problem document (RFC 9457). Nothing of an unexpected one is shown. */
 @Catch()
@@ -21,13 +27,14 @@ export class ProblemFilter implements ExceptionFilter {
   constructor(private readonly routes: KnownRoutes) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
-    const request = host.switchToHttp().getRequest<FastifyRequest>();
+    const request = host.switchToHttp().getRequest<AnsweredRequest>();
     const reply = host.switchToHttp().getResponse<FastifyReply>();
     const problem = this.#problemOf(error, request);
     if (problem.status === 500) request.log.error({ err: error }, problem.message);
     // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
     else if (problem.status === 503 && problem.code !== 'not_ready')
       request.log.warn({ code: problem.code, reason: messageOf(error) }, problem.message);
+    request.problem = problem.code;
     if (reply.sent) return; // the answer has begun: its connection is all that can still be ended
     void reply
       .status(problem.status)

@@ -10,9 +10,8 @@ import {
 } from 'fastify';
 import { Connections } from './connections.js';
 import { correlationIdOf, requestIdOf } from './correlation.js';
-import { type GuardedRequest } from './auth/principal.js';
+import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
-import { problemOf } from './problem.filter.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 
@@ -40,8 +39,26 @@ const CLOSING_TIMEOUT_MS = 3_000;
 /** The header fields of every answer. */
 const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
-/** The HTTP server: limits, ids, and answers to what never becomes a request for Nest. */
-export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes): FastifyAdapter => {
+/** A request that was answered, without what would name its client or a plant. */
+export interface Answered {
+  readonly method: string;
+  /** The pattern of its path, `/plants/:id`; undefined where nothing is there. */
+  readonly route: string | undefined;
+  readonly status: number;
+  /** From its header fields to the end of the answer. */
+  readonly seconds: number;
+  readonly problem: ProblemCode | undefined;
+}
+
+/**
+ * The HTTP server: limits, ids, and answers to what never becomes a request for Nest. `onAnswered` is called after
+ * each answer.
+ */
+export const createHttpAdapter = (
+  logger: FastifyBaseLogger,
+  routes: KnownRoutes,
+  onAnswered: (answered: Answered) => void,
+): FastifyAdapter => {
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -107,10 +124,10 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
     done(ambiguity(request.raw));
   });
-  fastify.addHook('onResponse', (request: GuardedRequest, reply, done) => {
+  fastify.addHook('onResponse', (request: AnsweredRequest, reply, done) => {
     const [path] = splitUrl(request.url); // a query may hold a secret by mistake
-    // Probes come every few seconds and say nothing that readiness changes do not.
-    const level = path.startsWith('/health/') ? 'debug' : 'info';
+    // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
+    const level = path.startsWith('/health/') || path === '/metrics' ? 'debug' : 'info';
     request.log[level](
       {
         method: request.method,
@@ -122,6 +139,13 @@ export const createHttpAdapter = (logger: FastifyBaseLogger, routes: KnownRoutes
       },
       'request',
     );
+    onAnswered({
+      method: request.method,
+      route: request.routeOptions.url,
+      status: reply.statusCode,
+      seconds: reply.elapsedTime / 1_000,
+      problem: request.problem,
+    });
     done();
   });
   return adapter;

@@ -48,7 +48,7 @@ export class EventLogWriter {
     private readonly file: string,
     private readonly worker: Worker,
     private readonly limits: WriterLimits,
-    private readonly committed: () => void,
+    private readonly committed: (appends: number) => void,
   ) {
     worker.on('message', (report: WriterReport) => {
       this.#hear(report);
@@ -62,7 +62,11 @@ export class EventLogWriter {
   }
 
   /** Starts the thread and opens the file. `committed` is called after each commit. */
-  static async open(file: string, limits: WriterLimits, committed: () => void): Promise<EventLogWriter> {
+  static async open(
+    file: string,
+    limits: WriterLimits,
+    committed: (appends: number) => void,
+  ): Promise<EventLogWriter> {
     const worker = new Worker(new URL('./event-log.worker.js', import.meta.url), { workerData: { file } });
     const report = await new Promise<WriterReport>((resolve) => {
       const fail = (reason: string): void => {
@@ -182,7 +186,7 @@ export class EventLogWriter {
           clearTimeout(pending.timer);
           pending.resolve(outcome);
         });
-        this.committed();
+        this.committed(report.outcomes.length);
         break;
       }
       case 'failed': {

@@ -21,6 +21,8 @@ import { type AppendOrder } from './event-log.worker.js';
 export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   /** How often a subscription looks for commits of other processes, in milliseconds. */
   readonly pollMs?: number;
+  /** Called after each transaction with the number of appends that it took. Must not throw. */
+  readonly onCommit?: (appends: number) => void;
 }
 
 /** Events of one read: a millisecond's work, and what the port allows a batch to have. */
@@ -56,12 +58,13 @@ export const openSqliteEventLog = async (
   file: string,
   options: SqliteEventLogOptions = {},
 ): Promise<EventLog> => {
-  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50 } = options;
+  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, onCommit } = options;
   const path = resolve(file);
   createFile(path);
   const listeners = new Set<() => void>();
-  const wake = (): void => {
+  const wake = (appends: number): void => {
     for (const listener of [...listeners]) listener();
+    onCommit?.(appends);
   };
   const writer = await EventLogWriter.open(path, { maxQueued, deadlineMs }, wake);
   try {

@@ -75,12 +75,19 @@ export const issuerKeys = (url: URL): PublicKeys => {
 /** Turns tokens into principals, and remembers those it has verified until they expire. */
 export class TokenVerifier {
   readonly #verified = new LRUCache<string, Principal>({ max: MAX_VERIFIED });
+  #hits = 0;
+  #misses = 0;
 
   constructor(
     private readonly auth: AuthConfig,
     private readonly keys: PublicKeys,
     private readonly now: () => number = () => Date.now(),
   ) {}
+
+  /** How often a token was remembered, how often one had to be checked, and how many are remembered now. */
+  get cache(): { readonly hits: number; readonly misses: number; readonly entries: number } {
+    return { hits: this.#hits, misses: this.#misses, entries: this.#verified.size };
+  }
 
   /** The principal of a token that was verified before and has not expired since. */
   known(token: string): Principal | undefined {
@@ -89,6 +96,7 @@ export class TokenVerifier {
       this.#verified.delete(token);
       return undefined;
     }
+    if (principal) this.#hits += 1;
     return principal;
   }
 
@@ -96,6 +104,7 @@ export class TokenVerifier {
   async verify(token: string): Promise<Principal> {
     const known = this.known(token);
     if (known) return known;
+    this.#misses += 1;
     if (token.length > MAX_TOKEN) throw new InvalidToken('the token is too long');
     const { payload, protectedHeader } = await this.#check(token);
     const { typ } = protectedHeader;

@@ -1,0 +1,153 @@
+import { Gauge, type Registry } from 'prom-client';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type ReadModel } from '../ports/read-model.js';
+import { type Projector, type ProjectorStatus } from '../projector/projector.js';
+
+/** How long the stores may take to tell how far they are, in milliseconds: Prometheus waits ten times as long. */
+const LOOK_MS = 1_000;
+
+/** Every state of a projector. */
+const STATES = Object.keys({
+  starting: 0,
+  standby: 0,
+  catching_up: 0,
+  live: 0,
+  disconnected: 0,
+  blocked: 0,
+} satisfies Record<ProjectorStatus['state'], 0>);
+
+/** How far the lists are behind the log. */
+export interface Lag {
+  /** The age of the oldest event that is not applied: 0 where all are. */
+  readonly seconds: number | undefined;
+  /** How many events are not applied, where the log can tell. */
+  readonly events: number | undefined;
+}
+
+const UNKNOWN: Lag = { seconds: undefined, events: undefined };
+
+/** What the lag of a projector is measured with. */
+export interface LagSources {
+  readonly log: EventLog;
+  readonly model: ReadModel;
+  readonly projector: Pick<Projector, 'status'>;
+  readonly now: () => Date;
+  /** How many events of the log are after one position, up to another; undefined where its positions do not tell. */
+  readonly eventsBetween: ((after: Position, upTo: Position) => number) | undefined;
+}
+
+/** Adds what a projector does, and how far it is behind. */
+export const showProjector = (registry: Registry, sources: LagSources): void => {
+  const registers = [registry];
+  const lag = new ProjectionLag(sources);
+  new Gauge({
+    name: 'plants_projector_state',
+    help: '1 for what the projector of this process does, 0 for everything else.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      for (const state of STATES) this.set({ state }, state === sources.projector.status.state ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: 'plants_projection_lag_seconds',
+    help: 'The age of the oldest event that is not in the lists, 0 where all are; absent on standby.',
+    registers,
+    async collect() {
+      show(this, (await lag.measure()).seconds);
+    },
+  });
+  new Gauge({
+    name: 'plants_projection_lag_events',
+    help: 'Events that are not in the lists; absent on standby, and where the log cannot tell (EventStoreDB).',
+    registers,
+    async collect() {
+      show(this, (await lag.measure()).events);
+    },
+  });
+};
+
+/** An unknown figure is no sample: 0 would say that all is well. */
+const show = (gauge: Gauge, value: number | undefined): void => {
+  if (value === undefined) gauge.remove();
+  else gauge.set(value);
+};
+
+/** Measures, when asked, how far a projector is behind. It asks the stores, once for all who ask meanwhile. */
+export class ProjectionLag {
+  #looking: Promise<Lag> | undefined;
+  /** Everything that was decided before is applied; milliseconds since 1970. */
+  #appliedUntil: number | undefined;
+
+  constructor(private readonly sources: LagSources) {}
+
+  /**
+   * Never rejects, and takes LOOK_MS at most. Where the stores do not tell, what they told last has grown older
+   * since: nothing that was applied is lost by that, so the lag is never more than the answer says.
+   */
+  async measure(): Promise<Lag> {
+    const { projector, now } = this.sources;
+    if (projector.status.state === 'standby') return UNKNOWN;
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    try {
+      return await within(LOOK_MS, this.#looking);
+    } catch {
+      if (this.#appliedUntil === undefined) return UNKNOWN;
+      return { seconds: Math.max(0, (now().getTime() - this.#appliedUntil) / 1_000), events: undefined };
+    }
+  }
+
+  async #look(): Promise<Lag> {
+    const { log, now, eventsBetween } = this.sources;
+    const applied = await this.#applied();
+    const at = now().getTime();
+    const head = await log.head();
+    if (head <= applied) {
+      this.#appliedUntil = at;
+      return { seconds: 0, events: eventsBetween && 0 };
+    }
+    this.#appliedUntil = await this.#decidedAfter(applied);
+    return {
+      seconds: Math.max(0, (at - this.#appliedUntil) / 1_000),
+      events: eventsBetween?.(applied, head),
+    };
+  }
+
+  /** Everything up to here is in the read model. */
+  async #applied(): Promise<Position> {
+    const { model, projector } = this.sources;
+    const { status } = projector;
+    if ('generation' in status) return status.position;
+    const active = (await model.generations()).find((generation) => generation.active);
+    const positions = active ? await model.positions(active.generation) : [START];
+    return positions.reduce((oldest, position) => (position < oldest ? position : oldest));
+  }
+
+  /** When the first event after a position was decided, in milliseconds since 1970. */
+  async #decidedAfter(position: Position): Promise<number> {
+    let decidedAt = NaN;
+    for await (const { metadata } of this.sources.log.readAll(position)) {
+      // Nobody has looked at it yet: this may be the very event that the codec refuses.
+      decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
+      break;
+    }
+    if (Number.isNaN(decidedAt))
+      throw new Error(`the event after ${position} does not say when it was decided`);
+    return decidedAt;
+  }
+}
+
+/** Rejects where `work` takes longer. */
+const within = async <Result>(milliseconds: number, work: Promise<Result>): Promise<Result> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(`no answer within ${milliseconds} ms`));
+    }, milliseconds);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+};

@@ -1,0 +1,47 @@
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+
+/** The figures of one process, with those about the process itself: memory, CPU, event loop, garbage collection. */
+export const createRegistry = (version: string): Registry => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  new Gauge({
+    name: 'plants_build_info',
+    help: 'Always 1. Which version this is, and on which Node.js it runs.',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  }).set({ version, node: process.versions.node }, 1);
+  return registry;
+};
+
+/** What is known of the verified tokens that a process remembers. */
+export interface TokenCache {
+  /** Tokens that were known, since the start. */
+  readonly hits: number;
+  /** Tokens whose signature had to be checked, since the start. */
+  readonly misses: number;
+  readonly entries: number;
+}
+
+/** Adds figures about the token cache; `cache` gives them as they are now. */
+export const showTokenCache = (registry: Registry, cache: () => TokenCache): void => {
+  new Counter({
+    name: 'plants_token_cache_lookups_total',
+    help: 'Tokens looked up among those that were verified before. A miss costs the check of a signature.',
+    labelNames: ['result'],
+    registers: [registry],
+    collect() {
+      const { hits, misses } = cache();
+      this.reset();
+      this.inc({ result: 'hit' }, hits);
+      this.inc({ result: 'miss' }, misses);
+    },
+  });
+  new Gauge({
+    name: 'plants_token_cache_entries',
+    help: 'Verified tokens that are remembered. The oldest is forgotten for a new one where there is no room.',
+    registers: [registry],
+    collect() {
+      this.set(cache().entries);
+    },
+  });
+};

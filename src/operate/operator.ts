@@ -1,0 +1,18 @@
+import { randomUUID } from 'node:crypto';
+import { userInfo } from 'node:os';
+import { type Operator } from '../projector/rebuilds.js';
+
+/** Who types commands here, for the audit trail: the operating system's name of the user. */
+export const operatorHere = (nameOfUser: () => string = () => userInfo().username): Operator => ({
+  actor: { sub: `cli:${named(nameOfUser)}` },
+  correlationId: randomUUID(),
+});
+
+/** In a container a user often has a number only. */
+const named = (nameOfUser: () => string): string => {
+  try {
+    return nameOfUser();
+  } catch {
+    return `user ${process.getuid?.() ?? ''}`.trim();
+  }
+};

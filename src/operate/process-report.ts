@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { type ReadModel } from '../ports/read-model.js';
+import { type ProjectorStatus } from '../projector/projector.js';
+import { type RebuildProgress } from '../projector/rebuilder.js';
+
+/** What the processes of a system tell about themselves, as text in the read model's store. */
+const ProcessReport = z.object({
+  host: z.string(),
+  pid: z.number(),
+  roles: z.array(z.string()),
+  version: z.string(),
+  /** Where it listens. */
+  address: z.string(),
+  since: z.string(),
+  /** Null where the process leaves projecting to others. */
+  projector: z
+    .object({
+      state: z.string(),
+      since: z.string(),
+      generation: z.number().optional(),
+      position: z.string().optional(),
+      stream: z.string().optional(),
+      revision: z.string().optional(),
+      reason: z.string().optional(),
+    })
+    .nullable(),
+  /** What it rebuilds. */
+  rebuild: z
+    .object({
+      rebuild: z.string(),
+      phase: z.string(),
+      generation: z.number().optional(),
+      position: z.string(),
+      events: z.number(),
+      elapsedMs: z.number(),
+      problem: z.string().optional(),
+    })
+    .nullable(),
+});
+
+/** What one process tells about itself, and what it is called. */
+export type ProcessReport = Readonly<z.infer<typeof ProcessReport> & { process: string }>;
+
+/** What a process is: all of it stays the same for as long as it runs. */
+export type ProcessIdentity = Readonly<
+  Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since'> & { roles: readonly string[] }
+>;
+
+/** The text that a process tells. */
+export const reportText = (
+  identity: ProcessIdentity,
+  projector: { readonly status: ProjectorStatus; readonly rebuild: RebuildProgress | undefined } | undefined,
+): string =>
+  JSON.stringify(
+    { ...identity, projector: projector?.status ?? null, rebuild: projector?.rebuild ?? null },
+    (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
+  );
+
+/** Reads what all processes tell. What is not understood was told by another version of the service: it is left out. */
+export const readReports = async (model: ReadModel): Promise<ProcessReport[]> =>
+  (await model.reports()).flatMap(({ process, text }) => {
+    const report = ProcessReport.safeParse(parsed(text));
+    return report.success ? [{ ...report.data, process }] : [];
+  });
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+/** The states of a projector that does the work, which is to say, has the lease. */
+const WORKING = ['catching_up', 'live', 'blocked'];
+
+/** Who projects, as far as the processes tell. */
+export const workingProjector = (reports: readonly ProcessReport[]): ProcessReport | undefined =>
+  reports.find(({ projector }) => projector && WORKING.includes(projector.state));

@@ -1,0 +1,225 @@
+import { randomUUID } from 'node:crypto';
+import { type Position, START } from '../ports/event-log.js';
+import { Progress } from '../progress.js';
+import {
+  cancelRebuild,
+  GRACE_MS,
+  type Promoted,
+  readRebuilds,
+  requestRebuild,
+  requestRollback,
+} from '../projector/rebuilds.js';
+import { type Desk, duration, pause, print } from './desk.js';
+import { Interrupted } from './interrupted.js';
+import { type ProcessReport, readReports } from './process-report.js';
+import { activeGeneration } from './status.js';
+
+/** How often a command looks how far its request is, in milliseconds: a read of one short stream and of the reports. */
+const LOOK_EVERY_MS = 500;
+
+/** So many events are read to estimate the time of all: a second's work at most. */
+const SAMPLE = 20_000;
+
+/** A rebuild takes so many times as long as reading the log: it writes, and then reads again to verify. Measured. */
+const TIMES_READING = 4;
+
+export interface RebuildOptions {
+  /** At most so many events a second; undefined for as many as go. */
+  readonly rate: number | undefined;
+  /** Look again at events that were skipped. */
+  readonly unskip: boolean;
+}
+
+/** Asks for a rebuild, and watches it to its end if `wait`. Gives whether it was promoted. Throws OperationRefused. */
+export const rebuild = async (
+  desk: Desk,
+  { rate, unskip, wait }: RebuildOptions & { readonly wait: boolean },
+): Promise<boolean> => {
+  const { log, operator, now, signal } = desk;
+  const id = randomUUID();
+  signal.throwIfAborted();
+  await requestRebuild(log, { rebuild: id, rate: rate ?? null, unskip }, operator, now);
+  const watch = new Watch(desk);
+  watch.say(`rebuild ${id} is requested`);
+  if (!wait) {
+    const reports = await readReports(desk.model);
+    print(
+      desk,
+      { rebuild: id, outcome: 'requested' },
+      `requested rebuild ${id}${nobodyDoesIt(reports) ? `; ${WAITS}` : ''}`,
+    );
+    return true;
+  }
+  const began = performance.now();
+  const outcome = await watch.until(async (reports) => {
+    const state = await readRebuilds(log);
+    if (state.building?.rebuild === id) {
+      await watch.showRebuild(id, reports);
+      return undefined;
+    }
+    if (state.promoted?.rebuild === id && !(await isActive(desk, state.promoted))) return undefined;
+    return state.last?.rebuild === id ? state.last.outcome : 'followed by another one';
+  }, 'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up');
+  const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+  const generation = await activeGeneration(desk);
+  const promoted = outcome === 'promoted';
+  print(
+    desk,
+    { rebuild: id, outcome, seconds, generation: promoted ? generation : null },
+    promoted
+      ? `rebuild ${id} was verified and promoted after ${duration(seconds)}: lists are answered from generation ${generation ?? ''}`
+      : `rebuild ${id} was ${outcome}`,
+  );
+  return promoted;
+};
+
+/** What was decided is done a moment later. */
+const isActive = async (desk: Desk, { generation, replaced, rollback }: Promoted): Promise<boolean> =>
+  (await activeGeneration(desk)) === (rollback === undefined ? generation : replaced);
+
+/** Says what a rebuild would do, without asking for it. */
+export const dryRun = async (desk: Desk, { rate, unskip }: RebuildOptions): Promise<boolean> => {
+  const { log, eventsBetween, signal } = desk;
+  const { building } = await readRebuilds(log);
+  const head = await log.head();
+  const counted = eventsBetween?.(START, head);
+  const progress = new Progress('events', process.stderr, desk.json);
+  const began = performance.now();
+  const sample = { events: 0, ms: 0 };
+  let total = 0;
+  try {
+    for await (const { position } of log.readAll(START)) {
+      signal.throwIfAborted();
+      total += 1;
+      if (total <= SAMPLE) Object.assign(sample, { events: total, ms: performance.now() - began });
+      else if (counted !== undefined || position > head) break; // else counting is reading
+      progress.show('counting', total, counted);
+    }
+  } finally {
+    progress.end();
+  }
+  total = counted ?? total;
+  const quickest = (total * sample.ms * TIMES_READING) / Math.max(1, sample.events) / 1_000;
+  const seconds = Number(Math.max(quickest, rate === undefined ? 0 : total / rate).toFixed(1));
+  const active = await activeGeneration(desk);
+  print(
+    desk,
+    {
+      events: total,
+      estimatedSeconds: seconds,
+      active: active ?? null,
+      underWay: building?.rebuild ?? null,
+    },
+    [
+      `The log holds ${total} events. A rebuild would take about ${duration(seconds)}: an estimate, from the time to read ${sample.events} of them.`,
+      `It would build a new generation${active === undefined ? '' : ` beside generation ${active}, which takes as much space again`}${unskip ? ', with the events that were skipped' : ''}, verify it, and answer`,
+      `lists from it. The old one is kept up to date for ${duration(GRACE_MS / 1_000)} as a way back, and then dropped.`,
+      building
+        ? `Now it would be refused: rebuild ${building.rebuild} is under way.`
+        : 'Nothing was asked for.',
+    ].join('\n'),
+  );
+  return true;
+};
+
+/** Gives up the rebuild that is under way. Throws OperationRefused where there is none. */
+export const cancel = async (desk: Desk): Promise<boolean> => {
+  const { log, operator, now } = desk;
+  await cancelRebuild(log, `by ${operator.actor.sub}`, operator, now);
+  const { last } = await readRebuilds(log);
+  print(
+    desk,
+    { rebuild: last?.rebuild, outcome: last?.outcome },
+    `rebuild ${last?.rebuild ?? ''} is cancelled: what it has built is dropped`,
+  );
+  return true;
+};
+
+/**
+ * Goes back to the generation that the last rebuild replaced. Gives whether lists are answered from it. Throws
+ * OperationRefused where there is no way back.
+ */
+export const rollback = async (desk: Desk, { reason }: { readonly reason: string }): Promise<boolean> => {
+  const { log, operator, now } = desk;
+  desk.signal.throwIfAborted();
+  await requestRollback(log, reason, operator, now);
+  const outcome = await new Watch(desk).until(async () => {
+    const { promoted, last } = await readRebuilds(log);
+    if (promoted?.rollback === 'requested') return undefined;
+    return last?.outcome;
+  }, 'no longer waiting: what was asked for is done as soon as a projector runs. plants status shows it');
+  const done = outcome === 'rolled back';
+  const generation = await activeGeneration(desk);
+  print(
+    desk,
+    { rolledBack: done, generation: generation ?? null },
+    done
+      ? `lists are answered from generation ${generation ?? ''} again`
+      : 'there is no way back any more: the generation before is gone',
+  );
+  return done;
+};
+
+const nobodyDoesIt = (reports: readonly ProcessReport[]): boolean =>
+  !reports.some(({ projector }) => projector !== null);
+
+const WAITS = 'no projector runs: the request waits until one is started';
+
+/** Looks again and again, and says on standard error what is new. */
+class Watch {
+  readonly #progress: Progress;
+  #said: string | undefined;
+  /** Where the last progress stood that was shown. */
+  #position: string | undefined;
+
+  constructor(private readonly desk: Desk) {
+    this.#progress = new Progress('events', process.stderr, desk.json);
+  }
+
+  /** Looks until `over` gives something. Throws Interrupted, with this message, when somebody asks to stop. */
+  async until<Result>(
+    over: (reports: readonly ProcessReport[]) => Promise<Result | undefined>,
+    interrupted: string,
+  ): Promise<Result> {
+    const { model, signal } = this.desk;
+    try {
+      for (;;) {
+        const reports = await readReports(model);
+        const result = await over(reports);
+        if (result !== undefined) return result;
+        if (nobodyDoesIt(reports)) this.say(WAITS);
+        await pause(LOOK_EVERY_MS, signal);
+      }
+    } catch (error) {
+      throw error instanceof Interrupted ? new Interrupted(interrupted) : error;
+    } finally {
+      this.#progress.end();
+    }
+  }
+
+  /** Shows how far a rebuild is, as far as the process that works on it tells. */
+  async showRebuild(id: string, reports: readonly ProcessReport[]): Promise<void> {
+    const { log, eventsBetween } = this.desk;
+    const progress = reports.find(({ rebuild }) => rebuild?.rebuild === id)?.rebuild;
+    if (!progress) return;
+    const { phase, position, events, problem } = progress;
+    const total = eventsBetween?.(START, await log.head());
+    if (problem !== undefined) this.say(`it does not get on: ${problem}`);
+    else if (phase !== 'building') {
+      if (this.#position !== undefined && total !== undefined) this.#progress.show('building', total, total);
+      this.say(phase);
+    } else if (position !== this.#position) {
+      this.#position = position;
+      const done = eventsBetween?.(START, position as Position) ?? events;
+      this.#progress.show(phase, Math.min(done, total ?? done), total);
+    }
+  }
+
+  /** Says a line, once. */
+  say(line: string): void {
+    if (this.desk.json || line === this.#said) return;
+    this.#said = line;
+    this.#progress.end();
+    process.stderr.write(`${line}\n`);
+  }
+}

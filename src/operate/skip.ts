@@ -1,0 +1,98 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
+import { decode } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
+import { type RecordedEvent, START } from '../ports/event-log.js';
+import { OperationRefused, readRebuilds, readSkips, skipEvent, skipName } from '../projector/rebuilds.js';
+import { type Desk, print, printable } from './desk.js';
+
+/** How much of an event's data is shown: it may be anything, also very long. */
+const SHOWN_CHARACTERS = 2_000;
+
+/**
+ * Leaves the event at a position out of the lists, after showing it and, unless `yes`, asking. Gives whether it was
+ * skipped. Throws OperationRefused where there is no event, where it is no obstacle, and where nobody can be asked.
+ */
+export const skip = async (
+  desk: Desk,
+  { position, reason, yes }: { readonly position: string; readonly reason: string; readonly yes: boolean },
+): Promise<boolean> => {
+  const { log, operator, now, signal } = desk;
+  const event = await eventAt(desk, position);
+  if (!event)
+    throw new OperationRefused('there is no event at that position: plants status shows where it is blocked');
+  const { skipsAfter } = await readRebuilds(log);
+  if ((await readSkips(log, skipsAfter)).has(skipName(event)))
+    throw new OperationRefused('that event is skipped already');
+  const refusal = refusalOf(event);
+  if (refusal === undefined)
+    throw new OperationRefused(
+      'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
+    );
+  process.stderr.write(shown(event, refusal));
+  if (!yes && !(await agreed(desk))) {
+    print(desk, { skipped: false }, 'nothing is skipped');
+    return false;
+  }
+  signal.throwIfAborted();
+  await skipEvent(log, event, reason, operator, now);
+  const { stream, revision } = event;
+  print(
+    desk,
+    { skipped: true, position, stream, revision: Number(revision), reason },
+    `skipped event ${revision} of ${printable(stream)}: the lists go on in a few seconds; undone by plants rebuild --unskip`,
+  );
+  return true;
+};
+
+/**
+ * The event at a position. It is looked for after the last position before it where a generation stands, which is
+ * right before it where it blocks: a log can be long.
+ */
+const eventAt = async ({ log, model }: Desk, wanted: string): Promise<RecordedEvent | undefined> => {
+  let before = START;
+  for (const { generation } of await model.generations())
+    for (const position of await model.positions(generation))
+      if (position < wanted && position > before) before = position;
+  for await (const event of log.readAll(before)) {
+    if (event.position === wanted) return event;
+    if (event.position > wanted) return undefined;
+  }
+  return undefined;
+};
+
+const refusalOf = (event: RecordedEvent): string | undefined => {
+  try {
+    decode(event);
+    return undefined;
+  } catch (error) {
+    if (error instanceof EventRefused) return error.reason;
+    throw error;
+  }
+};
+
+const shown = ({ stream, revision, type, position, data }: RecordedEvent, refusal: string): string => {
+  const text = JSON.stringify(data);
+  const cut = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
+  const lines = [
+    `event     ${revision} of stream ${stream}, at position ${position}`,
+    `type      ${type}`,
+    `data      ${cut}`,
+    `refused   ${refusal}`,
+  ];
+  return `${lines.map(printable).join('\n')}\n`;
+};
+
+const agreed = async ({ json, signal }: Desk): Promise<boolean> => {
+  if (json || !process.stdin.isTTY || !process.stderr.isTTY)
+    throw new OperationRefused('nobody can be asked here: add --yes to skip it');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    // Ctrl-C and Ctrl-D close it, and leave the question without an answer.
+    const closed = once(terminal, 'close').then(() => '');
+    const answer = await Promise.race([terminal.question('Skip it? [y/N] ', { signal }), closed]);
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+};

@@ -1,0 +1,296 @@
+import { decode } from '../plants/codec.js';
+import { SKIPS_STREAM } from '../plants/stream.js';
+import { type EventLog, type EventMetadata, type Position, START } from '../ports/event-log.js';
+import { type Generation, GenerationMissing, PARTITIONS } from '../ports/read-model.js';
+import { GRACE_MS, readRebuilds, type Rebuilds } from '../projector/rebuilds.js';
+import { type Desk, duration, pause, print, printable, table } from './desk.js';
+import { type ProcessReport, readReports, workingProjector } from './process-report.js';
+
+/** How often `--watch` looks, in milliseconds. */
+const WATCH_EVERY_MS = 1_000;
+
+/** One generation of the lists. */
+export interface GenerationStatus {
+  readonly generation: number;
+  readonly active: boolean;
+  readonly slowest: Position;
+  readonly fastest: Position;
+  /** How many of its 64 partitions are not at the end of the log. */
+  readonly behind: number;
+}
+
+/** How far a rebuild is. What is null is not known: no projector tells it, or the log cannot count. */
+export interface RebuildStatus {
+  readonly rebuild: string;
+  readonly requestedAt: string;
+  readonly generation: number | null;
+  readonly phase: string;
+  readonly events: number | null;
+  readonly total: number | null;
+  readonly eventsPerSecond: number | null;
+  readonly secondsLeft: number | null;
+  readonly problem: string | null;
+}
+
+/** An event that is left out of the lists. */
+export interface SkippedEvent {
+  readonly stream: string;
+  readonly revision: number;
+  readonly reason: string;
+  readonly by: string;
+  readonly at: string;
+  /** False once a rebuild with --unskip was promoted. */
+  readonly inForce: boolean;
+}
+
+/** The system at one moment. */
+export interface Status {
+  readonly at: string;
+  /** What an operator has to look at; none if all is well. */
+  readonly problems: readonly string[];
+  readonly head: Position;
+  /** How far the lists are behind: the age of the oldest event that is not in all of them; null where unknown. */
+  readonly lag: { readonly seconds: number | null; readonly events: number | null };
+  readonly processes: readonly ProcessReport[];
+  readonly leaseHolder: string | null;
+  readonly generations: readonly GenerationStatus[];
+  readonly rebuild: RebuildStatus | null;
+  readonly lastRebuild: { readonly rebuild: string; readonly outcome: string; readonly at: string } | null;
+  /** What `plants rollback` goes back to, and until when it can. */
+  readonly wayBack: { readonly generation: number; readonly until: string } | null;
+  readonly blocked: {
+    readonly position: string;
+    readonly stream: string;
+    readonly revision: string;
+    readonly reason: string;
+  } | null;
+  readonly skipped: readonly SkippedEvent[];
+}
+
+/** Looks at everything. Throws what the ports throw. */
+export const readStatus = async (desk: Desk): Promise<Status> => {
+  const { log, model, now } = desk;
+  const rebuilds = await readRebuilds(log);
+  const processes = await readReports(model);
+  const head = await log.head();
+  const generations = await readGenerations(desk, head);
+  const active = generations.find((generation) => generation.active);
+  const rebuild = rebuilds.building ? rebuildStatus(desk, rebuilds.building, processes, head) : null;
+  const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
+  return {
+    at: now().toISOString(),
+    problems: problemsOf(processes, active !== undefined, rebuild),
+    head,
+    lag: await lagOf(desk, active?.slowest ?? START, head),
+    processes,
+    leaseHolder: workingProjector(processes)?.process ?? null,
+    generations,
+    rebuild,
+    lastRebuild: rebuilds.last ? { ...rebuilds.last, at: rebuilds.last.at.toISOString() } : null,
+    wayBack: wayBackOf(rebuilds),
+    blocked,
+    skipped: await readSkipped(log, rebuilds.skipsAfter),
+  };
+};
+
+const readGenerations = async ({ model }: Desk, head: Position): Promise<GenerationStatus[]> => {
+  const found: GenerationStatus[] = [];
+  for (const { generation, active } of await model.generations()) {
+    try {
+      const positions = (await model.positions(generation)).sort();
+      const [slowest = START] = positions;
+      const behind = positions.filter((position) => position < head).length;
+      found.push({ generation, active, slowest, fastest: positions.at(-1) ?? START, behind });
+    } catch (error) {
+      if (!(error instanceof GenerationMissing)) throw error; // else it was dropped just now
+    }
+  }
+  return found;
+};
+
+const problemsOf = (
+  processes: readonly ProcessReport[],
+  answered: boolean,
+  rebuild: RebuildStatus | null,
+): string[] => {
+  const problems: string[] = [];
+  for (const { process, host, pid, projector } of processes) {
+    if (projector?.state === 'blocked')
+      problems.push(
+        `blocked at position ${projector.position ?? ''}: ${projector.reason ?? ''} (plants skip shows the event)`,
+      );
+    if (projector?.state === 'disconnected')
+      problems.push(`${host}/${pid} (${process}) is disconnected: ${projector.reason ?? ''}`);
+  }
+  if (!workingProjector(processes))
+    problems.push('nothing projects: is a process with the role projector running?');
+  if (!answered)
+    problems.push('no list is answered: the lists are being built for the first time, or were lost');
+  if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
+  return problems;
+};
+
+const blockedAt = ({ projector }: ProcessReport): Status['blocked'] =>
+  projector?.state === 'blocked'
+    ? {
+        position: projector.position ?? '',
+        stream: projector.stream ?? '',
+        revision: projector.revision ?? '',
+        reason: projector.reason ?? '',
+      }
+    : null;
+
+const rebuildStatus = (
+  { eventsBetween }: Desk,
+  building: NonNullable<Rebuilds['building']>,
+  processes: readonly ProcessReport[],
+  head: Position,
+): RebuildStatus => {
+  const progress = processes.find(({ rebuild }) => rebuild?.rebuild === building.rebuild)?.rebuild;
+  const perSecond =
+    progress && progress.elapsedMs > 0 ? progress.events / (progress.elapsedMs / 1_000) : null;
+  const left = progress && eventsBetween ? eventsBetween(progress.position as Position, head) : null;
+  return {
+    rebuild: building.rebuild,
+    requestedAt: building.requestedAt.toISOString(),
+    generation: building.generation ?? null,
+    phase: progress?.phase ?? 'waiting',
+    events: progress?.events ?? null,
+    total: eventsBetween?.(START, head) ?? null,
+    eventsPerSecond: perSecond === null ? null : Math.round(perSecond),
+    secondsLeft: left !== null && perSecond ? Number((left / perSecond).toFixed(1)) : null,
+    problem: progress?.problem ?? null,
+  };
+};
+
+const lagOf = async (
+  { log, eventsBetween, now }: Desk,
+  applied: Position,
+  head: Position,
+): Promise<Status['lag']> => {
+  if (applied >= head) return { seconds: 0, events: eventsBetween ? 0 : null };
+  const events = eventsBetween?.(applied, head) ?? null;
+  for await (const { metadata } of log.readAll(applied)) {
+    // Nobody has looked at it yet: it may be the very event that the codec refuses.
+    const decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
+    if (Number.isNaN(decidedAt)) break;
+    return { seconds: Math.max(0, (now().getTime() - decidedAt) / 1_000), events };
+  }
+  return { seconds: null, events };
+};
+
+const wayBackOf = ({ promoted, building }: Rebuilds): Status['wayBack'] =>
+  promoted?.replaced !== undefined && promoted.rollback === undefined && !building
+    ? {
+        generation: promoted.replaced,
+        until: new Date(promoted.promotedAt.getTime() + GRACE_MS).toISOString(),
+      }
+    : null;
+
+const readSkipped = async (log: EventLog, skipsAfter: Position): Promise<SkippedEvent[]> =>
+  (await log.readStream(SKIPS_STREAM)).flatMap((stored) => {
+    const fact = decode(stored);
+    if (fact.kind !== 'operation' || fact.event.type !== 'EventSkipped') return [];
+    const { actor, decidedAt } = stored.metadata as EventMetadata;
+    return [{ ...fact.event.data, by: actor.sub, at: decidedAt, inForce: stored.position > skipsAfter }];
+  });
+
+/** Prints the status, once or until somebody asks to stop. Gives whether all is well. */
+export const status = async (desk: Desk, { watch }: { readonly watch: boolean }): Promise<boolean> => {
+  const repaint = watch && process.stdout.isTTY && !desk.json;
+  for (;;) {
+    const found = await readStatus(desk);
+    const text = statusText(found, desk.now());
+    if (repaint) process.stdout.write(`\x1b[H${text.replaceAll('\n', '\x1b[K\n')}\x1b[K\n\x1b[J`);
+    else print(desk, found, watch ? `${text}\n` : text);
+    const well = found.problems.length === 0;
+    if (!watch) return well;
+    try {
+      await pause(WATCH_EVERY_MS, desk.signal);
+    } catch {
+      return well; // that is how watching ends
+    }
+  }
+};
+
+/** The status as a person reads it. */
+const statusText = (status: Status, now: Date): string => {
+  const { problems, head, lag, processes, generations, leaseHolder } = status;
+  const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
+  const facts: string[][] = [
+    ['log', `head ${head || 'empty'}`],
+    [
+      'lists',
+      `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
+    ],
+    ['rebuild', rebuildText(status)],
+    ...(status.wayBack
+      ? [
+          [
+            'way back',
+            `to generation ${status.wayBack.generation} until ${status.wayBack.until} (plants rollback)`,
+          ],
+        ]
+      : []),
+    ...(status.blocked
+      ? [
+          [
+            'blocked',
+            `at ${status.blocked.position}: event ${status.blocked.revision} of ${status.blocked.stream}`,
+          ],
+        ]
+      : []),
+    ...status.skipped.map(({ stream, revision, reason, by, at, inForce }) => [
+      inForce ? 'skipped' : 'unskipped',
+      `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
+    ]),
+  ];
+  const processRows = processes.map((one) => [
+    `${one.host}/${one.pid}`,
+    one.roles.join(','),
+    one.version,
+    one.address,
+    since(one.since),
+    one.projector?.state.replace('_', ' ') ?? '-',
+    one.projector?.position === undefined ? '-' : one.projector.position || 'start',
+    one.process === leaseHolder ? 'yes' : '-',
+  ]);
+  const generationRows = generations.map((one) => [
+    String(one.generation),
+    one.active ? 'yes' : '-',
+    one.slowest || 'start',
+    one.fastest || 'start',
+    `${one.behind} of ${PARTITIONS}`,
+  ]);
+  return [
+    ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
+    '',
+    table(facts),
+    '',
+    table([
+      ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
+      ...processRows,
+    ]),
+    '',
+    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generationRows]),
+  ]
+    .map((part) => part.split('\n').map(printable).join('\n'))
+    .join('\n');
+};
+
+const rebuildText = ({ rebuild, lastRebuild }: Status): string => {
+  if (rebuild) {
+    const { phase, events, total, eventsPerSecond, secondsLeft } = rebuild;
+    const done = events === null ? '' : `, ${events}${total === null ? '' : ` of ${total}`} events`;
+    const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
+    const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+    return `${rebuild.rebuild}: ${phase}${done}${rate}${left}`;
+  }
+  return lastRebuild
+    ? `none; the last one, ${lastRebuild.rebuild}, was ${lastRebuild.outcome} at ${lastRebuild.at}`
+    : 'none';
+};
+
+/** The active generation, if any. */
+export const activeGeneration = async ({ model }: Pick<Desk, 'model'>): Promise<Generation | undefined> =>
+  (await model.generations()).find(({ active }) => active)?.generation;

@@ -1,0 +1,359 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { loadConfig } from '../../src/config.js';
+import { type Status } from '../../src/operate/status.js';
+import { plantStream } from '../../src/plants/stream.js';
+import { openEventLog, openReadModel } from '../../src/stores.js';
+import { CliProcess } from '../support/cli-process.js';
+import { runCli } from '../support/http-cli.js';
+import { newEvent } from '../support/log-events.js';
+import { TestService, temporaryFolder } from '../support/service.js';
+import { serverOf, STORES } from '../support/stores-of-this-run.js';
+
+/** Whether there is a program that gives a command a terminal. */
+const TERMINALS = spawnSync('script', ['--version']).status === 0;
+
+const PLANTS = 200;
+
+describe('the commands of operators, beside a running service', () => {
+  /** Nobody else's on a shared server. */
+  const owner = `owner ${randomUUID()}`;
+  let service: TestService;
+  let token: string;
+
+  const plants = (...args: string[]) => runCli(args, service.env);
+
+  const json = async <Result>(...args: string[]): Promise<Result & { readonly exit: number | null }> => {
+    const { status, stdout, stderr } = await plants(...args, '--json');
+    if (stdout === '') throw new Error(`no answer: ${stderr}`);
+    return { ...(JSON.parse(stdout) as Result), exit: status };
+  };
+
+  const status = () => json<Status>('status');
+
+  /** Watches until it is so. */
+  const statusOnce = async (so: (status: Status) => boolean): Promise<Status & { exit: number | null }> => {
+    const watching = CliProcess.piped(['status', '--watch', '--json'], service.env);
+    for await (const line of watching.lines()) {
+      const found = JSON.parse(line) as Status;
+      if (!so(found)) continue;
+      watching.signal('SIGINT');
+      return { ...found, exit: await watching.ended() };
+    }
+    throw new Error(`it ended: ${watching.stderr}`);
+  };
+
+  const activeOf = ({ generations }: Status): number | undefined =>
+    generations.find(({ active }) => active)?.generation;
+
+  const create = async (id: number): Promise<number> => {
+    const answer = await fetch(`${service.url}/plants`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ id, name: `plant ${id}`, tag: '' }),
+    });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+
+  const list = async (): Promise<string[]> => {
+    const answer = await fetch(`${service.url}/plants?limit=1000`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
+    return ((await answer.json()) as { name: string }[]).map(({ name }) => name);
+  };
+
+  beforeAll(async () => {
+    service = await TestService.start();
+    await service.ready();
+    token = await service.token(owner);
+    await Promise.all(Array.from({ length: PLANTS }, (_, at) => create(at + 1)));
+  });
+  afterAll(() => service.remove());
+
+  describe('plants status', () => {
+    it('tells what there is, for scripts', async () => {
+      const found = await statusOnce(({ processes, lag }) => processes.length > 0 && lag.seconds === 0);
+      const [one] = found.processes;
+      const embedded = STORES === 'embedded';
+      expect(found).toMatchObject({
+        exit: 0,
+        problems: [],
+        lag: { seconds: 0, events: embedded ? 0 : null },
+        leaseHolder: one?.process,
+        generations: [{ generation: 1, active: true, behind: 0, slowest: found.head, fastest: found.head }],
+        rebuild: null,
+        lastRebuild: null,
+        wayBack: null,
+        blocked: null,
+        skipped: [],
+      });
+      expect(found.processes).toHaveLength(1);
+      expect(one).toMatchObject({
+        roles: ['api', 'projector'],
+        address: service.url,
+        projector: { state: 'live' },
+      });
+    });
+
+    it('paints a table, once a second until Ctrl-C', async () => {
+      const watching = CliProcess.piped(['status', '--watch'], service.env);
+      await watching.says(/(all is well[^]*){2}/);
+      watching.signal('SIGINT');
+      expect(await watching.ended()).toBe(0);
+      expect(watching.stdout).toMatch(
+        /^PROCESS +ROLES +VERSION +ADDRESS .*\n.* api,projector .* live .* yes$/m,
+      );
+      expect(watching.stdout).toMatch(/^GENERATION +ACTIVE .*\n1 +yes .* 0 of 64$/m);
+      expect(watching.stdout).not.toContain('\x1b');
+    });
+
+    (TERMINALS ? it : it.skip)('repaints in place on a terminal', async () => {
+      const watching = CliProcess.onTerminal(['status', '--watch'], service.env);
+      await watching.says(/(\x1b\[H[^]*\x1b\[J[^]*){2}/);
+      watching.type('\x03');
+      expect(await watching.ended()).toBe(0);
+    });
+  });
+
+  describe('plants rebuild', () => {
+    it('says beforehand what it would do, and asks for nothing', async () => {
+      const events = await service.eventCount();
+      const found = await json<object>('rebuild', '--dry-run', '--rate', '10', '--unskip');
+      expect(found).toMatchObject({ exit: 0, events, active: 1, underWay: null });
+      expect(found).toHaveProperty('estimatedSeconds', events / 10);
+      expect((await status()).rebuild).toBeNull();
+    });
+
+    it('builds the lists anew while clients write and read, and rollback goes back', async () => {
+      let written = PLANTS;
+      const done = new AbortController();
+      const traffic = (async () => {
+        while (!done.signal.aborted) {
+          expect(await create(written + 1)).toBe(201);
+          written += 1;
+          expect(await list()).toHaveLength(written);
+        }
+      })();
+      const rebuilt = await json<object>('rebuild').finally(() => {
+        done.abort();
+      });
+      await traffic;
+      expect(rebuilt).toMatchObject({ exit: 0, outcome: 'promoted', generation: 2 });
+      const found = await status();
+      expect(activeOf(found)).toBe(2);
+      expect(found.wayBack?.generation).toBe(1);
+      expect(found.lastRebuild?.outcome).toBe('promoted');
+
+      expect(await json<object>('rollback', '--reason', 'to see it')).toEqual({
+        exit: 0,
+        rolledBack: true,
+        generation: 1,
+      });
+      expect(await list()).toHaveLength(written);
+      const again = await plants('rollback');
+      expect(again).toEqual({
+        status: 1,
+        stdout: '',
+        stderr: expect.stringMatching(/^plants: .*(gone|already)\n$/) as unknown,
+      });
+    });
+
+    it('shows one that is under way, refuses a second, and gives it up; Ctrl-C ends only the watching', async () => {
+      // One event a second: it ends long after this test.
+      const watching = CliProcess.piped(['rebuild', '--rate', '1'], service.env);
+      await watching.says(/rebuild .* is requested/);
+      const found = await statusOnce(({ rebuild }) => rebuild?.phase === 'building');
+      expect(found.rebuild).toMatchObject({ generation: expect.any(Number) as unknown, problem: null });
+      watching.signal('SIGINT');
+      expect(await watching.ended()).toBe(1);
+      expect(watching.stderr).toMatch(/^plants: no longer watching: the rebuild goes on/m);
+
+      const [second, dry] = await Promise.all([plants('rebuild'), plants('rebuild', '--dry-run')]);
+      expect(second).toMatchObject({ status: 1, stdout: '' });
+      expect(second.stderr).toMatch(/^plants: rebuild .* is under way since .*cancel it\n$/);
+      expect(dry.stdout).toMatch(
+        /^The log holds \d+ events\.[^]*beside generation 1[^]*\nNow it would be refused: .*\n$/,
+      );
+
+      expect(await json<object>('rebuild', '--cancel')).toMatchObject({
+        exit: 0,
+        rebuild: found.rebuild?.rebuild,
+      });
+      const after = await statusOnce(({ generations }) => generations.length === 1);
+      expect(after.lastRebuild?.outcome).toMatch(/^cancelled: by cli:/);
+      expect((await plants('rebuild', '--cancel')).stderr).toBe('plants: no rebuild is under way\n');
+    });
+  });
+
+  describe('plants verify', () => {
+    it('finds rows that somebody has changed by hand, and a rebuild heals them', async () => {
+      tamper(service, owner);
+      const differences = [
+        { owner, id: 5_000, expected: null, found: '{"name":"added","tag":""}' },
+        { owner, id: 7, expected: '{"name":"plant 7","tag":""}', found: null },
+      ];
+      const [found, told] = await Promise.all([json<object>('verify'), plants('verify')]);
+      expect(found).toMatchObject({ exit: 1, differing: 2, differences });
+      expect(told.stdout).toContain(
+        `owner "${owner}", id 7: expected {"name":"plant 7","tag":""}, found none\n`,
+      );
+      expect(told.stdout).toContain('2 differences');
+      expect(told.stdout).toContain('npx plants rebuild');
+      expect((await plants('rebuild')).status).toBe(0);
+      expect((await plants('verify')).stdout).toMatch(
+        /^the lists are the fold of the log: compared \d+ plants/,
+      );
+    });
+  });
+
+  describe('plants skip', () => {
+    it('leaves out an event that blocks, after showing it; a rebuild with --unskip looks at it again', async () => {
+      const readable = (await service.events())[0]?.position ?? '';
+      const log = await openEventLog(loadConfig(service.env).eventLog);
+      const raw = { ...newEvent({ id: 9, evil: '\u009b31m' }), type: 'PlantWatered' };
+      const { position } = await log.append(plantStream(owner, 9_000), 'none', [raw]);
+      await log.close();
+      const blocked = await statusOnce(({ blocked }) => blocked !== null);
+      expect(blocked).toMatchObject({
+        exit: 1,
+        blocked: { position, stream: plantStream(owner, 9_000), revision: '0' },
+      });
+      expect(blocked.problems).toEqual([expect.stringContaining(`blocked at position ${position}`)]);
+
+      const skip = (at: string, ...more: string[]) =>
+        plants('skip', '--position', at, '--reason', 'a test', ...more);
+      const [verified, nowhere, good, unasked] = await Promise.all([
+        plants('verify'),
+        skip(`${position}0`, '--yes'),
+        skip(readable, '--yes'),
+        skip(position),
+      ]);
+      expect(verified.stderr).toMatch(/plants: event 0 of stream .* is refused: .*\n$/);
+      expect(nowhere.stderr).toMatch(/^plants: there is no event at that position/);
+      expect(good.stderr).toMatch(/^plants: that event can be read/);
+      expect(unasked).toMatchObject({ status: 1, stdout: '' });
+      expect(unasked.stderr).toMatch(
+        /^type +PlantWatered\ndata .*\\u\{9b\}31m.*\nrefused +unknown type.*\n.*--yes/m,
+      );
+
+      if (TERMINALS) {
+        const asked = ['skip', '--position', position, '--reason', 'a test'];
+        for (const [typed, status] of [
+          ['\x03', 1],
+          ['y\r', 0],
+        ] as const) {
+          const asking = CliProcess.onTerminal(asked, service.env);
+          await asking.says(/Skip it\? \[y\/N\] /);
+          asking.type(typed);
+          expect([typed, await asking.ended()]).toEqual([typed, status]);
+        }
+      } else expect((await skip(position, '--yes')).status).toBe(0);
+      const after = await statusOnce(({ problems }) => problems.length === 0);
+      expect(after.skipped).toMatchObject([
+        { stream: plantStream(owner, 9_000), revision: 0, reason: 'a test' },
+      ]);
+      const [again, sound] = await Promise.all([skip(position, '--yes'), plants('verify')]);
+      expect(again.stderr).toMatch(/^plants: that event is skipped already/);
+      expect(sound.status).toBe(0);
+
+      const watching = CliProcess.piped(['rebuild', '--unskip'], service.env);
+      await watching.says(/it does not get on: blocked at position/);
+      const stuck = await statusOnce(({ problems }) => problems.length > 0);
+      expect(stuck.problems).toEqual([expect.stringContaining('the rebuild does not get on')]);
+      expect((await plants('rebuild', '--cancel')).stdout).toMatch(/^rebuild .* is cancelled/);
+      expect(await watching.ended()).toBe(1);
+      expect(watching.stdout).toMatch(/^rebuild .* was cancelled: by cli:/);
+    });
+  });
+
+  describe('without a running service', () => {
+    beforeAll(() => service.stop());
+
+    it('tells that nothing projects, and that a request waits', async () => {
+      // What another version of the service might tell is left out.
+      const config = loadConfig(service.env);
+      const log = await openEventLog(config.eventLog);
+      const model = await openReadModel(config.readModel, log.identity(), () => undefined);
+      await model.report('another version', '{}', 60_000);
+      await model.report('no version', 'at all', 60_000);
+      await model.close();
+      await log.close();
+      const found = await plants('status');
+      expect(found.status).toBe(1);
+      expect(found.stdout).toMatch(/^PROBLEM {2}nothing projects: .*\n\nlog/);
+      expect(found.stdout).toMatch(/^PROCESS .*\n\nGENERATION/m); // nobody tells anything
+
+      const asked = await plants('rebuild', '--no-wait');
+      expect(asked).toMatchObject({ status: 0 });
+      expect(asked.stdout).toContain('the request waits until one is started');
+      expect((await plants('rebuild', '--cancel')).status).toBe(0);
+    });
+  });
+});
+
+// The stores have no part in it, so that once is enough.
+(STORES === 'embedded' ? describe : describe.skip)('how they are called', () => {
+  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip'])(
+    'plants %s --help shows an example',
+    async (name) => {
+      const { status, stdout } = await runCli([name, '--help'], {});
+      expect(status).toBe(0);
+      expect(stdout).toMatch(new RegExp(`^Example:\n {2}npx plants ${name}`, 'm'));
+      expect(stdout).toContain('--json');
+      expect(stdout).toContain('Exit status: 0');
+    },
+  );
+
+  it.each([
+    ['a rate of nothing', ['rebuild', '--rate', '0']],
+    ['to cancel at a rate', ['rebuild', '--cancel', '--rate', '5']],
+    ['to skip without a reason', ['skip', '--position', '1', '--reason', ' ']],
+  ])('refuses %s with status 2', async (_what, args) => {
+    expect(await runCli(args, {})).toMatchObject({ status: 2, stdout: '' });
+  });
+
+  it('makes no new event log where there is none', async () => {
+    const folder = temporaryFolder();
+    const { status, stderr } = await runCli(['status'], { DATA_DIR: folder });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^plants: there is no event log .*events\.db: .*DATA_DIR.*\n$/);
+    rmSync(folder, { recursive: true });
+  });
+});
+
+/** Removes plant 7 of an owner, and adds one that nobody has created, in every generation. */
+const tamper = ({ dataDir }: TestService, owner: string): void => {
+  const encoded = encodeURIComponent(owner);
+  const row = '{"name":"added","tag":""}';
+  if (STORES === 'servers') {
+    const redis = (...args: string[]): string[] =>
+      execFileSync('redis-cli', ['-u', serverOf('PLANTS_TEST_REDIS'), ...args], { encoding: 'utf8' }).split(
+        '\n',
+      );
+    for (const key of redis('--scan', '--pattern', `plants:*:owner:${encoded}`).filter(
+      (line) => line !== '',
+    )) {
+      redis('ZREMRANGEBYSCORE', key, '7', '7');
+      redis('ZADD', key, '5000', `5000:${row.length}:${row}`);
+    }
+    return;
+  }
+  const database = new DatabaseSync(join(dataDir, 'read-model.db'));
+  try {
+    database.exec('PRAGMA busy_timeout = 5000');
+    database.prepare('DELETE FROM plants WHERE owner = ? AND id = 7').run(encoded);
+    database
+      .prepare(
+        'INSERT INTO plants (generation, owner, id, row) SELECT generation, ?, 5000, ? FROM generations',
+      )
+      .run(encoded, row);
+  } finally {
+    database.close();
+  }
+};
