@@ -101,7 +101,12 @@ export const verify = async (
           for (const { id, found } of page.wrong) {
             total.differing += 1;
             if (differences.length < MAX_DIFFERENCES)
-              differences.push({ owner, id, found, expected: await rowAt(log, owner, id, page.position) });
+              differences.push({
+                owner,
+                id,
+                found,
+                expected: await rowAt(log, owner, id, page.position, skips),
+              });
           }
           onProgress({ events, plants: total.plants });
         }
@@ -325,9 +330,10 @@ const rowAt = async (
   owner: string,
   id: number,
   position: Position,
+  skips: Skips,
 ): Promise<string | undefined> => {
   let row: string | undefined;
   for (const event of await log.readStream(plantStream(owner, id)))
-    if (event.position <= position) row = changeOf(event, NO_SKIPS)?.row;
+    if (event.position <= position) row = (changeOf(event, skips) ?? { row }).row;
   return row;
 };

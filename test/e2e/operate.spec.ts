@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { loadConfig } from '../../src/config.js';
 import { type Status } from '../../src/operate/status.js';
@@ -73,6 +73,9 @@ describe('the commands of operators, beside a running service', () => {
     await service.ready();
     token = await service.token(owner);
     await Promise.all(Array.from({ length: PLANTS }, (_, at) => create(at + 1)));
+  });
+  afterEach(() => {
+    CliProcess.killAll();
   });
   afterAll(() => service.remove());
 

@@ -7,12 +7,19 @@ import { CLI } from './http-cli.js';
 export class CliProcess {
   stdout = '';
   stderr = '';
+  static readonly #started: ChildProcess[] = [];
   readonly #ended: Promise<unknown>;
 
   private constructor(private readonly child: ChildProcess) {
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
     this.#ended = once(child, 'close');
+    CliProcess.#started.push(child);
+  }
+
+  /** Ends what a failed test has left running. */
+  static killAll(): void {
+    for (const child of CliProcess.#started.splice(0)) child.kill('SIGKILL');
   }
 
   /** Starts it with pipes, as a script does. */
