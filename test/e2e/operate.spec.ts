@@ -19,6 +19,9 @@ const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 const PLANTS = 200;
 
+/** What does not depend on the stores is tried once: every start of a process on servers takes seconds. */
+const embeddedOnly = STORES === 'embedded' ? it : it.skip;
+
 describe('the commands of operators, beside a running service', () => {
   /** Nobody else's on a shared server. */
   const owner = `owner ${randomUUID()}`;
@@ -104,7 +107,7 @@ describe('the commands of operators, beside a running service', () => {
       });
     });
 
-    it('paints a table, once a second until Ctrl-C', async () => {
+    embeddedOnly('paints a table, once a second until Ctrl-C', async () => {
       const watching = CliProcess.piped(['status', '--watch'], service.env);
       await watching.says(/(all is well[^]*){2}/);
       watching.signal('SIGINT');
@@ -125,7 +128,7 @@ describe('the commands of operators, beside a running service', () => {
   });
 
   describe('plants rebuild', () => {
-    it('says beforehand what it would do, and asks for nothing', async () => {
+    embeddedOnly('says beforehand what it would do, and asks for nothing', async () => {
       const events = await service.eventCount();
       const found = await json<object>('rebuild', '--dry-run', '--rate', '10', '--unskip');
       expect(found).toMatchObject({ exit: 0, events, active: 1, underWay: null });
@@ -167,31 +170,34 @@ describe('the commands of operators, beside a running service', () => {
       });
     });
 
-    it('shows one that is under way, refuses a second, and gives it up; Ctrl-C ends only the watching', async () => {
-      // One event a second: it ends long after this test.
-      const watching = CliProcess.piped(['rebuild', '--rate', '1'], service.env);
-      await watching.says(/rebuild .* is requested/);
-      const found = await statusOnce(({ rebuild }) => rebuild?.phase === 'building');
-      expect(found.rebuild).toMatchObject({ generation: expect.any(Number) as unknown, problem: null });
-      watching.signal('SIGINT');
-      expect(await watching.ended()).toBe(1);
-      expect(watching.stderr).toMatch(/^plants: no longer watching: the rebuild goes on/m);
+    embeddedOnly(
+      'shows one that is under way, refuses a second, and gives it up; Ctrl-C ends only the watching',
+      async () => {
+        // One event a second: it ends long after this test.
+        const watching = CliProcess.piped(['rebuild', '--rate', '1'], service.env);
+        await watching.says(/rebuild .* is requested/);
+        const found = await statusOnce(({ rebuild }) => rebuild?.phase === 'building');
+        expect(found.rebuild).toMatchObject({ generation: expect.any(Number) as unknown, problem: null });
+        watching.signal('SIGINT');
+        expect(await watching.ended()).toBe(1);
+        expect(watching.stderr).toMatch(/^plants: no longer watching: the rebuild goes on/m);
 
-      const [second, dry] = await Promise.all([plants('rebuild'), plants('rebuild', '--dry-run')]);
-      expect(second).toMatchObject({ status: 1, stdout: '' });
-      expect(second.stderr).toMatch(/^plants: rebuild .* is under way since .*cancel it\n$/);
-      expect(dry.stdout).toMatch(
-        /^The log holds \d+ events\.[^]*beside generation 1[^]*\nNow it would be refused: .*\n$/,
-      );
+        const [second, dry] = await Promise.all([plants('rebuild'), plants('rebuild', '--dry-run')]);
+        expect(second).toMatchObject({ status: 1, stdout: '' });
+        expect(second.stderr).toMatch(/^plants: rebuild .* is under way since .*cancel it\n$/);
+        expect(dry.stdout).toMatch(
+          /^The log holds \d+ events\.[^]*beside generation 1[^]*\nNow it would be refused: .*\n$/,
+        );
 
-      expect(await json<object>('rebuild', '--cancel')).toMatchObject({
-        exit: 0,
-        rebuild: found.rebuild?.rebuild,
-      });
-      const after = await statusOnce(({ generations }) => generations.length === 1);
-      expect(after.lastRebuild?.outcome).toMatch(/^cancelled: by cli:/);
-      expect((await plants('rebuild', '--cancel')).stderr).toBe('plants: no rebuild is under way\n');
-    });
+        expect(await json<object>('rebuild', '--cancel')).toMatchObject({
+          exit: 0,
+          rebuild: found.rebuild?.rebuild,
+        });
+        const after = await statusOnce(({ generations }) => generations.length === 1);
+        expect(after.lastRebuild?.outcome).toMatch(/^cancelled: by cli:/);
+        expect((await plants('rebuild', '--cancel')).stderr).toBe('plants: no rebuild is under way\n');
+      },
+    );
   });
 
   describe('plants verify', () => {
@@ -216,69 +222,72 @@ describe('the commands of operators, beside a running service', () => {
   });
 
   describe('plants skip', () => {
-    it('leaves out an event that blocks, after showing it; a rebuild with --unskip looks at it again', async () => {
-      const readable = (await service.events())[0]?.position ?? '';
-      const log = await openEventLog(loadConfig(service.env).eventLog);
-      const raw = { ...newEvent({ id: 9, evil: '\u009b31m' }), type: 'PlantWatered' };
-      const { position } = await log.append(plantStream(owner, 9_000), 'none', [raw]);
-      await log.close();
-      const blocked = await statusOnce(({ blocked }) => blocked !== null);
-      expect(blocked).toMatchObject({
-        exit: 1,
-        blocked: { position, stream: plantStream(owner, 9_000), revision: '0' },
-      });
-      expect(blocked.problems).toEqual([expect.stringContaining(`blocked at position ${position}`)]);
+    embeddedOnly(
+      'leaves out an event that blocks, after showing it; a rebuild with --unskip looks at it again',
+      async () => {
+        const readable = (await service.events())[0]?.position ?? '';
+        const log = await openEventLog(loadConfig(service.env).eventLog);
+        const raw = { ...newEvent({ id: 9, evil: '\u009b31m' }), type: 'PlantWatered' };
+        const { position } = await log.append(plantStream(owner, 9_000), 'none', [raw]);
+        await log.close();
+        const blocked = await statusOnce(({ blocked }) => blocked !== null);
+        expect(blocked).toMatchObject({
+          exit: 1,
+          blocked: { position, stream: plantStream(owner, 9_000), revision: '0' },
+        });
+        expect(blocked.problems).toEqual([expect.stringContaining(`blocked at position ${position}`)]);
 
-      const skip = (at: string, ...more: string[]) =>
-        plants('skip', '--position', at, '--reason', 'a test', ...more);
-      const [verified, nowhere, good, unasked] = await Promise.all([
-        plants('verify'),
-        skip(`${position}0`, '--yes'),
-        skip(readable, '--yes'),
-        skip(position),
-      ]);
-      expect(verified.stderr).toMatch(/plants: event 0 of stream .* is refused: .*\n$/);
-      expect(nowhere.stderr).toMatch(/^plants: there is no event at that position/);
-      expect(good.stderr).toMatch(/^plants: that event can be read/);
-      expect(unasked).toMatchObject({ status: 1, stdout: '' });
-      expect(unasked.stderr).toMatch(
-        /^type +PlantWatered\ndata .*\\u\{9b\}31m.*\nrefused +unknown type.*\n.*--yes/m,
-      );
+        const skip = (at: string, ...more: string[]) =>
+          plants('skip', '--position', at, '--reason', 'a test', ...more);
+        const [verified, nowhere, good, unasked] = await Promise.all([
+          plants('verify'),
+          skip(`${position}0`, '--yes'),
+          skip(readable, '--yes'),
+          skip(position),
+        ]);
+        expect(verified.stderr).toMatch(/plants: event 0 of stream .* is refused: .*\n$/);
+        expect(nowhere.stderr).toMatch(/^plants: there is no event at that position/);
+        expect(good.stderr).toMatch(/^plants: that event can be read/);
+        expect(unasked).toMatchObject({ status: 1, stdout: '' });
+        expect(unasked.stderr).toMatch(
+          /^type +PlantWatered\ndata .*\\u\{9b\}31m.*\nrefused +unknown type.*\n.*--yes/m,
+        );
 
-      if (TERMINALS) {
-        const asked = ['skip', '--position', position, '--reason', 'a test'];
-        for (const [typed, status] of [
-          ['\x03', 1],
-          ['y\r', 0],
-        ] as const) {
-          const asking = CliProcess.onTerminal(asked, service.env);
-          await asking.says(/Skip it\? \[y\/N\] /);
-          asking.type(typed);
-          expect([typed, await asking.ended()]).toEqual([typed, status]);
-        }
-      } else expect((await skip(position, '--yes')).status).toBe(0);
-      const after = await statusOnce(({ problems }) => problems.length === 0);
-      expect(after.skipped).toMatchObject([
-        { stream: plantStream(owner, 9_000), revision: 0, reason: 'a test' },
-      ]);
-      const [again, sound] = await Promise.all([skip(position, '--yes'), plants('verify')]);
-      expect(again.stderr).toMatch(/^plants: that event is skipped already/);
-      expect(sound.status).toBe(0);
+        if (TERMINALS) {
+          const asked = ['skip', '--position', position, '--reason', 'a test'];
+          for (const [typed, status] of [
+            ['\x03', 1],
+            ['y\r', 0],
+          ] as const) {
+            const asking = CliProcess.onTerminal(asked, service.env);
+            await asking.says(/Skip it\? \[y\/N\] /);
+            asking.type(typed);
+            expect([typed, await asking.ended()]).toEqual([typed, status]);
+          }
+        } else expect((await skip(position, '--yes')).status).toBe(0);
+        const after = await statusOnce(({ problems }) => problems.length === 0);
+        expect(after.skipped).toMatchObject([
+          { stream: plantStream(owner, 9_000), revision: 0, reason: 'a test' },
+        ]);
+        const [again, sound] = await Promise.all([skip(position, '--yes'), plants('verify')]);
+        expect(again.stderr).toMatch(/^plants: that event is skipped already/);
+        expect(sound.status).toBe(0);
 
-      const watching = CliProcess.piped(['rebuild', '--unskip'], service.env);
-      await watching.says(/it does not get on: blocked at position/);
-      const stuck = await statusOnce(({ problems }) => problems.length > 0);
-      expect(stuck.problems).toEqual([expect.stringContaining('the rebuild does not get on')]);
-      expect((await plants('rebuild', '--cancel')).stdout).toMatch(/^rebuild .* is cancelled/);
-      expect(await watching.ended()).toBe(1);
-      expect(watching.stdout).toMatch(/^rebuild .* was cancelled: by cli:/);
-    });
+        const watching = CliProcess.piped(['rebuild', '--unskip'], service.env);
+        await watching.says(/it does not get on: blocked at position/);
+        const stuck = await statusOnce(({ problems }) => problems.length > 0);
+        expect(stuck.problems).toEqual([expect.stringContaining('the rebuild does not get on')]);
+        expect((await plants('rebuild', '--cancel')).stdout).toMatch(/^rebuild .* is cancelled/);
+        expect(await watching.ended()).toBe(1);
+        expect(watching.stdout).toMatch(/^rebuild .* was cancelled: by cli:/);
+      },
+    );
   });
 
   describe('without a running service', () => {
     beforeAll(() => service.stop());
 
-    it('tells that nothing projects, and that a request waits', async () => {
+    embeddedOnly('tells that nothing projects, and that a request waits', async () => {
       // What another version of the service might tell is left out.
       const config = loadConfig(service.env);
       const log = await openEventLog(config.eventLog);

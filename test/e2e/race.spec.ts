@@ -8,7 +8,7 @@ import { STORES } from '../support/stores-of-this-run.js';
 
 const OWNER = 'alice';
 /** Each takes several round trips where the stores are servers. */
-const TRIES = STORES === 'embedded' ? 1_000 : 100;
+const TRIES = STORES === 'embedded' ? 1_000 : 50;
 const TRIES_OF_TWO_PROCESSES = 200;
 
 /** 201, or the status and code of a problem. */
