@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
+import { pause } from './pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
 import { Rebuilder, type RebuilderOptions, type RebuildProgress } from './rebuilder.js';
 import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
@@ -78,7 +78,7 @@ export class Projector {
         if (await this.model.takeLease(this.holder, LEASE_MS)) await this.#term(signal);
         else {
           this.#become({ state: 'standby', since: this.now() });
-          await pause(LEASE_EVERY_MS, signal);
+          await pause(withJitter(LEASE_EVERY_MS), signal);
         }
       } catch (error) {
         await this.#failed(error, signal);
@@ -129,7 +129,7 @@ export class Projector {
   /** Ends the term when another process has taken the lease. Never rejects. */
   async #keepLease(term: AbortController): Promise<void> {
     for (;;) {
-      await pause(LEASE_EVERY_MS, term.signal);
+      await pause(withJitter(LEASE_EVERY_MS), term.signal);
       if (term.signal.aborted) return;
       try {
         if (!(await this.model.takeLease(this.holder, LEASE_MS))) term.abort();
@@ -202,7 +202,7 @@ export class Projector {
               since: this.now(),
             },
       );
-    await pause(Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS), signal);
+    await pause(withJitter(Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS)), signal);
     this.#failures += 1;
   }
 
@@ -213,11 +213,5 @@ export class Projector {
   }
 }
 
-/** Waits, a random part less than asked for: projectors that failed together do not return together. */
-const pause = async (longestMs: number, signal: AbortSignal): Promise<void> => {
-  try {
-    await delay(longestMs * (0.5 + Math.random() / 2), undefined, { signal });
-  } catch {
-    // aborted: the caller's loop sees it
-  }
-};
+/** A random part less: projectors that failed together do not return together. */
+const withJitter = (longestMs: number): number => longestMs * (0.5 + Math.random() / 2);

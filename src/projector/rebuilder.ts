@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
   ActiveChanged,
@@ -7,7 +6,8 @@ import {
   NotAsFar,
   type ReadModel,
 } from '../ports/read-model.js';
-import { Blocked, project } from './projection.js';
+import { pause } from './pause.js';
+import { project } from './projection.js';
 import {
   type Building,
   type Operator,
@@ -41,8 +41,6 @@ export interface RebuildProgress {
   readonly events: number;
   /** Since this process began with it, in milliseconds. */
   readonly elapsedMs: number;
-  /** Where this process began with it. */
-  readonly from: Position;
   /** Why it does not get on, if so. */
   readonly problem: string | undefined;
 }
@@ -130,7 +128,7 @@ export class Rebuilder {
       return this.#build(state, building, building.generation, active, signal);
     if (building) return this.#begin(state, building);
     // Nobody answers from the others, and nobody builds them: left over by a process that died.
-    if (active !== undefined) await this.#dropAllBut([active], generations);
+    if (active !== undefined) await this.#dropAllBut(active, generations);
   }
 
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
@@ -142,7 +140,6 @@ export class Rebuilder {
       position: START,
       events: 0,
       elapsedMs: 0,
-      from: START,
       problem: undefined,
     };
     const generation = await this.model.createGeneration();
@@ -247,9 +244,9 @@ export class Rebuilder {
     await record(this.log, state, event, OURSELVES, this.options.now());
   }
 
-  async #dropAllBut(wanted: readonly Generation[], generations: readonly GenerationInfo[]): Promise<void> {
+  async #dropAllBut(active: Generation, generations: readonly GenerationInfo[]): Promise<void> {
     for (const { generation } of generations)
-      if (!wanted.includes(generation)) {
+      if (generation !== active) {
         await this.#stop(generation);
         await this.model.drop(generation);
         this.options.onDone(`dropped generation ${generation}: nothing refers to it`);
@@ -276,7 +273,6 @@ export class Rebuilder {
 /** Keeps a generation up to date that lists are not answered from. */
 class Shadow {
   position = START;
-  from: Position | undefined;
   events = 0;
   caughtUp = false;
   problem: string | undefined;
@@ -314,7 +310,6 @@ class Shadow {
   }
 
   async #on({ events, position, caughtUp }: { events: number; position: Position; caughtUp: boolean }) {
-    this.from ??= position;
     this.position = position;
     this.events += events;
     this.problem = undefined;
@@ -337,17 +332,7 @@ const progressOf = (
   position: shadow.position,
   events: shadow.events,
   elapsedMs: performance.now() - shadow.began,
-  from: shadow.from ?? START,
   problem: shadow.problem,
 });
 
-const reasonOf = (error: unknown): string =>
-  error instanceof Blocked || error instanceof Error ? error.message : String(error);
-
-const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
-  try {
-    await delay(ms, undefined, { signal });
-  } catch {
-    // aborted: the caller's loop sees it
-  }
-};
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -129,6 +129,8 @@ export const verify = async (
   return { ...total, differences, position };
 };
 
+const ascending = (one: number, other: number): number => one - other;
+
 interface ComparedPage extends Page {
   readonly wrong: readonly { readonly id: number; readonly found: string | undefined }[];
 }
@@ -140,13 +142,16 @@ async function* pages(
   owner: string,
   fold: Fold,
 ): AsyncGenerator<ComparedPage, void, undefined> {
-  const ids = fold.idsOf(owner);
+  const ids = fold.idsOf(owner).sort(ascending);
   let at = 0;
   let after: number | undefined;
   for (;;) {
     const page = await pageNotBefore(model, generation, owner, after, fold.position);
-    for (const id of await fold.to(page.position, owner)) ids.push(id);
-    ids.sort((a, b) => a - b);
+    const changed = await fold.to(page.position, owner);
+    if (changed.length > 0) {
+      for (const id of changed) ids.push(id);
+      ids.sort(ascending);
+    }
     while (at < ids.length && after !== undefined && (ids[at] ?? 0) <= after) at += 1;
     const last = page.rows.at(-1)?.id;
     const upTo = page.more && last !== undefined ? last : Infinity;
@@ -307,7 +312,7 @@ class Fold {
 
   /** The upper half of the partitions is left to a later pass. */
   #forgetHalf(): void {
-    const sorted = [...this.partitions].sort((a, b) => a - b);
+    const sorted = [...this.partitions].sort(ascending);
     if (sorted.length === 1) return;
     this.partitions = new Set(sorted.slice(0, Math.ceil(sorted.length / 2)));
     for (const [owner, plants] of this.#owners)
