@@ -20,7 +20,8 @@ const ABOUT_FILES = ['cli', 'crash', 'readme', 'rebuild-from-log', 'starting', '
 export default {
   // Real processes, real disks, two cores: a condition that has not come true in this time never will.
   testTimeout: 60_000,
-  // In one process: a worker of Jest is ended before it has written what it covered, and the gate would miss it.
+  // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the second
+  // core, `npm test` runs the two projects as two processes.
   maxWorkers: 1,
   projects: [
     {
