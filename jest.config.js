@@ -20,19 +20,21 @@ const ABOUT_FILES = ['cli', 'crash', 'readme', 'rebuild-from-log', 'starting', '
 export default {
   // Real processes, real disks, two cores: a condition that has not come true in this time never will.
   testTimeout: 60_000,
-  // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the second
-  // core, `npm test` runs the two projects as two processes.
+  // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the other
+  // cores, `npm test` runs the projects as processes of their own.
   maxWorkers: 1,
   projects: [
+    { ...project, displayName: 'unit + contract', testPathIgnorePatterns: ['/e2e/'] },
     {
       ...project,
-      displayName: 'sqlite + sqlite',
+      displayName: 'e2e: sqlite + sqlite',
       globals: { STORES: 'embedded' },
+      testMatch: ['**/e2e/**/*.spec.js'],
       testPathIgnorePatterns: ['/e2e/servers/'],
     },
     {
       ...project,
-      displayName: 'eventstoredb + redis',
+      displayName: 'e2e: eventstoredb + redis',
       globals: { STORES: 'servers' },
       testMatch: ['**/e2e/**/*.spec.js'],
       testPathIgnorePatterns: [`/e2e/(http/)?(${ABOUT_FILES.join('|')})\\.spec\\.js$`],

@@ -1,5 +1,5 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { EventLog, type Position, START } from '../ports/event-log.js';
+import { EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
 import { type Page, ReadModel } from '../ports/read-model.js';
 import { Freshness, NotFreshYet } from './freshness.js';
 
@@ -52,8 +52,15 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     return page;
   }
 
+  /** Throws PositionUnknown, where the log can be asked: where it cannot, a list waits, as for any position. */
   async #assertReached(position: Position): Promise<void> {
-    const head = await this.log.head();
+    let head: Position;
+    try {
+      head = await this.log.head();
+    } catch (error) {
+      if (error instanceof LogUnavailable) return;
+      throw error;
+    }
     if (areOfTwoLogs(position, head)) throw new PositionUnknown('it is a position of another log');
     if (position > head) throw new PositionUnknown('the log has not reached this position');
   }

@@ -139,14 +139,29 @@ describe('a list', () => {
       expect(model.calls('reached')).toBe(0);
     });
 
-    it('is refused where the log cannot be asked whether it has the position', async () => {
-      const port = new Faults(log).every(
-        'head',
-        failing(() => new LogUnavailable('gone')),
-      ).port;
-      const handler = new ListPlantsHandler(model.port, freshness, port);
-      const query = new ListPlantsQuery('anne', undefined, 1, FAR);
-      await expect(handler.execute(query)).rejects.toThrow(LogUnavailable);
+    describe('where the log cannot be asked whether it has the position', () => {
+      const listWithoutLog = (atLeast: Position): Promise<Page> => {
+        const port = new Faults(log).every(
+          'head',
+          failing(() => new LogUnavailable('gone')),
+        ).port;
+        return new ListPlantsHandler(model.port, freshness, port).execute(
+          new ListPlantsQuery('anne', undefined, 1, atLeast),
+        );
+      };
+
+      it('waits for it, since lists are answered without the log', async () => {
+        const { position } = await run(log, 'anne', createPlant(7));
+        const answer = listWithoutLog(position);
+        await until(() => model.calls('reached') === 1);
+        await catchUpNow();
+        expect(ids(await answer)).toEqual([7]);
+      });
+
+      it('is refused as not fresh yet when that takes too long', async () => {
+        await impatient();
+        await expect(listWithoutLog(FAR)).rejects.toThrow(NotFreshYet);
+      });
     });
   });
 
