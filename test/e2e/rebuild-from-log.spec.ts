@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { plantStream } from '../../src/plants/stream.js';
@@ -10,7 +10,7 @@ import { type NewEvent } from '../../src/ports/event-log.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { removeReadModel } from '../support/history-run.js';
 import { metadataOf } from '../support/log-events.js';
-import { TestService } from '../support/service.js';
+import { temporaryFolder, TestService } from '../support/service.js';
 
 /** Enough that building the lists from them takes much longer than the service takes to listen. */
 const OWNERS = 20;
@@ -144,18 +144,28 @@ describe('lists built from the log', () => {
   });
 
   describe(`a read model that is gone, and a log of ${EVENTS} events`, () => {
+    /** Holds that log, which is written once. */
+    let written: string;
+    beforeAll(async () => {
+      written = temporaryFolder();
+      await appendHistory(written);
+      expect(countEvents(written)).toBe(EVENTS);
+    });
+    afterAll(() => {
+      rmSync(written, { recursive: true });
+    });
+
+    /** Started on that log. */
     const withoutReadModel = async (): Promise<TestService> => {
-      const service = await started();
-      await service.stop();
-      await appendHistory(service.dataDir);
-      expect(countEvents(service.dataDir)).toBe(EVENTS);
-      removeReadModel(service.dataDir);
+      const dataDir = temporaryFolder();
+      copyFileSync(join(written, 'events.db'), join(dataDir, 'events.db'));
+      const service = await TestService.start({ DATA_DIR: dataDir });
+      services.push(service);
       return service;
     };
 
     it('answers 503 with Retry-After until the lists are complete, and then whole', async () => {
       const service = await withoutReadModel();
-      await service.start();
       const readers = [1, 2, OWNERS];
       let incomplete = 0;
       for (const owner of readers) {
@@ -174,7 +184,6 @@ describe('lists built from the log', () => {
 
     it('takes writes meanwhile, and has them in the end', async () => {
       const service = await withoutReadModel();
-      await service.start();
       const client = await clientOf(service, ownerOf(1));
       const created = await client.create({ id: 9_999, name: 'written meanwhile', tag: '' });
       expect(created.status).toBe(201);
@@ -185,7 +194,6 @@ describe('lists built from the log', () => {
 
     it('goes on where it was when it is killed in the middle of the build', async () => {
       const service = await withoutReadModel();
-      await service.start();
       await until(service, ({ parts }) => Number(parts.projector?.position ?? 0) >= EVENTS / 4);
       await service.kill();
       const before = inReadModel(service.dataDir);
