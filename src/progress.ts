@@ -14,6 +14,7 @@ export class Progress {
   #total: number | undefined;
   #spoke = 0;
   #bar: SingleBar | undefined;
+  #share: Share | undefined;
 
   constructor(
     private readonly unit: string,
@@ -24,7 +25,7 @@ export class Progress {
   /** So much of a phase is done. A phase that has no total yet shows how much, without the time left. */
   show(phase: string, done: number, total: number | undefined): void {
     if (this.quiet) return;
-    if (phase !== this.#phase) this.#begin(phase, total);
+    if (phase !== this.#phase) this.#begin(phase, total, this.#counting(total));
     this.#done = done;
     if (this.#bar) {
       this.#bar.update(done, { rate: this.#rate() });
@@ -33,18 +34,28 @@ export class Progress {
     if (performance.now() - this.#spoke >= LINE_EVERY_MS) this.#line();
   }
 
+  /** Such a share of the work is done, from 0 to 1; `detail` tells more of it, the time left if that is known. */
+  showShare(phase: string, share: number, detail: string): void {
+    if (this.quiet) return;
+    if (phase !== this.#phase) this.#begin(phase, 100, '{bar} {percentage}% {detail}');
+    this.#share = { percent: Math.floor(share * 100), detail };
+    if (this.#bar) this.#bar.update(this.#share.percent, { detail });
+    else if (performance.now() - this.#spoke >= LINE_EVERY_MS) this.#line();
+  }
+
   /** The last phase is over, or given up. */
   end(): void {
     if (this.#phase === undefined) return;
     if (this.#bar) {
-      this.#bar.update(this.#done, { rate: this.#rate() });
+      if (!this.#share) this.#bar.update(this.#done, { rate: this.#rate() });
       this.#bar.stop();
       this.#bar = undefined;
     } else this.#line();
     this.#phase = undefined;
+    this.#share = undefined;
   }
 
-  #begin(phase: string, total: number | undefined): void {
+  #begin(phase: string, total: number | undefined, format: string): void {
     this.end();
     this.#phase = phase;
     this.#total = total;
@@ -53,11 +64,18 @@ export class Progress {
     if (!this.stream.isTTY) return;
     this.#bar = new SingleBar({
       stream: this.stream,
-      format: `${phase.padEnd(9)} ${total === undefined ? '' : '{bar} {percentage}% '}{value}${total === undefined ? '' : ' of {total}'} ${this.unit}, {rate}/s${total === undefined ? '' : ', {eta_formatted} left'}`,
+      format: `${phase.padEnd(9)} ${format}`,
       hideCursor: true,
       etaBuffer: 100,
     });
-    this.#bar.start(total ?? 0, 0, { rate: 0 });
+    this.#bar.start(total ?? 0, 0, { rate: 0, detail: '' });
+  }
+
+  /** What a bar shows where events are counted. */
+  #counting(total: number | undefined): string {
+    return total === undefined
+      ? `{value} ${this.unit}, {rate}/s`
+      : `{bar} {percentage}% {value} of {total} ${this.unit}, {rate}/s, {eta_formatted} left`;
   }
 
   #rate(): number {
@@ -66,11 +84,20 @@ export class Progress {
 
   #line(): void {
     this.#spoke = performance.now();
+    this.stream.write(`${this.#phase}: ${this.#share ? shareText(this.#share) : this.#count()}\n`);
+  }
+
+  #count(): string {
     const rate = this.#rate();
     const total = this.#total;
     const left = total === undefined || rate === 0 ? undefined : Math.ceil((total - this.#done) / rate);
-    this.stream.write(
-      `${this.#phase}: ${this.#done}${total === undefined ? '' : ` of ${total}`} ${this.unit}, ${rate}/s${left === undefined ? '' : `, ${left} s left`}\n`,
-    );
+    return `${this.#done}${total === undefined ? '' : ` of ${total}`} ${this.unit}, ${rate}/s${left === undefined ? '' : `, ${left} s left`}`;
   }
 }
+
+interface Share {
+  readonly percent: number;
+  readonly detail: string;
+}
+
+const shareText = ({ percent, detail }: Share): string => `${percent}% ${detail}`;

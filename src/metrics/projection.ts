@@ -30,7 +30,7 @@ const UNKNOWN: Lag = { seconds: undefined, events: undefined };
 export interface LagSources {
   readonly log: EventLog;
   readonly model: ReadModel;
-  readonly projector: Pick<Projector, 'status'>;
+  readonly projector: Pick<Projector, 'status' | 'rebuild'>;
   readonly now: () => Date;
   /** How many events of the log are after one position, up to another; undefined where its positions do not tell. */
   readonly eventsBetween: ((after: Position, upTo: Position) => number) | undefined;
@@ -63,6 +63,31 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
     registers,
     async collect() {
       show(this, (await lag.measure()).events);
+    },
+  });
+  new Gauge({
+    name: 'plants_rebuild_progress_ratio',
+    help: 'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
+    registers,
+    collect() {
+      show(this, sources.projector.rebuild?.share);
+    },
+  });
+  new Gauge({
+    name: 'plants_rebuild_remaining_seconds',
+    help: 'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
+    registers,
+    collect() {
+      show(this, sources.projector.rebuild?.secondsLeft);
+    },
+  });
+  new Gauge({
+    name: 'plants_rebuild_stalled',
+    help: '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
+    registers,
+    collect() {
+      const { rebuild } = sources.projector;
+      show(this, rebuild && (rebuild.problem === undefined ? 0 : 1));
     },
   });
 };

@@ -35,18 +35,16 @@ export const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
 export const printable = (text: string): string =>
   text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu,
-    (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
+    (character) => `\\u{${Number(character.codePointAt(0)).toString(16)}}`,
   );
 
 /** Rows of equal columns, the first of them the headings. */
 export const table = (rows: readonly (readonly string[])[]): string => {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => (row[column] ?? '').length)),
-  );
+  const widthOf = (column: number): number => Math.max(...rows.map((row) => String(row[column]).length));
   return rows
     .map((row) =>
       row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .map((cell, column) => cell.padEnd(widthOf(column)))
         .join('  ')
         .trimEnd(),
     )

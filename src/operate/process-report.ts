@@ -33,6 +33,8 @@ const ProcessReport = z.object({
       position: z.string(),
       events: z.number(),
       elapsedMs: z.number(),
+      share: z.number(),
+      secondsLeft: z.number().optional(),
       problem: z.string().optional(),
     })
     .nullable(),

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Position, START } from '../ports/event-log.js';
+import { START } from '../ports/event-log.js';
 import { Progress } from '../progress.js';
 import {
   cancelRebuild,
@@ -54,7 +54,7 @@ export const rebuild = async (
   const outcome = await watch.until(async (reports) => {
     const state = await readRebuilds(log);
     if (state.building?.rebuild === id) {
-      await watch.showRebuild(id, reports);
+      watch.showRebuild(id, reports);
       return undefined;
     }
     if (state.promoted?.rebuild === id && !(await isActive(desk, state.promoted))) return undefined;
@@ -65,7 +65,7 @@ export const rebuild = async (
   const promoted = outcome === 'promoted';
   print(
     desk,
-    { rebuild: id, outcome, seconds, generation: promoted ? generation : null },
+    { rebuild: id, outcome, seconds, generation: promoted ? (generation ?? null) : null },
     promoted
       ? `rebuild ${id} was verified and promoted after ${duration(seconds)}: lists are answered from generation ${generation ?? ''}`
       : `rebuild ${id} was ${outcome}`,
@@ -125,12 +125,12 @@ export const dryRun = async (desk: Desk, { rate, unskip }: RebuildOptions): Prom
 /** Gives up the rebuild that is under way. Throws OperationRefused where there is none. */
 export const cancel = async (desk: Desk): Promise<boolean> => {
   const { log, operator, now } = desk;
-  await cancelRebuild(log, `by ${operator.actor.sub}`, operator, now);
-  const { last } = await readRebuilds(log);
+  const reason = `by ${operator.actor.sub}`;
+  const rebuild = await cancelRebuild(log, reason, operator, now);
   print(
     desk,
-    { rebuild: last?.rebuild, outcome: last?.outcome },
-    `rebuild ${last?.rebuild ?? ''} is cancelled: what it has built is dropped`,
+    { rebuild, outcome: `cancelled: ${reason}` },
+    `rebuild ${rebuild} is cancelled: what it has built is dropped`,
   );
   return true;
 };
@@ -169,8 +169,8 @@ const WAITS = 'no projector runs: the request waits until one is started';
 class Watch {
   readonly #progress: Progress;
   #said: string | undefined;
-  /** Where the last progress stood that was shown. */
-  #position: string | undefined;
+  /** Whether a process has told how far it is. */
+  #told = false;
 
   constructor(private readonly desk: Desk) {
     this.#progress = new Progress('events', process.stderr, desk.json);
@@ -198,21 +198,15 @@ class Watch {
   }
 
   /** Shows how far a rebuild is, as far as the process that works on it tells. */
-  async showRebuild(id: string, reports: readonly ProcessReport[]): Promise<void> {
-    const { log, eventsBetween } = this.desk;
+  showRebuild(id: string, reports: readonly ProcessReport[]): void {
     const progress = reports.find(({ rebuild }) => rebuild?.rebuild === id)?.rebuild;
-    if (!progress) return;
-    const { phase, position, events, problem } = progress;
-    const total = eventsBetween?.(START, await log.head());
-    if (problem !== undefined) this.say(`it does not get on: ${problem}`);
-    else if (phase !== 'building') {
-      if (this.#position !== undefined && total !== undefined) this.#progress.show('building', total, total);
-      this.say(phase);
-    } else if (position !== this.#position) {
-      this.#position = position;
-      const done = eventsBetween?.(START, position as Position) ?? events;
-      this.#progress.show(phase, Math.min(done, total ?? done), total);
+    if (!progress) {
+      if (!this.#told) this.#progress.showShare('rebuild', 0, 'waiting');
+      return;
     }
+    this.#told = true;
+    if (progress.problem !== undefined) this.say(`it does not get on: ${progress.problem}`);
+    else this.#progress.showShare('rebuild', progress.share, rebuildDetail(progress));
   }
 
   /** Says a line, once. */
@@ -223,3 +217,15 @@ class Watch {
     process.stderr.write(`${line}\n`);
   }
 }
+
+/** What a bar cannot show. */
+const rebuildDetail = ({
+  phase,
+  events,
+  elapsedMs,
+  secondsLeft,
+}: NonNullable<ProcessReport['rebuild']>): string => {
+  const rate = elapsedMs > 0 ? `, ${Math.round(events / (elapsedMs / 1_000))}/s` : '';
+  const left = secondsLeft === undefined ? '' : `, ${duration(secondsLeft)} left`;
+  return phase === 'building' ? `${phase}, ${events} events${rate}${left}` : `${phase}${left}`;
+};

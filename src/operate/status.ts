@@ -1,4 +1,5 @@
 import { decode } from '../plants/codec.js';
+import { type EventSkipped } from '../plants/operation.js';
 import { SKIPS_STREAM } from '../plants/stream.js';
 import { type EventLog, type EventMetadata, type Position, START } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, PARTITIONS } from '../ports/read-model.js';
@@ -28,6 +29,9 @@ export interface RebuildStatus {
   readonly events: number | null;
   readonly total: number | null;
   readonly eventsPerSecond: number | null;
+  /** How much of it all is done, from 0 to 1. */
+  readonly share: number | null;
+  /** Until it is over, as far as it can be foreseen. */
   readonly secondsLeft: number | null;
   readonly problem: string | null;
 }
@@ -67,21 +71,24 @@ export interface Status {
   readonly skipped: readonly SkippedEvent[];
 }
 
-/** Looks at everything. Throws what the ports throw. */
-export const readStatus = async (desk: Desk): Promise<Status> => {
-  const { log, model, now } = desk;
+/** What the status is read from. */
+export type System = Pick<Desk, 'log' | 'model' | 'eventsBetween' | 'now'>;
+
+/** Looks at everything. Throws EventRefused, and what the ports throw. */
+export const readStatus = async (system: System): Promise<Status> => {
+  const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
   const processes = await readReports(model);
   const head = await log.head();
-  const generations = await readGenerations(desk, head);
+  const generations = await readGenerations(system, head);
   const active = generations.find((generation) => generation.active);
-  const rebuild = rebuilds.building ? rebuildStatus(desk, rebuilds.building, processes, head) : null;
+  const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
   return {
     at: now().toISOString(),
     problems: problemsOf(processes, active !== undefined, rebuild),
     head,
-    lag: await lagOf(desk, active?.slowest ?? START, head),
+    lag: await lagOf(system, active?.slowest ?? START, head),
     processes,
     leaseHolder: workingProjector(processes)?.process ?? null,
     generations,
@@ -93,14 +100,15 @@ export const readStatus = async (desk: Desk): Promise<Status> => {
   };
 };
 
-const readGenerations = async ({ model }: Desk, head: Position): Promise<GenerationStatus[]> => {
+const readGenerations = async ({ model }: System, head: Position): Promise<GenerationStatus[]> => {
   const found: GenerationStatus[] = [];
   for (const { generation, active } of await model.generations()) {
     try {
-      const positions = (await model.positions(generation)).sort();
-      const [slowest = START] = positions;
+      const positions = await model.positions(generation);
+      const slowest = positions.reduce((one, other) => (other < one ? other : one));
+      const fastest = positions.reduce((one, other) => (other > one ? other : one));
       const behind = positions.filter((position) => position < head).length;
-      found.push({ generation, active, slowest, fastest: positions.at(-1) ?? START, behind });
+      found.push({ generation, active, slowest, fastest, behind });
     } catch (error) {
       if (!(error instanceof GenerationMissing)) throw error; // else it was dropped just now
     }
@@ -141,7 +149,7 @@ const blockedAt = ({ projector }: ProcessReport): Status['blocked'] =>
     : null;
 
 const rebuildStatus = (
-  { eventsBetween }: Desk,
+  { eventsBetween }: System,
   building: NonNullable<Rebuilds['building']>,
   processes: readonly ProcessReport[],
   head: Position,
@@ -149,7 +157,6 @@ const rebuildStatus = (
   const progress = processes.find(({ rebuild }) => rebuild?.rebuild === building.rebuild)?.rebuild;
   const perSecond =
     progress && progress.elapsedMs > 0 ? progress.events / (progress.elapsedMs / 1_000) : null;
-  const left = progress && eventsBetween ? eventsBetween(progress.position as Position, head) : null;
   return {
     rebuild: building.rebuild,
     requestedAt: building.requestedAt.toISOString(),
@@ -158,13 +165,14 @@ const rebuildStatus = (
     events: progress?.events ?? null,
     total: eventsBetween?.(START, head) ?? null,
     eventsPerSecond: perSecond === null ? null : Math.round(perSecond),
-    secondsLeft: left !== null && perSecond ? Number((left / perSecond).toFixed(1)) : null,
+    share: progress?.share ?? null,
+    secondsLeft: progress?.secondsLeft ?? null,
     problem: progress?.problem ?? null,
   };
 };
 
 const lagOf = async (
-  { log, eventsBetween, now }: Desk,
+  { log, eventsBetween, now }: System,
   applied: Position,
   head: Position,
 ): Promise<Status['lag']> => {
@@ -188,11 +196,10 @@ const wayBackOf = ({ promoted, building }: Rebuilds): Status['wayBack'] =>
     : null;
 
 const readSkipped = async (log: EventLog, skipsAfter: Position): Promise<SkippedEvent[]> =>
-  (await log.readStream(SKIPS_STREAM)).flatMap((stored) => {
-    const fact = decode(stored);
-    if (fact.kind !== 'operation' || fact.event.type !== 'EventSkipped') return [];
+  (await log.readStream(SKIPS_STREAM)).map((stored) => {
+    const { data } = decode(stored).event as EventSkipped; // the codec lets nothing else stand in that stream
     const { actor, decidedAt } = stored.metadata as EventMetadata;
-    return [{ ...fact.event.data, by: actor.sub, at: decidedAt, inForce: stored.position > skipsAfter }];
+    return { ...data, by: actor.sub, at: decidedAt, inForce: stored.position > skipsAfter };
   });
 
 /** Prints the status, once or until somebody asks to stop. Gives whether all is well. */

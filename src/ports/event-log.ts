@@ -104,6 +104,12 @@ export abstract class EventLog {
   /** The position of the last event, or START in an empty log: none that this log has given is beyond it. */
   abstract head(): Promise<Position>;
 
+  /**
+   * How much reading there is after one position, up to another, in a unit of the log's own that is good for nothing
+   * but shares: events or bytes. 0 where `upTo` is not after it.
+   */
+  abstract distance(after: Position, upTo: Position): number;
+
   /** Resolves if appends and reads would work, as far as that is known. */
   abstract ready(): Promise<void>;
 

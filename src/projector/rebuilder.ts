@@ -1,11 +1,7 @@
 import { type EventLog, type Position, START } from '../ports/event-log.js';
-import {
-  ActiveChanged,
-  type Generation,
-  type GenerationInfo,
-  NotAsFar,
-  type ReadModel,
-} from '../ports/read-model.js';
+import { type Generation, type GenerationInfo, type ReadModel } from '../ports/read-model.js';
+import { Courtesy } from './courtesy.js';
+import { type Built, Estimate, type Outlook } from './estimate.js';
 import { pause } from './pause.js';
 import { project } from './projection.js';
 import {
@@ -41,6 +37,10 @@ export interface RebuildProgress {
   readonly events: number;
   /** Since this process began with it, in milliseconds. */
   readonly elapsedMs: number;
+  /** How much of the whole rebuild is done, from 0 to 1. */
+  readonly share: number;
+  /** How long the rest takes, in seconds, as far as it can be foreseen. */
+  readonly secondsLeft: number | undefined;
   /** Why it does not get on, if so. */
   readonly problem: string | undefined;
 }
@@ -140,6 +140,8 @@ export class Rebuilder {
       position: START,
       events: 0,
       elapsedMs: 0,
+      share: 0,
+      secondsLeft: undefined,
       problem: undefined,
     };
     const generation = await this.model.createGeneration();
@@ -160,15 +162,27 @@ export class Rebuilder {
   ): Promise<void> {
     const { rebuild, rate, skipsAfter } = building;
     const shadow = this.#shadow(generation, skipsAfter, rate ?? Infinity);
-    this.#progress = progressOf(rebuild, 'building', generation, shadow);
+    const built = shadow.built(await this.log.head());
+    this.#progress = progressOf(rebuild, 'building', generation, shadow, shadow.estimate.building(built));
     if (shadow.events > 0) this.options.failpoint('half built');
     if (!shadow.caughtUp) return;
     this.options.failpoint('caught up');
-    this.#progress = progressOf(rebuild, 'verifying', generation, shadow);
+    const courtesy = new Courtesy();
+    const began = performance.now();
+    const onProgress = ({ share }: { readonly share: number }): void => {
+      const outlook = shadow.estimate.verifying(share, performance.now() - began);
+      this.#progress = progressOf(rebuild, 'verifying', generation, shadow, outlook);
+    };
+    onProgress({ share: 0 });
     const skips = await readSkips(this.log, skipsAfter);
-    const { differing, plants } = await verify(this.log, this.model, generation, { skips, signal });
+    const { differing, plants } = await verify(this.log, this.model, generation, {
+      skips,
+      signal,
+      giveWay: () => courtesy.giveWay(signal),
+      onProgress,
+    });
     this.options.failpoint('verified');
-    this.#progress = progressOf(rebuild, 'promoting', generation, shadow);
+    this.#progress = progressOf(rebuild, 'promoting', generation, shadow, { share: 1, secondsLeft: 0 });
     if (differing > 0) {
       const reason = `generation ${generation} is not the fold of the log: ${differing} plants differ`;
       const event = { type: 'RebuildCancelled', data: { rebuild, reason } } as const;
@@ -205,12 +219,7 @@ export class Rebuilder {
       if (exists(one) && one !== active)
         this.#shadow(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
-      try {
-        await this.model.promote(wanted, active ?? 'none');
-      } catch (error) {
-        if (error instanceof NotAsFar || error instanceof ActiveChanged) return; // at the next look
-        throw error;
-      }
+      await this.model.promote(wanted, active ?? 'none'); // where it is refused, again at the next look
       this.#switchedAt = performance.now();
       this.options.failpoint(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
@@ -277,6 +286,11 @@ class Shadow {
   caughtUp = false;
   problem: string | undefined;
   readonly began = performance.now();
+  readonly estimate = new Estimate();
+  readonly #courtesy = new Courtesy();
+  /** Where this process began. */
+  #from: Position | undefined;
+  #idleMs = 0;
   readonly #ending = new AbortController();
   readonly #running: Promise<void>;
 
@@ -290,6 +304,17 @@ class Shadow {
     this.#running = this.#run();
   }
 
+  /** What was built so far, in a log that ends at `head`. */
+  built(head: Position): Built {
+    return {
+      done: this.log.distance(START, this.position),
+      total: this.log.distance(START, head),
+      doneHere: this.log.distance(this.#from ?? this.position, this.position),
+      elapsedMs: performance.now() - this.began,
+      idleMs: this.#idleMs,
+    };
+  }
+
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#running;
@@ -300,6 +325,7 @@ class Shadow {
     while (!signal.aborted) {
       try {
         const skips = await readSkips(this.log, this.skipsAfter);
+        this.#from ??= oldestOf(await this.model.positions(this.generation));
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, skips);
       } catch (error) {
         this.caughtUp = false;
@@ -313,9 +339,13 @@ class Shadow {
     this.position = position;
     this.events += events;
     this.problem = undefined;
+    if (!caughtUp) await this.#courtesy.giveWay(this.#ending.signal);
     const due = (this.events / this.rate) * RATE_WINDOW_MS;
     const early = this.began + due - performance.now();
-    if (early > 0) await pause(early, this.#ending.signal);
+    if (early > 0) {
+      this.#idleMs += early;
+      await pause(early, this.#ending.signal);
+    }
     this.caughtUp = caughtUp;
   }
 }
@@ -325,7 +355,9 @@ const progressOf = (
   phase: RebuildProgress['phase'],
   generation: Generation,
   shadow: Shadow,
+  outlook: Outlook,
 ): RebuildProgress => ({
+  ...outlook,
   rebuild,
   phase,
   generation,
@@ -334,5 +366,8 @@ const progressOf = (
   elapsedMs: performance.now() - shadow.began,
   problem: shadow.problem,
 });
+
+const oldestOf = (positions: readonly Position[]): Position =>
+  positions.reduce((oldest, position) => (position < oldest ? position : oldest));
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,11 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import { v5 as uuidV5 } from 'uuid';
 import { decode, versionOf } from '../plants/codec.js';
-import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
+import { idempotencyKeyReused } from '../plants/errors.js';
+import { type EventSkipped, type OperationEvent, type RebuildEvent } from '../plants/operation.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import {
   type Appended,
   type EventLog,
   type EventMetadata,
+  LogUnavailable,
   OutcomeUnknown,
   type Position,
   type RecordedEvent,
@@ -21,11 +24,19 @@ export const GRACE_MS = 15 * 60_000;
 export interface Operator {
   readonly actor: EventMetadata['actor'];
   readonly correlationId: string;
+  /** Of one request: the same again for a retry of it, so that it is taken on once. Without it each is a new one. */
+  readonly commandId?: string;
+  readonly traceparent?: string;
 }
 
 /** An operator asked for what cannot be done now. The message is one line that says why. */
 export class OperationRefused extends Error {
-  override readonly name = 'OperationRefused';
+  override readonly name: string = 'OperationRefused';
+}
+
+/** A rebuild was to be cancelled that is not under way: it is over, or there never was one. */
+export class RebuildNotUnderWay extends OperationRefused {
+  override readonly name = 'RebuildNotUnderWay';
 }
 
 /** A rebuild that is under way. */
@@ -73,16 +84,13 @@ const NONE: Rebuilds = {
 };
 
 /** Reads where rebuilds stand. Throws EventRefused, and what the log throws. */
-export const readRebuilds = async (log: EventLog): Promise<Rebuilds> => {
-  let state = NONE;
-  for (const stored of await log.readStream(REBUILDS_STREAM)) state = evolve(state, stored);
-  return state;
-};
+export const readRebuilds = async (log: EventLog): Promise<Rebuilds> =>
+  fold(await log.readStream(REBUILDS_STREAM));
+
+const fold = (recorded: readonly RecordedEvent[]): Rebuilds => recorded.reduce(evolve, NONE);
 
 const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
-  const fact = decode(stored);
-  if (fact.kind !== 'operation') return state;
-  const { event } = fact;
+  const event = rebuildEvent(stored);
   const at = new Date((stored.metadata as EventMetadata).decidedAt);
   const next = { ...state, revision: stored.revision };
   switch (event.type) {
@@ -95,9 +103,13 @@ const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
       };
     }
     case 'RebuildStarted':
-      return state.building
-        ? { ...next, building: { ...state.building, generation: event.data.generation as Generation } }
-        : next;
+      return {
+        ...next,
+        building: state.building && {
+          ...state.building,
+          generation: event.data.generation as Generation,
+        },
+      };
     case 'RebuildPromoted': {
       const { rebuild, generation, replaced } = event.data;
       return {
@@ -120,7 +132,7 @@ const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
       return { ...next, building: undefined, last: { rebuild, outcome: `cancelled: ${reason}`, at } };
     }
     case 'RollbackRequested':
-      return state.promoted ? { ...next, promoted: { ...state.promoted, rollback: 'requested' } } : next;
+      return { ...next, promoted: state.promoted && { ...state.promoted, rollback: 'requested' } };
     case 'RolledBack':
       return {
         ...next,
@@ -130,10 +142,11 @@ const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
       };
     case 'RebuildClosed':
       return { ...next, promoted: undefined };
-    case 'EventSkipped':
-      return state; // stands in another stream
   }
 };
+
+/** The codec lets nothing else stand in the stream of rebuilds. */
+const rebuildEvent = (stored: RecordedEvent): RebuildEvent => decode(stored).event as RebuildEvent;
 
 /** Appends what follows from what was read; false where somebody else was faster, so that it may not follow any more. */
 export const record = async (
@@ -147,32 +160,43 @@ export const record = async (
 
 /**
  * Appends an operation's event at a revision. Its id follows from the place and the content, so that a retry is the
- * same event. Undefined where the stream is not there any more.
+ * same event. Undefined where the stream is not there any more. What was unknown once stays so until the log has said
+ * otherwise, even if it cannot be reached any more.
  */
 const append = async (
   log: EventLog,
   stream: string,
   after: bigint | undefined,
   { type, data }: OperationEvent,
-  { actor, correlationId }: Operator,
+  { actor, correlationId, commandId, traceparent }: Operator,
   now: Date,
 ): Promise<Appended | undefined> => {
-  const id = uuidV5(JSON.stringify([stream, String(after), type, data, correlationId]), OPERATIONS);
+  const id = uuidV5(
+    JSON.stringify([stream, String(after), type, data, correlationId, commandId]),
+    OPERATIONS,
+  );
   const metadata: EventMetadata = {
     schemaVersion: versionOf(type),
     decidedAt: now.toISOString(),
     actor,
     correlationId,
-    causationId: id,
+    causationId: commandId ?? id,
+    ...(traceparent === undefined ? {} : { traceparent }),
   };
+  let unknown: OutcomeUnknown | undefined;
   for (let tries = 1; ; tries++)
     try {
       return await log.append(stream, after ?? 'none', [{ id, type, data: { ...data }, metadata }]);
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return undefined;
-      if (!(error instanceof OutcomeUnknown) || tries === 3) throw error;
+      if (error instanceof OutcomeUnknown) unknown = error;
+      else if (!(unknown && error instanceof LogUnavailable)) throw error;
+      if (tries === APPEND_TRIES) throw unknown;
     }
 };
+
+/** How often an append whose outcome is unknown is tried, in all. */
+const APPEND_TRIES = 3;
 
 /** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
 const OPERATIONS = '6f0c1f0e-53b5-4b4e-8a57-3f0d3f5c2f57';
@@ -180,61 +204,111 @@ const OPERATIONS = '6f0c1f0e-53b5-4b4e-8a57-3f0d3f5c2f57';
 /** How often a request is decided anew because somebody else was faster. */
 const RACES = 5;
 
-/** Decides on what was read and appends it, anew where somebody was faster. Throws OperationRefused. */
+/**
+ * Decides on what was read and appends it, anew where somebody was faster. What the same command has appended before
+ * stands: it is not decided again. Gives the rebuild that it is about. Throws OperationRefused, EventRefused, DomainError
+ * `idempotency_key_reused` where the same command asked for something else, and what the log throws.
+ */
 const request = async (
   log: EventLog,
   operator: Operator,
   now: () => Date,
   decide: (state: Rebuilds) => RebuildEvent,
-): Promise<void> => {
+  isWhatIsAsked: (event: RebuildEvent) => boolean,
+): Promise<string> => {
   for (let race = 1; race <= RACES; race++) {
-    const state = await readRebuilds(log);
-    if (await record(log, state, decide(state), operator, now())) return;
+    const recorded = await log.readStream(REBUILDS_STREAM);
+    const state = fold(recorded);
+    const earlier = eventOf(operator.commandId, recorded);
+    if (earlier) {
+      if (!isWhatIsAsked(earlier)) throw idempotencyKeyReused();
+      return earlier.data.rebuild;
+    }
+    const event = decide(state);
+    if (await record(log, state, event, operator, now())) return event.data.rebuild;
   }
   throw new OperationRefused('others operate at the same time: look at the status, and try again');
 };
 
-/** Asks for a rebuild. Throws OperationRefused while another one is under way, and what the log throws. */
+/** What a command has appended, if it did. */
+const eventOf = (
+  commandId: string | undefined,
+  recorded: readonly RecordedEvent[],
+): RebuildEvent | undefined => {
+  if (commandId === undefined) return undefined;
+  const stored = recorded.find(({ metadata }) => (metadata as EventMetadata).causationId === commandId);
+  return stored && rebuildEvent(stored);
+};
+
+/** Asks for a rebuild. Throws OperationRefused while another one is under way, and what `request` throws. */
 export const requestRebuild = async (
   log: EventLog,
   asked: Readonly<{ rebuild: string; rate: number | null; unskip: boolean }>,
   operator: Operator,
   now: () => Date,
-): Promise<void> =>
-  request(log, operator, now, ({ building }) => {
-    if (building)
-      throw new OperationRefused(
-        `rebuild ${building.rebuild} is under way since ${building.requestedAt.toISOString()}: wait for it, or cancel it`,
-      );
-    return { type: 'RebuildRequested', data: asked };
-  });
+): Promise<void> => {
+  await request(
+    log,
+    operator,
+    now,
+    ({ building }) => {
+      if (building)
+        throw new OperationRefused(
+          `rebuild ${building.rebuild} is under way since ${building.requestedAt.toISOString()}: wait for it, or cancel it`,
+        );
+      return { type: 'RebuildRequested', data: asked };
+    },
+    ({ type, data }) => type === 'RebuildRequested' && isDeepStrictEqual({ ...data }, { ...asked }),
+  );
+};
 
-/** Gives up the rebuild that is under way. Throws OperationRefused where there is none, and what the log throws. */
+/**
+ * Gives up the rebuild that is under way, and gives which it was; where `only` names one, that one and no other. Throws
+ * RebuildNotUnderWay where there is none such, and what `request` throws.
+ */
 export const cancelRebuild = async (
   log: EventLog,
   reason: string,
   operator: Operator,
   now: () => Date,
-): Promise<void> =>
-  request(log, operator, now, ({ building }) => {
-    if (!building) throw new OperationRefused('no rebuild is under way');
-    return { type: 'RebuildCancelled', data: { rebuild: building.rebuild, reason } };
-  });
+  only?: string,
+): Promise<string> =>
+  request(
+    log,
+    operator,
+    now,
+    ({ building }) => {
+      if (!building) throw new RebuildNotUnderWay('no rebuild is under way');
+      if (only !== undefined && building.rebuild !== only)
+        throw new RebuildNotUnderWay(`another rebuild is under way: ${building.rebuild}`);
+      return { type: 'RebuildCancelled', data: { rebuild: building.rebuild, reason } };
+    },
+    ({ type, data }) => type === 'RebuildCancelled' && (only === undefined || data.rebuild === only),
+  );
 
-/** Asks for the way back to what the last rebuild replaced. Throws OperationRefused where there is none. */
+/**
+ * Asks for the way back to what the last rebuild replaced, and gives that rebuild. Throws OperationRefused where there is
+ * none, and what `request` throws.
+ */
 export const requestRollback = async (
   log: EventLog,
   reason: string,
   operator: Operator,
   now: () => Date,
-): Promise<void> =>
-  request(log, operator, now, ({ promoted, building }) => {
-    if (building) throw new OperationRefused(`rebuild ${building.rebuild} is under way: cancel it first`);
-    if (promoted?.replaced === undefined)
-      throw new OperationRefused('there is nothing to go back to: the generation before is gone');
-    if (promoted.rollback !== undefined) throw new OperationRefused('that was asked for already');
-    return { type: 'RollbackRequested', data: { rebuild: promoted.rebuild, reason } };
-  });
+): Promise<string> =>
+  request(
+    log,
+    operator,
+    now,
+    ({ promoted, building }) => {
+      if (building) throw new OperationRefused(`rebuild ${building.rebuild} is under way: cancel it first`);
+      if (promoted?.replaced === undefined)
+        throw new OperationRefused('there is nothing to go back to: the generation before is gone');
+      if (promoted.rollback !== undefined) throw new OperationRefused('that was asked for already');
+      return { type: 'RollbackRequested', data: { rebuild: promoted.rebuild, reason } };
+    },
+    ({ type, data }) => type === 'RollbackRequested' && data.reason === reason,
+  );
 
 /** Which events are left out of the lists: `stream@revision`. */
 export type Skips = ReadonlySet<string>;
@@ -249,10 +323,8 @@ export const skipName = ({ stream, revision }: Pick<RecordedEvent, 'stream' | 'r
 export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
   const skips = new Set<string>();
   for (const stored of await log.readStream(SKIPS_STREAM)) {
-    const fact = decode(stored);
-    if (fact.kind !== 'operation' || fact.event.type !== 'EventSkipped') continue;
     if (stored.position <= after) continue;
-    const { stream, revision } = fact.event.data;
+    const { stream, revision } = (decode(stored).event as EventSkipped).data; // nothing else stands there
     skips.add(skipName({ stream, revision: BigInt(revision) }));
   }
   return skips;

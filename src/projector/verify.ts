@@ -45,14 +45,29 @@ export interface Verified {
   readonly position: Position;
 }
 
+/** How far a verification is. */
+export interface VerifyProgress {
+  /** Events that were folded. */
+  readonly events: number;
+  /** Plants that were compared. */
+  readonly plants: number;
+  /** Of all work, as far as it can be foreseen: from 0 to 1, and never less than before. */
+  readonly share: number;
+}
+
 export interface VerifyOptions {
   readonly skips?: Skips;
   /** Plants that are held in memory at a time, about 100 bytes each; but one partition always is as a whole. */
   readonly maxPlants?: number;
-  /** Called now and then: how many events were folded and plants compared. */
-  readonly onProgress?: (progress: { readonly events: number; readonly plants: number }) => void;
+  /** Awaited after each slice of work: so much time is left to others. */
+  readonly giveWay?: () => Promise<unknown>;
+  /** Called now and then. */
+  readonly onProgress?: (progress: VerifyProgress) => void;
   readonly signal?: AbortSignal;
 }
+
+/** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
+const FOLDING = 0.9;
 
 /** 50 MB. */
 const MAX_PLANTS = 500_000;
@@ -60,8 +75,8 @@ const MAX_PLANTS = 500_000;
 /** Enough to see what kind of damage it is. */
 const MAX_DIFFERENCES = 20;
 
-/** Rows of one read: a millisecond's work for the store. */
-const PAGE = 1_000;
+/** Rows of one read: a millisecond's work, for the store and to compare them. */
+const PAGE = 200;
 
 /** How long a read model may stand still behind the log that was folded, in milliseconds: a blocked one does. */
 const PATIENCE_MS = 30_000;
@@ -78,17 +93,38 @@ export const verify = async (
   log: EventLog,
   model: ReadModel,
   generation: Generation,
-  { skips = NO_SKIPS, maxPlants = MAX_PLANTS, onProgress = () => undefined, signal }: VerifyOptions = {},
+  {
+    skips = NO_SKIPS,
+    maxPlants = MAX_PLANTS,
+    giveWay = () => Promise.resolve(),
+    onProgress = () => undefined,
+    signal,
+  }: VerifyOptions = {},
 ): Promise<Verified> => {
   const total = { plants: 0, owners: 0, passes: 0, differing: 0 };
   const differences: Difference[] = [];
   let position = START;
   let events = 0;
   let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
+  let share = 0;
+  const breathe = async (): Promise<void> => {
+    await giveWay();
+    signal?.throwIfAborted();
+  };
   while (todo.size > 0) {
-    const fold = new Fold(log, skips, todo, maxPlants, (count) => {
+    const comparedBefore = total.plants;
+    const whole = log.distance(START, await log.head());
+    const tell = (): void => {
+      const folded = fold.settled ? 1 : Math.min(1, log.distance(START, fold.position) / Math.max(1, whole));
+      const compared = Math.min(1, (total.plants - comparedBefore) / Math.max(1, fold.plants));
+      const ofPass = FOLDING * folded + (fold.settled ? (1 - FOLDING) * compared : 0);
+      const done = PARTITIONS - todo.size + fold.partitions.size * ofPass;
+      share = Math.max(share, done / PARTITIONS);
+      onProgress({ events, plants: total.plants, share });
+    };
+    const fold = new Fold(log, skips, todo, maxPlants, breathe, (count) => {
       events += count;
-      onProgress({ events, plants: total.plants });
+      tell();
     });
     try {
       await fold.toEnd();
@@ -96,7 +132,6 @@ export const verify = async (
       const compareOwner = async (owner: string): Promise<void> => {
         total.owners += 1;
         for await (const page of pages(model, generation, owner, fold)) {
-          signal?.throwIfAborted();
           total.plants += page.rows.length;
           for (const { id, found } of page.wrong) {
             total.differing += 1;
@@ -108,7 +143,8 @@ export const verify = async (
                 expected: await rowAt(log, owner, id, page.position, skips),
               });
           }
-          onProgress({ events, plants: total.plants });
+          tell();
+          await breathe();
         }
       };
       for (const owner of fold.ownerNames()) await compareOwner(owner);
@@ -146,7 +182,7 @@ async function* pages(
   let at = 0;
   let after: number | undefined;
   for (;;) {
-    const page = await pageNotBefore(model, generation, owner, after, fold.position);
+    const page = await pageNotBefore(model, generation, owner, after, fold.changedAt(owner));
     const changed = await fold.to(page.position, owner);
     if (changed.length > 0) {
       for (const id of changed) ids.push(id);
@@ -168,13 +204,14 @@ async function* pages(
       if (!found.has(id) && fold.hashOf(owner, id) !== undefined) missing.add(id);
     }
     for (const id of missing) wrong.push({ id, found: undefined });
+    wrong.sort((one, other) => one.id - other.id);
     yield { ...page, wrong };
     if (!page.more || last === undefined) return;
     after = last;
   }
 }
 
-/** Waits for a read model that is behind the fold. */
+/** Waits for a read model that lacks what the fold has of an owner: idle owners may stand further back. */
 const pageNotBefore = async (
   model: ReadModel,
   generation: Generation,
@@ -200,6 +237,8 @@ class Fold {
   partitions: ReadonlySet<number>;
   position = START;
   readonly #owners = new Map<string, Map<number, number>>();
+  /** The last event of each owner. */
+  readonly #changed = new Map<string, Position>();
   readonly #ending = new AbortController();
   readonly #batches: AsyncIterator<LogBatch>;
   #pending: readonly RecordedEvent[] = [];
@@ -207,13 +246,14 @@ class Fold {
   #plants = 0;
   #reached = START;
   /** What is compared now may grow by what is written meanwhile, but nothing of it is forgotten. */
-  #settled = false;
+  settled = false;
 
   constructor(
     log: EventLog,
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
     private readonly maxPlants: number,
+    private readonly breathe: () => Promise<void>,
     private readonly onEvents: (count: number) => void,
   ) {
     this.partitions = partitions;
@@ -226,7 +266,7 @@ class Fold {
       const batch = await this.#pull();
       this.#applyPending(undefined, undefined);
       if (!batch.caughtUp) continue;
-      this.#settled = true;
+      this.settled = true;
       return;
     }
   }
@@ -244,6 +284,16 @@ class Fold {
       }
       await this.#pull();
     }
+  }
+
+  /** The position of an owner's last event that was folded. */
+  changedAt(owner: string): Position {
+    return this.#changed.get(owner) ?? START;
+  }
+
+  /** How many are in memory. */
+  get plants(): number {
+    return this.#plants;
   }
 
   ownerNames(): string[] {
@@ -268,6 +318,7 @@ class Fold {
   }
 
   async #pull(): Promise<LogBatch> {
+    await this.breathe();
     const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
     if (done) throw new ReadModelUnavailable('the verification was ended');
     this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
@@ -293,6 +344,7 @@ class Fold {
       this.position = event.position;
       const change = changeOf(event, this.skips);
       if (!change || !this.partitions.has(partitionOf(change.owner))) continue;
+      this.#changed.set(change.owner, change.position);
       this.#apply(change.owner, change.id, change.row);
       onChange?.(change.owner, change.id);
     }
@@ -307,7 +359,7 @@ class Fold {
     if (row === undefined) plants.delete(id);
     else plants.set(id, hashOf(row));
     this.#plants += plants.size;
-    if (this.#plants > this.maxPlants && !this.#settled) this.#forgetHalf();
+    if (this.#plants > this.maxPlants && !this.settled) this.#forgetHalf();
   }
 
   /** The upper half of the partitions is left to a later pass. */
@@ -319,6 +371,7 @@ class Fold {
       if (!this.partitions.has(partitionOf(owner))) {
         this.#plants -= plants.size;
         this.#owners.delete(owner);
+        this.#changed.delete(owner);
       }
   }
 }

@@ -283,6 +283,18 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(after >= position).toBe(true);
       });
 
+      it('are so far apart, by the log, that shares of the way add up to all of it', async () => {
+        const before = await log.head();
+        const { position } = await log.append(freshStream(), 'none', newEvents(3));
+        const { position: last } = await log.append(freshStream(), 'none', newEvents(3));
+        const whole = log.distance(before, last);
+        expect(whole).toBeGreaterThan(log.distance(position, last));
+        expect(log.distance(before, position) + log.distance(position, last)).toBe(whole);
+        expect(log.distance(START, last)).toBeGreaterThanOrEqual(whole);
+        expect(log.distance(last, last)).toBe(0);
+        expect(log.distance(last, position)).toBe(0);
+      });
+
       it('are none of them beyond the head', async () => {
         const given: Position[] = [await log.head()];
         await follow(log, await log.head(), (_, batch) => {

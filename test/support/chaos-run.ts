@@ -90,11 +90,11 @@ export class Chaos implements Stage {
     return this.options.ids;
   }
 
-  more(): boolean {
-    if (this.#failure) throw this.#failure as Error;
+  next(): Promise<boolean> {
+    if (this.#failure) return Promise.reject(this.#failure as Error);
     // A fault may last until so many more operations have come to their end.
-    return (
-      this.faults.length < this.options.faults || this.#ended < this.#nextFault || this.#pending.size > 0
+    return Promise.resolve(
+      this.faults.length < this.options.faults || this.#ended < this.#nextFault || this.#pending.size > 0,
     );
   }
 

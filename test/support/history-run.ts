@@ -79,8 +79,8 @@ export const removeReadModel = (dataDir: string): void => {
 export interface Stage {
   /** The ids of each owner's plants are 1 to this. */
   readonly ids: number;
-  /** Whether there is another operation to do. */
-  more(): boolean;
+  /** Resolves when there is another operation to do, or with false. */
+  next(): Promise<boolean>;
   /** The next moment of the one clock. */
   tick(): number;
   count(what: string): void;
@@ -126,9 +126,9 @@ class History implements Stage {
   }
 
   /** Operations go on until the last kill has happened, too. */
-  more(): boolean {
+  next(): Promise<boolean> {
     this.#begun += 1;
-    return this.#begun <= this.options.operations || this.#kills < this.options.kills;
+    return Promise.resolve(this.#begun <= this.options.operations || this.#kills < this.options.kills);
   }
 
   tick(): number {
@@ -239,7 +239,7 @@ export class HistoryClient {
   }
 
   async run(): Promise<void> {
-    for (let number = 1; this.history.more(); number++) await this.#one(`op-${this.seed}-${number}`);
+    for (let number = 1; await this.history.next(); number++) await this.#one(`op-${this.seed}-${number}`);
   }
 
   /** Lists once more. */

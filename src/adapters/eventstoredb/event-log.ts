@@ -20,7 +20,7 @@ import { type AppendOrder } from './append-call.js';
 import { explain, NoAnswer } from './failure.js';
 import { type Feed, type ReadEvent } from './feed.js';
 import { type EventStorePlace } from './place.js';
-import { fromPosition, type LogPosition, NOWHERE, toPosition } from './position.js';
+import { commitOf, fromPosition, type LogPosition, NOWHERE, toPosition } from './position.js';
 import { inTime, LogRefused, Server, type ServerLimits } from './server.js';
 import { Turns } from './turns.js';
 
@@ -321,6 +321,11 @@ class EventStoreLog extends EventLog {
   async ready(): Promise<void> {
     this.#assertRoom();
     await this.head();
+  }
+
+  /** In bytes of the server's log, other streams included: it passes them, too. */
+  distance(after: Position, upTo: Position): number {
+    return after >= upTo ? 0 : Number(commitOf(upTo) - commitOf(after));
   }
 
   identity(): string {

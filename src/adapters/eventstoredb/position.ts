@@ -1,4 +1,4 @@
-import { type Position } from '../../ports/event-log.js';
+import { type Position, START } from '../../ports/event-log.js';
 
 /** Where EventStoreDB says that an event is: two numbers of 64 bits, equal but for events of explicit transactions. */
 export interface LogPosition {
@@ -24,6 +24,10 @@ export const fromPosition = (position: Position): LogPosition => {
   if (commit >= NOWHERE || prepare > NOWHERE) throw noPosition(position);
   return { commit, prepare };
 };
+
+/** Where a position is among the bytes of the server's log. Throws TypeError for what `toPosition` never gives. */
+export const commitOf = (position: Position): bigint =>
+  position === START ? 0n : fromPosition(position).commit;
 
 const noPosition = (position: Position): TypeError =>
   new TypeError(`${JSON.stringify(position)} is not a position of this log`);

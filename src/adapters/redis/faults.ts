@@ -128,7 +128,7 @@ export const explained = (thrown: unknown, node: RedisNode): ReadModelUnavailabl
     const Kind = definite ? RedisRefused : ReadModelUnavailable;
     return new Kind(`${at(node)} ${meaning.replaceAll('$1', found[1] ?? '')}`, { cause: thrown });
   }
-  return new ReadModelUnavailable(`${at(node)}: ${(message || code).split('\n')[0] ?? ''}`, {
+  return new ReadModelUnavailable(`${at(node)}: ${(message || code).replace(/\n[^]*/, '')}`, {
     cause: thrown,
   });
 };

@@ -15,6 +15,7 @@ import {
 } from '../../ports/event-log.js';
 import { jsonText, name, parsed } from '../stored-text.js';
 import { DatabaseSync, SQLITE, explainSqliteError, sqliteCode, type Database } from './database.js';
+import { eventsBetween } from './distance.js';
 import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
 import { type AppendOrder } from './event-log.worker.js';
 
@@ -25,8 +26,8 @@ export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   readonly onCommit?: (appends: number) => void;
 }
 
-/** Events of one read: a millisecond's work, and what the port allows a batch to have. */
-const CHUNK = 500;
+/** Events of one read: half a millisecond's work, during which the event loop does nothing else. */
+const CHUNK = 100;
 
 /** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */
 const HEARTBEAT_MS = 750;
@@ -173,6 +174,10 @@ class SqliteEventLog extends EventLog {
     this.writer.assertReady();
   }
 
+  distance(after: Position, upTo: Position): number {
+    return Math.max(0, eventsBetween(after, upTo));
+  }
+
   identity(): string {
     this.#assertOpen();
     return this.writer.identity;
@@ -228,7 +233,7 @@ class SqliteEventLog extends EventLog {
 }
 
 /** Creates the file, and its folder, so that only their owner may read them, and the folder is durable. */
-const createFile = (file: string): void => {
+export const createFile = (file: string): void => {
   const folder = dirname(file);
   try {
     const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -240,13 +245,13 @@ const createFile = (file: string): void => {
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && syscall === 'open') return;
     throw new LogUnavailable(
-      `${file} cannot be created (${syscall ?? ''} ${code ?? String(error)}): let the user of this process write there, or name another file`,
+      `${file} cannot be created (${[syscall, code].join(' ').trim()}): let the user of this process write there, or name another file`,
       { cause: error },
     );
   }
 };
 
-const syncFolder = (folder: string): void => {
+export const syncFolder = (folder: string): void => {
   const handle = openSync(folder, 'r');
   try {
     fsyncSync(handle);
@@ -255,7 +260,7 @@ const syncFolder = (folder: string): void => {
   }
 };
 
-const toPosition = (seq: number): Position => String(seq).padStart(POSITION_DIGITS, '0') as Position;
+export const toPosition = (seq: number): Position => String(seq).padStart(POSITION_DIGITS, '0') as Position;
 
 const fromPosition = (position: Position): number => {
   if (position === START) return 0;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { eventsBetween } from '../../../src/adapters/sqlite/distance.js';
@@ -5,6 +6,7 @@ import { type LagSources, ProjectionLag, showProjector } from '../../../src/metr
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
+import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { catchUp, NOON, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
@@ -19,6 +21,7 @@ describe('the lag of a projection', () => {
   let log: Faults<EventLog>;
   let model: ReadModel;
   let status: ProjectorStatus;
+  let rebuild: RebuildProgress | undefined;
   /** How many seconds it is after noon, when everything was decided. */
   let seconds: number;
   let sources: LagSources;
@@ -31,12 +34,16 @@ describe('the lag of a projection', () => {
     model = await stores.model(real);
     seconds = 0;
     status = { state: 'starting', since };
+    rebuild = undefined;
     sources = {
       log: log.port,
       model,
       projector: {
         get status() {
           return status;
+        },
+        get rebuild() {
+          return rebuild;
         },
       },
       now: () => new Date(NOON.getTime() + seconds * 1_000),
@@ -147,6 +154,34 @@ describe('the lag of a projection', () => {
     answer(START);
     expect(await late).toEqual({ seconds: 0, events: 0 });
     expect(log.calls('head')).toBe(before + 1);
+  });
+
+  it('is shown with the rebuild that the process works on, if any', async () => {
+    const registry = new Registry();
+    showProjector(registry, sources);
+    const shown = async (): Promise<Record<string, number>> =>
+      Object.fromEntries(
+        [...samplesIn(await registry.metrics())].filter(([name]) => name.startsWith('plants_rebuild')),
+      );
+    expect(await shown()).toEqual({});
+    rebuild = {
+      rebuild: randomUUID(),
+      phase: 'building',
+      generation: 2 as Generation,
+      position: START,
+      events: 5,
+      elapsedMs: 1_000,
+      share: 0.25,
+      secondsLeft: undefined,
+      problem: undefined,
+    };
+    expect(await shown()).toEqual({ plants_rebuild_progress_ratio: 0.25, plants_rebuild_stalled: 0 });
+    rebuild = { ...rebuild, secondsLeft: 12, problem: 'the store is full' };
+    expect(await shown()).toEqual({
+      plants_rebuild_progress_ratio: 0.25,
+      plants_rebuild_remaining_seconds: 12,
+      plants_rebuild_stalled: 1,
+    });
   });
 
   it('is shown with the state of the projector, and not at all where it is unknown', async () => {

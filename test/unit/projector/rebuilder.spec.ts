@@ -2,7 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import {
+  ActiveChanged,
+  type Generation,
+  NotAsFar,
+  type ReadModel,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { FAILPOINTS, type Failpoint } from '../../../src/projector/rebuilder.js';
 import {
@@ -14,7 +20,7 @@ import {
   requestRollback,
   skipEvent,
 } from '../../../src/projector/rebuilds.js';
-import { Faults } from '../../support/domain-faults.js';
+import { after, failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores, until } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 
@@ -59,6 +65,7 @@ describe('a rebuild', () => {
     const ended = projector.run(stopping.signal);
     const started = {
       projector,
+      faults: store,
       done,
       isDead: () => died,
       live: () => until(() => projector.status.state === 'live'),
@@ -151,6 +158,83 @@ describe('a rebuild', () => {
     await until(async () => (await history()).at(-1) === 'RebuildClosed');
     expect(await history()).toContain('RolledBack');
     expect(await generations()).toEqual([1]);
+  });
+
+  it('is promoted where the lists that it was to replace were lost: there is no way back', async () => {
+    await fill();
+    const { live, done, faults } = await start();
+    await live();
+    faults.next('createGeneration', async (proceed) => {
+      const made = await proceed();
+      stores.tamper("UPDATE generations SET state = 'inactive' WHERE generation = 1");
+      return made;
+    });
+    await ask();
+    await isActive(2);
+    await until(() => done.some((message) => message.endsWith('it replaces nothing')));
+    await expect(requestRollback(log, 'no', operator, now)).rejects.toThrow('there is nothing to go back to');
+  });
+
+  it('replaces nothing where somebody has promoted it by hand', async () => {
+    await fill();
+    const { live, faults } = await start();
+    await live();
+    faults.next('createGeneration', async (proceed) => {
+      const made = await proceed();
+      stores.tamper("UPDATE generations SET state = 'inactive' WHERE generation = 1");
+      stores.tamper("UPDATE generations SET state = 'active' WHERE generation = 2");
+      return made;
+    });
+    await ask();
+    await until(async () => (await readRebuilds(log)).promoted !== undefined);
+    expect((await readRebuilds(log)).promoted).toMatchObject({ generation: 2, replaced: undefined });
+    expect(await active()).toBe(2);
+  });
+
+  it('goes nowhere back where the old lists were lost: those that are there stay', async () => {
+    await fill();
+    const { live } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    stores.tamper('DELETE FROM positions WHERE generation = 1');
+    stores.tamper('DELETE FROM generations WHERE generation = 1');
+    await requestRollback(log, 'it looks odd', operator, now);
+    await until(async () => (await history()).at(-1) === 'RebuildClosed');
+    expect(await history()).not.toContain('RolledBack');
+    expect(await active()).toBe(2);
+    expect(await idsOf('owner 1')).toEqual([1]);
+  });
+
+  it.each([
+    ['it is not as far as they are yet', () => new NotAsFar('partition 7 stands before the active one')],
+    ['another one is active by then', () => new ActiveChanged('the active generation is 7')],
+    ['the store fails', () => new ReadModelUnavailable('it is down')],
+  ])('takes the place of the lists at a later look, if %s', async (_name, error) => {
+    await fill();
+    const { live, faults } = await start();
+    await live();
+    faults.next('promote', failing(error));
+    await ask();
+    await isActive(2);
+    expect(faults.calls('promote')).toBe(3); // that of generation 1 is the first
+    expect(await history()).toEqual(['RebuildRequested', 'RebuildStarted', 'RebuildPromoted']);
+  });
+
+  it('leaves nothing behind where it is cancelled while its generation is made', async () => {
+    await fill();
+    const { live, faults } = await start();
+    await live();
+    faults.next(
+      'createGeneration',
+      after(() => cancelRebuild(log, 'changed my mind', operator, now)),
+    );
+    await ask();
+    await until(async () => (await history()).at(-1) === 'RebuildCancelled');
+    await until(() => faults.calls('drop') > 0);
+    await until(async () => (await generations()).length === 1);
+    expect(await history()).toEqual(['RebuildRequested', 'RebuildCancelled']);
+    expect(await active()).toBe(1);
   });
 
   it('makes room for the next one before the grace is over', async () => {

@@ -1,9 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, PARTITIONS, partitionOf, type ReadModel } from '../../../src/ports/read-model.js';
 import { project } from '../../../src/projector/projection.js';
-import { verify, type VerifyOptions } from '../../../src/projector/verify.js';
-import { catchUp, run, Stores } from '../../support/domain-stores.js';
+import { skipName } from '../../../src/projector/rebuilds.js';
+import { verify, type VerifyOptions, type VerifyProgress } from '../../../src/projector/verify.js';
+import { Faults } from '../../support/domain-faults.js';
+import { appendRaw, catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 
 /** One owner for each partition, and more of them in some. */
@@ -145,6 +148,47 @@ describe('verifying a read model', () => {
     await projecting;
   });
 
+  it('expects no more of a plant than the events that are not skipped', async () => {
+    await run(log, 'anne', createPlant(1));
+    const stream = plantStream('anne', 1);
+    await appendRaw(log, stream, 'PlantWatered', { id: 1 }, 0n);
+    const skips = new Set([skipName({ stream, revision: 1n })]);
+    await project(
+      log,
+      model,
+      generation,
+      ({ caughtUp }) => (caughtUp ? Promise.reject(new Error('there')) : Promise.resolve()),
+      new AbortController().signal,
+      skips,
+    ).catch(() => undefined);
+    expect(await check({ skips })).toMatchObject({ plants: 1, differing: 0 });
+    stores.tamper('DELETE FROM plants');
+    const { differences } = await check({ skips });
+    expect(differences).toMatchObject([{ owner: 'anne', id: 1, found: undefined }]);
+    expect(differences[0]?.expected).toContain('Monstera');
+  });
+
+  it('gives up on a read model that stands still behind the log', async () => {
+    await run(log, 'anne', createPlant(1));
+    const time = performance.now();
+    let later = 0;
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => time + (later += 60_000));
+    try {
+      await expect(check()).rejects.toThrow(
+        /^generation 1 has stood still at the start for \d+ s: does a projector run/,
+      );
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('is no verification where the log ends it', async () => {
+    const ended = new Faults(log).every('subscribe', async function* () {
+      // as of a log that is closed
+    }).port;
+    await expect(verify(ended, model, generation)).rejects.toThrow('the verification was ended');
+  });
+
   it('stops when it is told to', async () => {
     await fill(OWNERS.slice(0, 4));
     await expect(check({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough');
@@ -152,9 +196,15 @@ describe('verifying a read model', () => {
 
   it('tells how far it is', async () => {
     await fill(OWNERS.slice(0, 4));
-    const told: { events: number; plants: number }[] = [];
-    await check({ onProgress: (progress) => told.push(progress) });
-    expect(told.at(-1)).toEqual({ events: 32, plants: 16 });
+    for (const maxPlants of [undefined, 5]) {
+      const told: VerifyProgress[] = [];
+      await check({ onProgress: (progress) => told.push(progress), ...(maxPlants ? { maxPlants } : {}) });
+      const shares = told.map(({ share }) => share);
+      expect(shares).toEqual([...shares].sort((one, other) => one - other));
+      expect(shares[0]).toBeLessThan(1);
+      expect(told.at(-1)).toMatchObject({ plants: 16, share: 1 });
+      if (maxPlants === undefined) expect(told.at(-1)?.events).toBe(32);
+    }
   });
 
   it('keeps to the partition of each owner', () => {

@@ -1,0 +1,154 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Status } from '../../src/operate/status.js';
+import { plantStream } from '../../src/plants/stream.js';
+import { requestRebuild } from '../../src/projector/rebuilds.js';
+import { CliProcess } from '../support/cli-process.js';
+import { violationsOf } from '../support/history.js';
+import { metadataOf } from '../support/log-events.js';
+import { TestService } from '../support/service.js';
+import { SteadyTraffic } from '../support/steady-run.js';
+import { STORES } from '../support/stores-of-this-run.js';
+
+/** How many events there are before: `npm run test:rebuild` takes 200,000. */
+const EVENTS = Number(process.env.REBUILD_EVENTS ?? 6_000);
+
+/** The long form measures, on a machine that has nothing else to do. */
+const MEASURES = process.env.REBUILD_EVENTS !== undefined;
+
+/** How long lists are measured without a rebuild, in milliseconds. */
+const IDLE_MS = MEASURES ? 20_000 : 1_000;
+
+const OWNERS_BEFORE = 50;
+const PER_SECOND = 150;
+
+interface Sample {
+  readonly at: number;
+  readonly share: number;
+  readonly secondsLeft: number | null;
+}
+
+describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
+  let service: TestService;
+  afterEach(async () => {
+    CliProcess.killAll();
+    await service.remove();
+  });
+
+  /** Other owners' plants, created and half of them deleted again. */
+  const fill = async (): Promise<void> => {
+    const log = await service.log();
+    let waiting: Promise<unknown>[] = [];
+    for (let written = 0, id = 1; written < EVENTS; written += 3, id++) {
+      const owner = `before ${id % OWNERS_BEFORE}`;
+      const event = (type: string, data: object) => ({
+        id: randomUUID(),
+        type,
+        data: { id, ...data },
+        metadata: metadataOf({ actor: { sub: owner } }),
+      });
+      const created = { name: `plant ${id}`, tag: 'of before' };
+      waiting.push(
+        log.append(plantStream(owner, id), 'none', [
+          event('PlantCreated', created),
+          event('PlantDeleted', {}),
+          event('PlantCreated', created),
+        ]),
+      );
+      if (waiting.length < 500) continue;
+      await Promise.all(waiting);
+      waiting = [];
+    }
+    await Promise.all(waiting);
+  };
+
+  it(
+    'fails no request, lets no list lie or go back, and tells how long it takes',
+    async () => {
+      service = await TestService.start({ WRITE_WAIT_MS: '10000' });
+      await service.ready();
+      await fill();
+      await service.ready();
+
+      const seed = Date.now() % 1_000_000;
+      const owners = ['alice', 'bob', 'Zoë/1', '木'];
+      const traffic = new SteadyTraffic(service, {
+        seed,
+        clients: 40,
+        owners,
+        ids: 30,
+        perSecond: PER_SECOND,
+      });
+      await traffic.start();
+      await delay(IDLE_MS); // that is what is measured, not waited for
+      traffic.takeLatencies(); // the first are slow
+      await delay(IDLE_MS);
+      const idle = traffic.takeLatencies();
+
+      const rebuild = randomUUID();
+      const watching = CliProcess.piped(['status', '--watch', '--json'], service.env);
+      const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
+      const asked = performance.now();
+      await requestRebuild(
+        await service.log(),
+        { rebuild, rate: null, unskip: false },
+        operator,
+        () => new Date(),
+      );
+      const samples: Sample[] = [];
+      let ended: Status | undefined;
+      for await (const line of watching.lines()) {
+        const status = JSON.parse(line) as Status;
+        if (status.rebuild?.share != null)
+          samples.push({
+            at: performance.now(),
+            share: status.rebuild.share,
+            secondsLeft: status.rebuild.secondsLeft,
+          });
+        if (status.lastRebuild?.rebuild !== rebuild) continue;
+        ended = status;
+        break;
+      }
+      const over = performance.now();
+      const during = traffic.takeLatencies();
+      watching.signal('SIGINT');
+      await traffic.stop();
+
+      expect(ended?.lastRebuild?.outcome).toBe('promoted');
+      const log = (await service.events()).filter(({ metadata }) =>
+        (metadata as { correlationId: string }).correlationId.startsWith('op-'),
+      );
+      const violations = violationsOf(traffic.operations, log);
+      expect({ seed, count: violations.length, first: violations.slice(0, 5) }).toEqual({
+        seed,
+        count: 0,
+        first: [],
+      });
+      expect(traffic.counts).toEqual({}); // no 503, no connection that was cut
+      const shares = samples.map(({ share }) => share);
+      expect(shares).toEqual([...shares].sort((one, other) => one - other));
+
+      if (!MEASURES) return;
+      const wholeMs = over - asked;
+      const errors = samples
+        .filter(({ at }) => at - asked > wholeMs / 2)
+        .map(({ at, secondsLeft }) => Math.abs((secondsLeft ?? 0) * 1_000 - (over - at)) / wholeMs);
+      const figures = {
+        stores: STORES,
+        events: EVENTS,
+        seconds: wholeMs / 1_000,
+        operations: traffic.operations.length,
+        idle,
+        during,
+        p99Ratio: during.p99 / idle.p99,
+        estimates: errors.length,
+        worstEstimate: Math.max(...errors),
+      };
+      process.stdout.write(`${JSON.stringify(figures)}\n`);
+      expect(figures.p99Ratio).toBeLessThanOrEqual(2);
+      expect(figures.worstEstimate).toBeLessThanOrEqual(0.2);
+    },
+    20 * 60_000,
+  );
+});

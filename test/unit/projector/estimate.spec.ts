@@ -1,0 +1,92 @@
+import { describe, expect, it } from '@jest/globals';
+import { Estimate, type Outlook } from '../../../src/projector/estimate.js';
+
+/** Work at a constant pace: a thousand events in a second, and verifying takes as long as it does. */
+const rebuildOf = (events: number, verifyingMs: number): { outlook: Outlook; leftMs: number }[] => {
+  const estimate = new Estimate();
+  const seen: { outlook: Outlook; leftMs: number }[] = [];
+  for (let done = 0; done <= events; done += events / 20) {
+    const built = { done, total: events, doneHere: done, elapsedMs: done, idleMs: 0 };
+    seen.push({ outlook: estimate.building(built), leftMs: events - done + verifyingMs });
+  }
+  for (let step = 0; step <= 20; step++)
+    seen.push({
+      outlook: estimate.verifying(step / 20, (step / 20) * verifyingMs),
+      leftMs: (1 - step / 20) * verifyingMs,
+    });
+  return seen;
+};
+
+describe('the estimate of a rebuild', () => {
+  it.each([
+    ['as long as it usually takes', 40_000],
+    ['much shorter', 20_000],
+    ['much longer', 70_000],
+  ])('is within a fifth of the whole, where verifying takes %s', (_how, verifyingMs) => {
+    const seen = rebuildOf(100_000, verifyingMs).filter(({ outlook }) => outlook.secondsLeft !== undefined);
+    expect(seen.length).toBeGreaterThan(35);
+    for (const { outlook, leftMs } of seen)
+      expect(Math.abs((outlook.secondsLeft ?? 0) * 1_000 - leftMs)).toBeLessThan(
+        0.2 * (100_000 + verifyingMs),
+      );
+  });
+
+  it('never goes back, and ends with all of it', () => {
+    const shares = rebuildOf(1_000, 300).map(({ outlook }) => outlook.share);
+    expect(shares).toEqual([...shares].sort((one, other) => one - other));
+    expect(shares[0]).toBe(0);
+    expect(shares.at(-1)).toBeCloseTo(1, 5);
+  });
+
+  it('does not go back where the log grows faster than it is read', () => {
+    const estimate = new Estimate();
+    const before = estimate.building({
+      done: 500,
+      total: 1_000,
+      doneHere: 500,
+      elapsedMs: 500,
+      idleMs: 0,
+    });
+    const after = estimate.building({
+      done: 510,
+      total: 2_000,
+      doneHere: 510,
+      elapsedMs: 600,
+      idleMs: 0,
+    });
+    expect(after.share).toBe(before.share);
+    expect(after.secondsLeft).toBeGreaterThan(before.secondsLeft ?? 0);
+  });
+
+  it('is not known before anything was done', () => {
+    const estimate = new Estimate();
+    const begun = { done: 0, total: 1_000, doneHere: 0, elapsedMs: 10, idleMs: 0 };
+    expect(estimate.building(begun)).toEqual({ share: 0, secondsLeft: undefined });
+    expect(estimate.verifying(0, 0)).toMatchObject({ secondsLeft: undefined });
+    expect(estimate.verifying(0.5, 1_000)).toMatchObject({ secondsLeft: 1 });
+  });
+
+  it('goes by the pace of this process, where another one has begun', () => {
+    const outlook = new Estimate().building({
+      done: 900,
+      total: 1_000,
+      doneHere: 100,
+      elapsedMs: 1_000,
+      idleMs: 0,
+    });
+    expect(outlook.secondsLeft).toBeGreaterThan(1); // the last hundred take another second, and then it verifies
+    expect(outlook.secondsLeft).toBeLessThan(10);
+  });
+
+  it('takes a rate that was asked for as part of building, not of verifying', () => {
+    const work = { done: 500, total: 1_000, doneHere: 500, elapsedMs: 100_000 };
+    const held = new Estimate().building({ ...work, idleMs: 99_900 });
+    expect(held.secondsLeft).toBeGreaterThanOrEqual(100);
+    expect(held.secondsLeft).toBeLessThan(101);
+  });
+
+  it('of an empty log is that only verifying is left', () => {
+    const built = { done: 0, total: 0, doneHere: 0, elapsedMs: 1, idleMs: 0 };
+    expect(new Estimate().building(built).share).toBeGreaterThan(0.5);
+  });
+});
