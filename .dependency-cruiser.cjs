@@ -71,6 +71,20 @@ module.exports = {
       to: { path: 'node_modules/(@photostructure/sqlite|redis|@redis|@eventstore)|^(node:)?sqlite$' },
     },
     {
+      name: 'opentelemetry-in-tracing-only',
+      comment: 'Spans are made around the ports and the requests: whoever is traced does not know.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/tracing/' },
+      to: { path: 'node_modules/@opentelemetry' },
+    },
+    {
+      name: 'tracing-is-loaded-when-wanted',
+      comment: 'Tracing that is off costs nothing, so nothing of it may be loaded by an ordinary import.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/tracing/' },
+      to: { path: '^src/tracing/', dynamic: false, dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'no-cycles',
       comment: 'A cycle means that two files are one thing with two names.',
       severity: 'error',

@@ -21,8 +21,10 @@ export const correlationIdOf = (request: FastifyRequest): string => {
 /** W3C Trace Context, section 3.2: version 00, and ids that are not all zeros. Anything else is ignored. */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
+/** Whether a value is a valid `traceparent`. */
+export const isTraceparent = (value: unknown): value is string =>
+  typeof value === 'string' && TRACEPARENT.test(value);
+
 /** The `traceparent` of a request, where it has a valid one. */
-export const traceparentOf = ({ headers }: FastifyRequest): string | undefined => {
-  const { traceparent } = headers;
-  return typeof traceparent === 'string' && TRACEPARENT.test(traceparent) ? traceparent : undefined;
-};
+export const traceparentOf = ({ headers: { traceparent } }: FastifyRequest): string | undefined =>
+  isTraceparent(traceparent) ? traceparent : undefined;

@@ -6,6 +6,7 @@ import {
   START,
   WrongExpectedRevision,
 } from '../ports/event-log.js';
+import { instead } from '../ports/instead.js';
 import {
   GenerationMissing,
   type PartitionChanges,
@@ -129,17 +130,6 @@ export const measuredReadModel = (model: ReadModel, registry: Registry): ReadMod
     },
   });
 };
-
-/** `port`, with these methods in place of its own: a method that it gets later needs no word here. */
-const instead = <Port extends object>(port: Port, methods: Partial<Port>): Port =>
-  new Proxy(port, {
-    get: (target, name): unknown => {
-      const own: unknown = Reflect.get(methods, name);
-      if (own !== undefined) return own;
-      const member: unknown = Reflect.get(target, name, target);
-      return typeof member === 'function' ? member.bind(target) : member;
-    },
-  });
 
 /** A histogram of durations whose outcomes are all there from the start, so that the first failure is an increase. */
 const durations = <Outcome extends string>(

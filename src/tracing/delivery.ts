@@ -1,0 +1,112 @@
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { TraceFlags } from '@opentelemetry/api';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { BatchSpanProcessor, type ReadableSpan, type SpanProcessor } from '@opentelemetry/sdk-trace';
+
+/** How many ended spans wait to be sent, at most; further ones are dropped. About 4 MB. */
+const QUEUE = 2_048;
+
+/** How many spans are sent at once: making the JSON of so many keeps the event loop for about two milliseconds. */
+const BATCH = 256;
+
+/** How long a span waits for others before it is sent, in milliseconds. */
+const DELAY_MS = 1_000;
+
+/**
+ * How long the collector has to take a batch, in milliseconds, tries included; OTEL_EXPORTER_OTLP_TIMEOUT does not
+ * change it. A service that stops waits so long for what it has still to send.
+ */
+const EXPORT_MS = 3_000;
+
+/** How often the log is told that spans are lost, in milliseconds. */
+const WARN_EVERY_MS = 5 * 60_000;
+
+/**
+ * Sends spans to a collector, by OTLP over HTTP as JSON. Whatever the collector does, it costs bounded memory and
+ * bounded time: what cannot be sent is dropped and counted, and `warn` is told so in one line, now and then.
+ */
+export class Delivery implements SpanProcessor {
+  readonly #agent: HttpAgent;
+  readonly #batches: BatchSpanProcessor;
+  #waiting = 0;
+  #lost = 0;
+  #warnedAt = -Infinity;
+
+  constructor(
+    collector: URL,
+    private readonly warn: (message: string) => void,
+  ) {
+    // With a timeout of its own: the exporter's begins when there is a connection, which may never be.
+    const options = { keepAlive: true, timeout: EXPORT_MS };
+    this.#agent = collector.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options);
+    const otlp = new OTLPTraceExporter({
+      url: collector.href,
+      timeoutMillis: EXPORT_MS,
+      // It may hold so many batches when the service stops, and one more that is on its way.
+      concurrencyLimit: QUEUE / BATCH + 1,
+      httpAgentOptions: () => this.#agent,
+    });
+    this.#batches = new BatchSpanProcessor({
+      exporter: {
+        export: (spans, done) => {
+          this.#waiting -= spans.length;
+          otlp.export(spans, (result) => {
+            if (result.error) this.#lose(spans.length, reasonOf(result.error));
+            done(result);
+          });
+        },
+        shutdown: () => otlp.shutdown(),
+      },
+      maxQueueSize: QUEUE,
+      maxExportBatchSize: BATCH,
+      scheduledDelayMillis: DELAY_MS,
+      exportTimeoutMillis: EXPORT_MS + 1_000,
+    });
+  }
+
+  onStart(): void {
+    // Nothing is sent before it has ended.
+  }
+
+  onEnd(span: ReadableSpan): void {
+    if ((span.spanContext().traceFlags & TraceFlags.SAMPLED) === 0) return;
+    if (this.#waiting === QUEUE) {
+      this.#lose(1, 'it is too slow');
+      return;
+    }
+    this.#waiting += 1;
+    this.#batches.onEnd(span);
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#batches.forceFlush();
+  }
+
+  /** Sends what is waiting, within EXPORT_MS, and lets go of everything. Never rejects. */
+  async shutdown(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<void>((resolve) => (timer = setTimeout(resolve, EXPORT_MS)));
+    // What fails has been counted; nobody waits for it any more.
+    const sent = this.#batches.shutdown().catch(() => undefined);
+    await Promise.race([sent, tooLong]);
+    clearTimeout(timer);
+    this.#agent.destroy();
+  }
+
+  #lose(spans: number, reason: string): void {
+    this.#lost += spans;
+    const now = performance.now();
+    if (now - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#warnedAt = now;
+    this.warn(`traces do not reach the collector: ${reason} (${this.#lost} spans lost since the start)`);
+  }
+}
+
+/** A failure in a few words of ours: the collector's may repeat what it was sent, header fields included. */
+const reasonOf = (error: Error): string => {
+  const code: unknown = 'code' in error ? error.code : undefined;
+  if (typeof code === 'number') return `it answers ${code}`;
+  if (typeof code === 'string' && /^[A-Z][A-Z0-9_]*$/.test(code)) return code;
+  return `no good answer in ${EXPORT_MS / 1_000} s`;
+};
