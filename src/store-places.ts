@@ -61,3 +61,9 @@ const isLoopback = (host: string): boolean =>
 /** Whether two logs are one, as far as their URLs tell. */
 export const isSamePlace = (one: EventLogPlace, other: EventLogPlace): boolean =>
   JSON.stringify(one) === JSON.stringify(other);
+
+/** What a person does to have the lists built anew from the log. */
+export const howToDelete = (model: ReadModelPlace): string =>
+  model.kind === 'sqlite'
+    ? `delete ${model.file} with its -wal and -shm`
+    : 'delete its keys (docs/redis-keys.md)';

@@ -1,6 +1,12 @@
 import { Worker } from 'node:worker_threads';
 import { LogUnavailable, OutcomeUnknown } from '../../ports/event-log.js';
-import { type AppendOrder, type WriterReport, type WriterRequest, type Written } from './event-log.worker.js';
+import {
+  type AppendOrder,
+  type OpeningReport,
+  type WriterReport,
+  type WriterRequest,
+  type Written,
+} from './event-log.worker.js';
 
 /** The most appends of one transaction: enough to amortise its fsync, few enough to be done in milliseconds. */
 const MAX_BATCH = 500;
@@ -68,7 +74,7 @@ export class EventLogWriter {
     committed: (appends: number) => void,
   ): Promise<EventLogWriter> {
     const worker = new Worker(new URL('./event-log.worker.js', import.meta.url), { workerData: { file } });
-    const report = await new Promise<WriterReport>((resolve) => {
+    const report = await new Promise<OpeningReport>((resolve) => {
       const fail = (reason: string): void => {
         clearTimeout(timer);
         resolve({ kind: 'not open', reason });
@@ -76,7 +82,7 @@ export class EventLogWriter {
       const timer = setTimeout(() => {
         fail(`${file} was not open after ${limits.deadlineMs} ms: check the disk, then start again`);
       }, limits.deadlineMs);
-      worker.once('message', (first: WriterReport) => {
+      worker.once('message', (first: OpeningReport) => {
         clearTimeout(timer);
         resolve(first);
       });
@@ -90,7 +96,7 @@ export class EventLogWriter {
     worker.removeAllListeners('error').removeAllListeners('exit'); // all of them would take the worker's own, too
     if (report.kind === 'open') return new EventLogWriter(report.identity, file, worker, limits, committed);
     worker.unref(); // not terminated: a thread that is ended inside SQLite takes the whole process with it
-    throw new LogUnavailable(report.kind === 'not open' ? report.reason : `${file} did not open`);
+    throw new LogUnavailable(report.reason);
   }
 
   /** Throws LogUnavailable or OutcomeUnknown, as the port says. */
@@ -207,9 +213,6 @@ export class EventLogWriter {
       case 'finished':
         this.#finished.resolve();
         break;
-      case 'open':
-      case 'not open':
-        break; // the first report, which `open` has heard
     }
     this.#next();
   }

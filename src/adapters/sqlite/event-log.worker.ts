@@ -9,6 +9,7 @@ import {
   sqliteCode,
   type Database,
 } from './database.js';
+import { SCHEMA, Refusal, isOurs, pragma } from './event-log-schema.js';
 
 /** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
 export interface AppendOrder {
@@ -34,15 +35,18 @@ export type WriterRequest =
   | { readonly kind: 'finish' }
   | { readonly kind: 'close' };
 
-/** What the writer says. `stop` means that nothing may be acknowledged any more. */
-export type WriterReport =
+/** What the writer says first, and only then. */
+export type OpeningReport =
   | {
       readonly kind: 'open';
       readonly identity: string;
       readonly journalMode: string;
       readonly synchronous: number;
     }
-  | { readonly kind: 'not open'; readonly reason: string }
+  | { readonly kind: 'not open'; readonly reason: string };
+
+/** What the writer says later. `stop` means that nothing may be acknowledged any more. */
+export type WriterReport =
   | { readonly kind: 'committed'; readonly outcomes: readonly (Written | 'wrong revision')[] }
   | {
       readonly kind: 'failed';
@@ -53,11 +57,6 @@ export type WriterReport =
   | { readonly kind: 'stopped'; readonly reason: string }
   | { readonly kind: 'finished' };
 
-/** "PLNT": what tells an event log of ours from any other SQLite file. */
-const APPLICATION_ID = 0x504c4e54;
-
-const SCHEMA_VERSION = 1;
-
 /** PRAGMA synchronous: each commit is on the disk before it returns. */
 const FULL = 2;
 
@@ -66,70 +65,6 @@ const FULL = 2;
  * default, large enough to amortise two fsyncs, small enough to take milliseconds.
  */
 const CHECKPOINT_PAGES = 1000;
-
-/**
- * The rules of the log, held by the file itself: also a person with an SQLite shell cannot break them by
- * accident. REPLACE fires no delete trigger, so overwriting is refused where it begins, at the insert.
- */
-const SCHEMA = `
-  CREATE TABLE log (
-    only INTEGER PRIMARY KEY CHECK (only = 1),
-    identity TEXT NOT NULL
-  ) STRICT;
-  CREATE TRIGGER log_insert BEFORE INSERT ON log WHEN EXISTS (SELECT 1 FROM log)
-    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
-  CREATE TRIGGER log_update BEFORE UPDATE ON log
-    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
-  CREATE TRIGGER log_delete BEFORE DELETE ON log
-    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
-
-  CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream TEXT NOT NULL,
-    revision INTEGER NOT NULL,
-    id TEXT NOT NULL,
-    type TEXT NOT NULL,
-    data TEXT NOT NULL,
-    metadata TEXT NOT NULL,
-    UNIQUE (stream, revision)
-  ) STRICT;
-  CREATE TRIGGER events_insert BEFORE INSERT ON events
-    WHEN NEW.revision <> (SELECT coalesce(max(revision), -1) + 1 FROM events WHERE stream = NEW.stream)
-      OR EXISTS (SELECT 1 FROM events WHERE seq = NEW.seq)
-    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-  CREATE TRIGGER events_order AFTER INSERT ON events WHEN NEW.seq < (SELECT max(seq) FROM events)
-    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-  CREATE TRIGGER events_update BEFORE UPDATE ON events
-    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-  CREATE TRIGGER events_delete BEFORE DELETE ON events
-    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-
-  PRAGMA application_id = ${APPLICATION_ID};
-  PRAGMA user_version = ${SCHEMA_VERSION};
-`;
-
-/** A reason not to use the file, on its way to the report. */
-class Refusal extends Error {}
-
-const pragma = (db: Database, name: string): unknown => {
-  const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown> | undefined;
-  return row && Object.values(row)[0];
-};
-
-/** Whether the file is a log of ours (true) or has no content yet (false). Throws Refusal for all else. */
-const isOurs = (db: Database, file: string): boolean => {
-  const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
-  const application = pragma(db, 'application_id');
-  const version = Number(pragma(db, 'user_version'));
-  if (tables === 0 && application === 0 && version === 0) return false;
-  if (application !== APPLICATION_ID || version < 1)
-    throw new Refusal(`${file} is not a plant store event log: name another file`);
-  if (version > SCHEMA_VERSION)
-    throw new Refusal(
-      `${file} was written by a newer version (schema ${version}; this program knows ${SCHEMA_VERSION}): upgrade`,
-    );
-  return true;
-};
 
 /** Switches to write-ahead logging. Two processes that create the file together can collide: then once more. */
 const useWriteAheadLog = (db: Database, file: string): string => {
@@ -160,7 +95,7 @@ class Writer {
   #broken: string | undefined;
   /** Which file was opened, to notice when its name means another one. */
   readonly #inode: string;
-  readonly opened: WriterReport;
+  readonly opened: OpeningReport;
 
   constructor(readonly file: string) {
     const db = new DatabaseSync(file);
@@ -294,7 +229,7 @@ class Writer {
 
 const port = parentPort;
 if (!port) throw new Error('event-log.worker runs as a worker thread only');
-const report = (message: WriterReport | undefined): void => {
+const report = (message: OpeningReport | WriterReport | undefined): void => {
   if (message) port.postMessage(message);
 };
 const { file } = workerData as { file: string };

@@ -443,8 +443,7 @@ class Session {
     const { file } = data;
     const parent = dirname(file);
     await mkdir(parent, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new ReadModelUnavailable(`the folder ${parent} cannot be made: ${reason}`);
+      throw new ReadModelUnavailable(`the folder ${parent} cannot be made: ${(error as Error).message}`);
     });
     // It holds what owners keep to themselves. Only ever a new file is written: SQLite says better what is wrong.
     await writeFile(file, '', { flag: 'wx', mode: 0o600 }).catch(() => undefined);

@@ -1,0 +1,72 @@
+import { type Database } from './database.js';
+
+/** "PLNT": what tells an event log of ours from any other SQLite file. */
+const APPLICATION_ID = 0x504c4e54;
+
+const SCHEMA_VERSION = 1;
+
+/**
+ * The rules of the log, held by the file itself: also a person with an SQLite shell cannot break them by
+ * accident. REPLACE fires no delete trigger, so overwriting is refused where it begins, at the insert.
+ *
+ * A backup's rules are compared with this text, so it changes with the version only.
+ */
+export const SCHEMA = `
+  CREATE TABLE log (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    identity TEXT NOT NULL
+  ) STRICT;
+  CREATE TRIGGER log_insert BEFORE INSERT ON log WHEN EXISTS (SELECT 1 FROM log)
+    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
+  CREATE TRIGGER log_update BEFORE UPDATE ON log
+    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
+  CREATE TRIGGER log_delete BEFORE DELETE ON log
+    BEGIN SELECT RAISE(ABORT, 'the identity of a log never changes'); END;
+
+  CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    type TEXT NOT NULL,
+    data TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    UNIQUE (stream, revision)
+  ) STRICT;
+  CREATE TRIGGER events_insert BEFORE INSERT ON events
+    WHEN NEW.revision <> (SELECT coalesce(max(revision), -1) + 1 FROM events WHERE stream = NEW.stream)
+      OR EXISTS (SELECT 1 FROM events WHERE seq = NEW.seq)
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+  CREATE TRIGGER events_order AFTER INSERT ON events WHEN NEW.seq < (SELECT max(seq) FROM events)
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+  CREATE TRIGGER events_update BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+  CREATE TRIGGER events_delete BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+
+  PRAGMA application_id = ${APPLICATION_ID};
+  PRAGMA user_version = ${SCHEMA_VERSION};
+`;
+
+/** A reason not to use the file, in one line. */
+export class Refusal extends Error {}
+
+export const pragma = (db: Database, name: string): unknown => {
+  const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown> | undefined;
+  return row && Object.values(row)[0];
+};
+
+/** Whether the file is a log of ours (true) or has no content yet (false). Throws Refusal for all else. */
+export const isOurs = (db: Database, file: string): boolean => {
+  const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
+  const application = pragma(db, 'application_id');
+  const version = Number(pragma(db, 'user_version'));
+  if (tables === 0 && application === 0 && version === 0) return false;
+  if (application !== APPLICATION_ID || version < 1)
+    throw new Refusal(`${file} is not a plant store event log: name another file`);
+  if (version > SCHEMA_VERSION)
+    throw new Refusal(
+      `${file} was written by a newer version (schema ${version}; this program knows ${SCHEMA_VERSION}): upgrade`,
+    );
+  return true;
+};

@@ -1,0 +1,65 @@
+import { type Position } from '../ports/event-log.js';
+import { Progress } from '../progress.js';
+import { type Desk, duration, print } from './desk.js';
+
+/** How far a copy of a log is. */
+interface CopyProgress {
+  readonly phase: string;
+  readonly events: number;
+  readonly total: number;
+}
+
+/** What a copy of a log holds, and the size of its file. */
+interface CopiedLog {
+  readonly events: number;
+  readonly head: Position;
+  readonly bytes: number;
+}
+
+/** Makes the copy that is asked for. */
+export type MakeCopy = (watch: {
+  readonly onProgress: (progress: CopyProgress) => void;
+  readonly signal: AbortSignal;
+}) => Promise<CopiedLog>;
+
+/** Makes a backup in `file`, and prints what it holds. Throws what `make` throws. */
+export const backup = (desk: Pick<Desk, 'json' | 'signal'>, file: string, make: MakeCopy): Promise<void> =>
+  copied(desk, file, make, (what) => `backed up ${what} to ${file}: compared with the log and checked`);
+
+/**
+ * Makes the log in `file` anew from a backup, and prints what it holds; `next` is what has to be done before a start,
+ * undefined for nothing. Throws what `make` throws.
+ */
+export const restore = async (
+  desk: Pick<Desk, 'json' | 'signal'>,
+  file: string,
+  make: MakeCopy,
+  next: string | undefined,
+): Promise<void> => {
+  await copied(desk, file, make, (what) => `restored ${what} to ${file}: checked`);
+  if (next !== undefined) process.stderr.write(`plants: ${next}\n`);
+};
+
+const copied = async (
+  { json, signal }: Pick<Desk, 'json' | 'signal'>,
+  file: string,
+  make: MakeCopy,
+  told: (what: string) => string,
+): Promise<void> => {
+  const progress = new Progress('events', process.stderr, json);
+  const began = performance.now();
+  const onProgress = ({ phase, events, total }: CopyProgress): void => {
+    progress.show(phase, events, total);
+  };
+  try {
+    const { events, head, bytes } = await make({ onProgress, signal });
+    progress.end();
+    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    const what = `${events} events, up to position ${head || 'the start'}, ${megabytes(bytes)} in ${duration(seconds)},`;
+    print({ json }, { file, events, head, bytes, seconds }, told(what));
+  } finally {
+    progress.end();
+  }
+};
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;

@@ -1,0 +1,137 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { CliProcess } from '../support/cli-process.js';
+import { PlantsClient } from '../support/history-client.js';
+import { removeReadModel } from '../support/history-run.js';
+import { runCli } from '../support/http-cli.js';
+import { freshStream, newEvents } from '../support/log-events.js';
+import { TestService, temporaryFolder } from '../support/service.js';
+
+describe('plants backup and plants restore, beside a running service', () => {
+  const away = temporaryFolder();
+  const copy = join(away, 'copy.db');
+  let service: TestService;
+
+  const plants = (...args: string[]) => runCli(args, service.env);
+
+  beforeAll(async () => {
+    service = await TestService.start();
+    await service.ready();
+  });
+  afterEach(() => {
+    CliProcess.killAll();
+  });
+  afterAll(async () => {
+    await service.remove();
+    rmSync(away, { recursive: true, force: true });
+  });
+
+  it('bring back everything that was acknowledged before, when all else is lost', async () => {
+    const client = new PlantsClient(() => service.url, await service.token('alice'));
+    const stopping = new AbortController();
+    let acknowledged = 0;
+    const writing = (async () => {
+      while (!stopping.signal.aborted) {
+        const { status } = await client.create({
+          id: acknowledged + 1,
+          name: `${acknowledged + 1}`,
+          tag: '',
+        });
+        expect(status).toBe(201);
+        acknowledged += 1;
+      }
+    })();
+    while (acknowledged < 20) await client.list();
+    const before = acknowledged;
+    const backup = await plants('backup', '--to', copy, '--json');
+    const during = acknowledged;
+    stopping.abort();
+    await writing;
+
+    expect({ status: backup.status, stderr: backup.stderr }).toEqual({ status: 0, stderr: '' });
+    const made = JSON.parse(backup.stdout) as { events: number };
+    expect(made).toEqual({
+      file: copy,
+      events: expect.any(Number),
+      head: expect.stringMatching(/^\d{16}$/) as unknown,
+      bytes: expect.any(Number),
+      seconds: expect.any(Number),
+    });
+    expect(made.events).toBeGreaterThanOrEqual(before);
+    expect(during).toBeGreaterThan(before); // clients did not wait for it
+
+    const log = join(service.dataDir, 'events.db');
+    expect(await plants('backup', '--to', copy)).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `plants: ${copy} exists, and nothing is overwritten: name another file, or move it away\n`,
+    });
+    expect(await plants('restore', '--from', copy)).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `plants: ${log} exists, and nothing is overwritten: name another file, or move it away\n`,
+    });
+
+    await service.kill();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${log}${suffix}`, { force: true });
+    const restored = await plants('restore', '--from', copy);
+    expect(restored.status).toBe(0);
+    expect(restored.stdout).toMatch(new RegExp(`^restored ${made.events} events, .* to ${log}: checked\n$`));
+    expect(restored.stderr).toContain(
+      `\nplants: before the next start, delete ${join(service.dataDir, 'read-model.db')} with its -wal and -shm: `,
+    );
+    removeReadModel(service.dataDir); // as it says
+
+    await service.start();
+    await service.ready();
+    const { body } = await client.list();
+    const names = (JSON.parse(body) as { name: string }[]).map(({ name }) => Number(name));
+    expect(names).toEqual(Array.from({ length: Math.min(made.events, 1_000) }, (_, at) => at + 1));
+    client.close();
+  });
+
+  it('leave nothing behind after Ctrl-C', async () => {
+    const file = join(away, 'long.db');
+    const log = await openSqliteEventLog(file);
+    await log.append(freshStream(), 'none', newEvents(30_000));
+    await log.close();
+    const files = () => readdirSync(away).filter((name) => !/-(wal|shm)$/.test(name));
+    const before = files();
+    const backup = CliProcess.piped(['backup', '--to', join(away, 'never.db')], {
+      ...service.env,
+      EVENT_LOG: `sqlite:${file}`,
+    });
+    await backup.says(/^copying: /m);
+    backup.signal('SIGINT');
+    expect(await backup.ended()).toBe(1);
+    expect(backup.stderr).toMatch(/\nplants: interrupted: no backup was made\n$/);
+    expect(files()).toEqual(before);
+  });
+
+  it('say what they cannot do', async () => {
+    const nowhere = { ...service.env, DATA_DIR: join(away, 'empty') };
+    const server = { ...service.env, EVENT_LOG: 'esdb://localhost:2113?tls=false' };
+    const onServer =
+      'plants: EVENT_LOG is not a file but EventStoreDB: back it up and restore it as docs/runbook.md, section 4, says\n';
+    for (const [args, settings, status, stderr] of [
+      [['backup', '--to', copy], server, 2, onServer],
+      [['restore', '--from', copy], server, 2, onServer],
+      [
+        ['backup', '--to', copy],
+        nowhere,
+        1,
+        `plants: there is no event log ${join(away, 'empty', 'events.db')}: give this command the settings (DATA_DIR, EVENT_LOG) of the service\n`,
+      ],
+      [
+        ['restore', '--from', join(away, 'none')],
+        nowhere,
+        2,
+        `plants: --from: there is no file ${join(away, 'none')}\n`,
+      ],
+    ] as const)
+      expect(await runCli(args, settings)).toEqual({ status, stdout: '', stderr });
+    expect(existsSync(join(away, 'empty'))).toBe(false);
+  });
+});
