@@ -46,7 +46,8 @@ describe('two processes on the same files, one for each role', () => {
   });
 
   it('has no plants where the api is not', async () => {
-    expect((await fetch(`${projector.url}/plants`)).status).toBe(404);
+    for (const path of ['plants', 'operations/status'])
+      expect((await fetch(`${projector.url}/${path}`)).status).toBe(404);
     expect((await fetch(`${projector.url}/health/ready`)).status).toBe(200);
   });
 

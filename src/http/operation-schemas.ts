@@ -1,0 +1,163 @@
+import { z } from 'zod';
+import { MAX_TEXT, nameFault } from '../plants/fields.js';
+import { ruledBy, wanted } from './schemas.js';
+
+const rateFault = (rate: unknown): string | undefined =>
+  Number.isSafeInteger(rate) && (rate as number) >= 1 ? undefined : 'must be an integer of at least 1';
+
+/** The body of POST /operations/rebuilds. */
+export const NewRebuild = z
+  .strictObject(
+    {
+      rate: z
+        .number(wanted('an integer of at least 1'))
+        .superRefine(ruledBy(rateFault))
+        .optional()
+        .meta({
+          type: 'integer',
+          minimum: 1,
+          maximum: Number.MAX_SAFE_INTEGER,
+          description: 'At most so many events a second. Without it, as many as go.',
+          examples: [5_000],
+        }),
+      unskip: z
+        .boolean(wanted('true or false'))
+        .optional()
+        .meta({ description: 'Look again at events that were skipped.', default: false }),
+    },
+    wanted('a JSON object'),
+  )
+  .meta({ id: 'NewRebuild', description: 'How to rebuild. All of it may be left out, the body too.' });
+
+/** The body of POST /operations/rollback. The reason goes by the rules of a name: it is shown in the same places. */
+export const NewRollback = z
+  .strictObject(
+    {
+      reason: z
+        .string(wanted('a string'))
+        .superRefine(ruledBy(nameFault))
+        .optional()
+        .meta({
+          minLength: 1,
+          maxLength: MAX_TEXT,
+          description: 'Why, for the history.',
+          examples: ['lists are slower than before'],
+        }),
+    },
+    wanted('a JSON object'),
+  )
+  .meta({ id: 'NewRollback', description: 'Why to go back. It may be left out, the body too.' });
+
+/** The answer to what was asked about a rebuild. */
+export const RebuildAccepted = z
+  .strictObject({ rebuild: z.string().meta({ description: 'The id of the rebuild.' }) })
+  .meta({ id: 'RebuildAccepted', description: 'Which rebuild it is about.' });
+
+const position = z.string().meta({ description: 'A position of the log; empty before its first event.' });
+const time = z.iso.datetime();
+const orUnknown = (schema: z.ZodNumber, description: string) =>
+  schema.nullable().meta({ description: `${description}; null where it is not known.` });
+
+const ProcessStatus = z.object({
+  process: z.string(),
+  host: z.string(),
+  pid: z.number(),
+  roles: z.array(z.string()),
+  version: z.string(),
+  address: z.string().meta({ description: 'Where it listens.' }),
+  since: z.string(),
+  projector: z
+    .object({
+      state: z.string(),
+      since: z.string(),
+      generation: z.number().optional(),
+      position: z.string().optional(),
+      stream: z.string().optional(),
+      revision: z.string().optional(),
+      reason: z.string().optional(),
+    })
+    .nullable()
+    .meta({ description: 'Null where the process leaves projecting to others.' }),
+  rebuild: z
+    .object({
+      rebuild: z.string(),
+      phase: z.string(),
+      generation: z.number().optional(),
+      position,
+      events: z.number(),
+      elapsedMs: z.number(),
+      share: z.number(),
+      secondsLeft: z.number().optional(),
+      problem: z.string().optional(),
+    })
+    .nullable()
+    .meta({ description: 'What it rebuilds.' }),
+});
+
+/** The answer of GET /operations/status. Members may be added: clients ignore what they do not know. */
+export const SystemStatus = z
+  .object({
+    at: time,
+    problems: z
+      .array(z.string())
+      .readonly()
+      .meta({ description: 'What an operator has to look at; none if all is well.' }),
+    head: position,
+    lag: z
+      .object({
+        seconds: orUnknown(z.number(), 'The age of the oldest event that is not in all lists'),
+        events: orUnknown(z.number(), 'How many events are not in all lists'),
+      })
+      .meta({ description: 'How far the lists are behind.' }),
+    processes: z.array(ProcessStatus).readonly(),
+    leaseHolder: z.string().nullable().meta({ description: 'The process that projects.' }),
+    generations: z
+      .array(
+        z.object({
+          generation: z.number(),
+          active: z.boolean().meta({ description: 'Whether lists are answered from it.' }),
+          slowest: position,
+          fastest: position,
+          behind: z.number().meta({ description: 'How many of its 64 partitions are not at the head.' }),
+        }),
+      )
+      .readonly(),
+    rebuild: z
+      .object({
+        rebuild: z.string(),
+        requestedAt: time,
+        generation: z.number().nullable(),
+        phase: z.string(),
+        events: orUnknown(z.number(), 'How many were applied'),
+        total: orUnknown(z.number(), 'How many there are'),
+        eventsPerSecond: orUnknown(z.number(), 'How fast it is'),
+        share: orUnknown(z.number(), 'How much of it all is done, from 0 to 1'),
+        secondsLeft: orUnknown(z.number(), 'Until it is over, as far as it can be foreseen'),
+        problem: z.string().nullable().meta({ description: 'Why it does not get on, if so.' }),
+      })
+      .nullable()
+      .meta({ description: 'The rebuild that is under way.' }),
+    lastRebuild: z.object({ rebuild: z.string(), outcome: z.string(), at: time }).nullable(),
+    wayBack: z
+      .object({ generation: z.number(), until: time })
+      .nullable()
+      .meta({ description: 'What a rollback goes back to, and until when it can.' }),
+    blocked: z
+      .object({ position, stream: z.string(), revision: z.string(), reason: z.string() })
+      .nullable()
+      .meta({ description: 'The event that cannot be read.' }),
+    skipped: z
+      .array(
+        z.object({
+          stream: z.string(),
+          revision: z.number(),
+          reason: z.string(),
+          by: z.string(),
+          at: z.string(),
+          inForce: z.boolean(),
+        }),
+      )
+      .readonly()
+      .meta({ description: 'Events that are left out of the lists.' }),
+  })
+  .meta({ id: 'SystemStatus', description: 'The system at one moment.' });

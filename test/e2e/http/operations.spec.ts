@@ -1,0 +1,252 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { SystemStatus } from '../../../src/http/operation-schemas.js';
+import { type Status } from '../../../src/operate/status.js';
+import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
+import { type RecordedEvent } from '../../../src/ports/event-log.js';
+import { appendRaw } from '../../support/domain-stores.js';
+import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+/** A rebuild of these at one event a second is under way for as long as a test needs. */
+const PLANTS = 120;
+
+const SLOWLY = { rate: 1 };
+
+let http: HttpClient;
+let token: string;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  token = http.keepSecret(await http.service.token('olga', 'plants:operate', 'console'));
+  const gardener = await http.token('gardener');
+  await Promise.all(
+    Array.from({ length: PLANTS }, (_, id) =>
+      http.create({ name: 'n', tag: '', id }, { token: gardener, headers: { prefer: 'respond-async' } }),
+    ),
+  );
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+const send = (sent: Sent): Promise<Answer> => http.send({ token, ...sent });
+const post = (path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
+  send({
+    method: 'POST',
+    path,
+    ...(body === undefined
+      ? { headers }
+      : {
+          body: typeof body === 'string' ? body : JSON.stringify(body),
+          headers: { 'content-type': 'application/json', ...headers },
+        }),
+  });
+const rebuild = (body?: unknown, headers?: Record<string, string>): Promise<Answer> =>
+  post('/operations/rebuilds', body, headers);
+const rollback = (body?: unknown, headers?: Record<string, string>): Promise<Answer> =>
+  post('/operations/rollback', body, headers);
+const cancel = (id: string, headers: Record<string, string> = {}): Promise<Answer> =>
+  send({ method: 'DELETE', path: `/operations/rebuilds/${id}`, headers });
+const idIn = ({ text }: Answer): string => (JSON.parse(text) as { rebuild: string }).rebuild;
+const status = async (): Promise<Status> =>
+  JSON.parse((await send({ path: '/operations/status' })).text) as Status;
+const statusOnce = async (so: (status: Status) => boolean): Promise<Status> => {
+  for (;;) {
+    const found = await status();
+    if (so(found)) return found;
+  }
+};
+
+/** What operators have asked for, in order. */
+const recorded = async (): Promise<RecordedEvent[]> =>
+  (await (await http.service.log()).readStream(REBUILDS_STREAM)).filter(({ type }) =>
+    ['RebuildRequested', 'RebuildCancelled', 'RollbackRequested'].includes(type),
+  );
+
+/** Asserts that an answer is this problem, and that nothing was asked for. */
+const refused = async (
+  asking: () => Promise<Answer>,
+  ...expected: Parameters<typeof problemIn> extends [Answer, ...infer Rest] ? Rest : never
+) => {
+  const before = (await recorded()).length;
+  const problem = problemIn(await asking(), ...expected);
+  expect(await recorded()).toHaveLength(before);
+  return problem;
+};
+
+describe('GET /operations/status', () => {
+  it('is what plants status --json prints, as documented', async () => {
+    await statusOnce(({ processes, lag }) => processes[0]?.projector?.state === 'live' && lag.seconds === 0);
+    const answer = await send({ path: '/operations/status' });
+    expect(answer.status).toBe(200);
+    expect(answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+    });
+    const found = JSON.parse(answer.text) as Status;
+    expect(found).toMatchObject({
+      problems: [],
+      processes: [{ roles: ['api', 'projector'], address: http.service.url, projector: { state: 'live' } }],
+      generations: [{ generation: 1, active: true }],
+      rebuild: null,
+      lastRebuild: null,
+      wayBack: null,
+    });
+    // Nothing of it is left out of the documentation.
+    const document = JSON.parse((await http.send({ path: '/openapi.json' })).text) as {
+      components: { schemas: { SystemStatus: object } };
+    };
+    expect(z.fromJSONSchema(document.components.schemas.SystemStatus as never).parse(found)).toEqual(found);
+    expect(SystemStatus.parse(found)).toEqual(found);
+  });
+});
+
+describe('a rebuild', () => {
+  it('is requested once for a key, refused while one is under way, and cancelled by its id', async () => {
+    const key = { 'idempotency-key': 'night-shift' };
+    const first = await rebuild(SLOWLY, { ...key, 'x-correlation-id': 'ticket-123' });
+    expect([first.status, first.headers.location]).toEqual([202, '/operations/status']);
+    const id = idIn(first);
+    expect(JSON.parse(first.text)).toEqual({ rebuild: id });
+    const [event] = (await recorded()).slice(-1);
+    expect(event).toMatchObject({
+      type: 'RebuildRequested',
+      data: { rebuild: id, rate: 1, unskip: false },
+      metadata: { actor: { sub: 'olga', clientId: 'console' }, correlationId: 'ticket-123' },
+    });
+    const slow = await statusOnce(({ rebuild }) => rebuild?.phase === 'building');
+    expect(slow.rebuild).toMatchObject({ rebuild: id });
+    expect(SystemStatus.parse(slow)).toEqual(slow);
+
+    const retry = await rebuild(' { "rate" : 1.0 } ', key);
+    expect([retry.status, idIn(retry)]).toEqual([202, id]);
+    expect(await recorded()).toHaveLength(1);
+    await refused(() => rebuild({ rate: 2 }, key), 422, 'idempotency_key_reused');
+    await refused(() => rollback({}, key), 422, 'idempotency_key_reused');
+
+    const second = await refused(() => rebuild(), 409, 'operation_refused');
+    expect(second.detail).toMatch(new RegExp(`^Rebuild ${id} is under way since .*: wait for it, or cancel`));
+    const back = await refused(() => rollback(), 409, 'operation_refused');
+    expect(back.detail).toBe(`Rebuild ${id} is under way: cancel it first.`);
+
+    for (const other of [randomUUID(), 'r', '%E6%A4%8D', id.toUpperCase()])
+      await refused(() => cancel(other), 404, 'rebuild_not_found');
+    const cancelled = await cancel(id, { 'idempotency-key': 'give-up' });
+    expect([cancelled.status, cancelled.text]).toEqual([204, '']);
+    expect((await recorded()).at(-1)).toMatchObject({
+      type: 'RebuildCancelled',
+      data: { rebuild: id, reason: 'by olga' },
+    });
+    await refused(() => cancel(id), 404, 'rebuild_not_found');
+    expect((await cancel(id, { 'idempotency-key': '"give-up"' })).status).toBe(204);
+    expect(idIn(await rebuild(SLOWLY, key))).toBe(id); // what was asked for then is over
+    expect(await recorded()).toHaveLength(2);
+  });
+
+  it('needs no body, is promoted, and is rolled back', async () => {
+    const requested = await rebuild();
+    expect(requested.status).toBe(202);
+    const id = idIn(requested);
+    const promoted = await statusOnce(({ wayBack, lastRebuild, generations }) =>
+      Boolean(
+        wayBack && lastRebuild?.rebuild === id && generations.find(({ active }) => active)?.generation !== 1,
+      ),
+    );
+    expect(promoted).toMatchObject({ rebuild: null, lastRebuild: { outcome: 'promoted' } });
+
+    const back = await rollback({ reason: 'it looks odd' });
+    expect([back.status, back.headers.location, idIn(back)]).toEqual([202, '/operations/status', id]);
+    expect((await recorded()).at(-1)).toMatchObject({
+      type: 'RollbackRequested',
+      data: { rebuild: id, reason: 'it looks odd' },
+      metadata: { actor: { sub: 'olga', clientId: 'console' } },
+    });
+    await statusOnce(({ lastRebuild }) => lastRebuild?.outcome === 'rolled back');
+    await refused(() => rollback(), 409, 'operation_refused');
+  });
+
+  it('is one, of twenty that are requested at once', async () => {
+    const before = (await recorded()).length;
+    const answers = await Promise.all(Array.from({ length: 20 }, () => rebuild(SLOWLY)));
+    expect(answers.filter((answer) => answer.status === 202)).toHaveLength(1);
+    for (const answer of answers.filter(({ status }) => status !== 202))
+      problemIn(answer, 409, 'operation_refused');
+    expect(await recorded()).toHaveLength(before + 1);
+    const { rebuild: underWay } = await status();
+    expect((await cancel(underWay?.rebuild ?? '')).status).toBe(204);
+  });
+});
+
+describe('refusals', () => {
+  const EVERY: [method: string, path: string][] = [
+    ['GET', '/operations/status'],
+    ['POST', '/operations/rebuilds'],
+    ['DELETE', `/operations/rebuilds/${randomUUID()}`],
+    ['POST', '/operations/rollback'],
+  ];
+
+  it.each(EVERY)('%s %s is for operators', async (method, path) => {
+    await refused(() => http.send({ method, path }), 401, 'token_missing');
+    for (const scope of [undefined, 'plants:read plants:write plants:audit']) {
+      const stranger = await http.token('stranger', scope);
+      await refused(() => http.send({ method, path, token: stranger }), 403, 'scope_missing');
+    }
+  });
+
+  it.each(EVERY)('%s %s answers JSON, and takes no query', async (method, path) => {
+    await refused(() => send({ method, path, headers: { accept: 'text/html' } }), 406, 'not_acceptable');
+    await refused(() => send({ method, path: `${path}?watch=1` }), 400, 'invalid_request', ['?watch']);
+  });
+
+  it.each([
+    ['GET', '/operations/rebuilds', 'POST'],
+    ['DELETE', '/operations/status', 'GET, HEAD'],
+    ['PUT', `/operations/rebuilds/${randomUUID()}`, 'DELETE'],
+  ])('%s %s: 405', async (method, path, allowed) => {
+    const answer = await send({ method, path });
+    problemIn(answer, 405, 'method_not_allowed');
+    expect(answer.headers.allow).toBe(allowed);
+  });
+
+  it.each(['/operations/rebuilds', '/operations/rollback'])('a body to %s', async (path) => {
+    await refused(() => post(path, '{'), 400, 'malformed_json');
+    await refused(() => post(path, '[]'), 400, 'invalid_request', ['']);
+    await refused(() => post(path, '{"more":1}'), 400, 'invalid_request', ['/more']);
+    await refused(() => post(path, '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type');
+    await refused(() => post(path, '{}', { 'idempotency-key': '' }), 400, 'invalid_request', [
+      'Idempotency-Key',
+    ]);
+  });
+
+  it('what does not belong there', async () => {
+    await refused(() => rebuild('{"rate":1,"rate":1}'), 400, 'invalid_request', ['/rate']);
+    await refused(() => rebuild({ rate: 0, unskip: 'no' }), 400, 'invalid_request', ['/rate', '/unskip']);
+    await refused(() => rollback({ reason: '' }), 400, 'invalid_request', ['/reason']);
+    const path = `/operations/rebuilds/${randomUUID()}`;
+    await refused(() => send({ method: 'DELETE', path, body: '{}' }), 400, 'invalid_request', ['']);
+  });
+});
+
+// The last one: nothing is asked for in this history any more.
+describe('a history of operations that cannot be read', () => {
+  it('is 503 and says where, and clients notice nothing', async () => {
+    const log = await http.service.log();
+    const last = (await log.readStream(REBUILDS_STREAM)).at(-1)?.revision;
+    if (last === undefined) throw new Error('nothing was asked for');
+    await appendRaw(log, REBUILDS_STREAM, 'RebuildPondered', {}, last);
+    for (const asking of [
+      send({ path: '/operations/status' }),
+      rebuild(),
+      rollback(),
+      cancel(randomUUID()),
+    ]) {
+      const { detail } = problemIn(await asking, 503, 'log_unavailable');
+      expect(detail).toBe(
+        `The history of operations cannot be read: event ${last + 1n} of stream ${REBUILDS_STREAM} is refused: unknown type "RebuildPondered". Nothing was written.`,
+      );
+    }
+    expect((await http.create({ name: 'n', tag: '', id: 9_999 })).status).toBe(201);
+  });
+});
