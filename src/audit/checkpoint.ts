@@ -1,0 +1,79 @@
+import { EMPTY_ROOT, type Hash, HASH_BYTES, sameHash } from './merkle.js';
+import {
+  fromBase64,
+  NoteRefused,
+  quoted,
+  type SignerKey,
+  signNote,
+  type VerifierKey,
+  verifyNote,
+} from './signed-note.js';
+
+/**
+ * What a log held when its key signed this: C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint), a signed note
+ * whose text is the log's name, the size of its tree, and its root.
+ */
+export interface Checkpoint {
+  /** Which log it is of: one line, not empty. The name of the log's key is the same. */
+  readonly origin: string;
+  /** Leaves in the tree. */
+  readonly size: number;
+  readonly root: Hash;
+}
+
+/** The text that is signed. */
+export const formatCheckpoint = ({ origin, size, root }: Checkpoint): string =>
+  `${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n`;
+
+/**
+ * Reads the text of a checkpoint, whoever wrote it. Lines below the root ("extensions") are allowed, and mean
+ * nothing here. Throws NoteRefused, which names the line.
+ */
+export const parseCheckpoint = (text: string): Checkpoint => {
+  const lines = text.split('\n');
+  if (lines.pop() !== '')
+    throw new NoteRefused('the last line has no newline at its end: it is cut off', lines.length + 1);
+  const [origin = '', digits = '', encoded = ''] = lines;
+  const blank = lines.indexOf('');
+  if (blank >= 0 || lines.length < 3)
+    throw new NoteRefused(
+      'a checkpoint has an origin, a size and a root, and no empty line',
+      (blank >= 0 ? blank : lines.length) + 1,
+    );
+  const size = Number(digits);
+  if (!/^(0|[1-9]\d*)$/.test(digits))
+    throw new NoteRefused(
+      `a tree's size is a decimal number without leading zeros, not ${quoted(digits)}`,
+      2,
+    );
+  if (!Number.isSafeInteger(size)) throw new NoteRefused(`${quoted(digits)} is a size above 2^53 - 1`, 2);
+  const root = fromBase64(encoded);
+  if (root?.length !== HASH_BYTES)
+    throw new NoteRefused(`a root is ${HASH_BYTES} bytes in base64, not ${quoted(encoded)}`, 3);
+  if (size === 0 && !sameHash(root, EMPTY_ROOT)) throw new NoteRefused('the empty tree has another root', 3);
+  return { origin, size, root };
+};
+
+/** A signed checkpoint. Throws NoteRefused where it is one that nobody could read. */
+export const signCheckpoint = (checkpoint: Checkpoint, key: SignerKey): string => {
+  const text = formatCheckpoint(checkpoint);
+  if (parseCheckpoint(text).origin !== checkpoint.origin)
+    throw new NoteRefused(`an origin is one line, not ${quoted(checkpoint.origin)}`, 1);
+  return signNote(text, key);
+};
+
+/**
+ * The checkpoint that at least one of these keys has signed for the log called `origin`. The keys are the log's own,
+ * old and new: who else has signed it, a witness say, is asked of `verifyNote`. Throws NoteRefused, which names the
+ * line where one is to blame.
+ */
+export const openCheckpoint = (
+  note: string | Uint8Array,
+  origin: string,
+  keys: readonly VerifierKey[],
+): Checkpoint => {
+  const checkpoint = parseCheckpoint(verifyNote(note, keys).text);
+  if (checkpoint.origin !== origin)
+    throw new NoteRefused(`a checkpoint of ${quoted(checkpoint.origin)}, not of ${quoted(origin)}`, 1);
+  return checkpoint;
+};

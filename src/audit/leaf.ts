@@ -1,0 +1,48 @@
+import canonicalize from 'canonicalize';
+import { EventRefused } from '../plants/errors.js';
+import { type RecordedEvent } from '../ports/event-log.js';
+
+/**
+ * How deep the values of an event may be nested. Ours are nested three deep; what goes deeper than this was not
+ * written by this service, and would exhaust the stack of one checker sooner than that of another.
+ */
+const MAX_DEPTH = 100;
+
+/** What the tree proves of an event: everything but its position, which differs between one log and its copy. */
+export type LeafEvent = Omit<RecordedEvent, 'position'>;
+
+/**
+ * The leaf of one event: the UTF-8 bytes of the RFC 8785 canonical JSON of
+ * `{data, id, metadata, revision, stream, type}`, with the revision as a number. It depends on what the event says
+ * and not on how a store keeps it: a log and its copy in another engine have the same leaves.
+ *
+ * Throws EventRefused for what RFC 8785 has no form of: a lone surrogate, a revision above 2^53 - 1, something
+ * that is no JSON value; and for values nested deeper than 100 levels. This service writes no such event.
+ */
+export const leafOf = ({ data, id, metadata, revision, stream, type }: LeafEvent): Buffer => {
+  if (revision < 0n || revision > BigInt(Number.MAX_SAFE_INTEGER))
+    throw new EventRefused(stream, revision, 'a leaf has revisions from 0 to 2^53 - 1 only');
+  for (const [name, value] of [
+    ['data', data],
+    ['metadata', metadata],
+  ] as const) {
+    if (value === undefined) throw new EventRefused(stream, revision, `it has no ${name}`);
+    if (isDeeperThan(value, MAX_DEPTH))
+      throw new EventRefused(stream, revision, `its ${name} is nested deeper than ${MAX_DEPTH} levels`);
+  }
+  return Buffer.from(canonical({ data, id, metadata, revision: Number(revision), stream, type }), 'utf8');
+};
+
+const canonical = (event: Omit<LeafEvent, 'revision'> & { readonly revision: number }): string => {
+  try {
+    return canonicalize(event) ?? '';
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new EventRefused(event.stream, BigInt(event.revision), `it has no canonical JSON: ${reason}`);
+  }
+};
+
+const isDeeperThan = (value: unknown, levels: number): boolean => {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+};

@@ -1,0 +1,249 @@
+import { isUtf8 } from 'node:buffer';
+import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
+
+/**
+ * Text with signatures below it: C2SP signed-note (https://c2sp.org/signed-note). Of its signature types only
+ * Ed25519 is known here; the others are carried along unread, as the format wants it.
+ */
+
+/** The format's number for Ed25519. */
+const ED25519 = 0x01;
+
+const PUBLIC_KEY_BYTES = 32;
+const KEY_ID_BYTES = 4;
+
+/** Before each signature: an em dash and a space. */
+const SIGNATURE_MARK = '\u2014 ';
+
+/** Far more than witnesses will ever be; the format demands 16. A note that asks for more work is refused. */
+const MAX_SIGNATURES = 100;
+
+/** Room for all of them, also where they are post-quantum ones of 5 kB. */
+const MAX_NOTE_BYTES = 1_000_000;
+
+/** A note, key or checkpoint that is malformed or not to be believed. The message is one line, and names the line. */
+export class NoteRefused extends Error {
+  override readonly name = 'NoteRefused';
+  /** `line` counts from 1; it is left out where no single line is to blame. */
+  constructor(
+    reason: string,
+    readonly line?: number,
+  ) {
+    super(line === undefined ? reason : `line ${line}: ${reason}`);
+  }
+}
+
+/** A key that signatures are verified with. */
+export interface VerifierKey {
+  /** Not empty, without spaces, plus signs and control characters. */
+  readonly name: string;
+  /** Eight hexadecimal digits, made of name and key. With the name it says which key a signature is by. */
+  readonly id: string;
+  readonly publicKey: KeyObject;
+}
+
+/** A key that notes are signed with. */
+export interface SignerKey extends VerifierKey {
+  readonly privateKey: KeyObject;
+}
+
+/** One signature as it stands in a note. */
+export interface NoteSignature {
+  readonly name: string;
+  readonly id: string;
+  readonly signature: Buffer;
+  /** Where it stands, from 1. */
+  readonly line: number;
+}
+
+/** A note that is well-formed. Its text is not to be believed before it is verified. */
+export interface Note {
+  /** What is signed: it ends in a newline. */
+  readonly text: string;
+  readonly signatures: readonly NoteSignature[];
+}
+
+/** A note that is signed by a known key. */
+export interface VerifiedNote {
+  readonly text: string;
+  /** The known keys that it is signed by: at least one, each once. */
+  readonly keys: readonly VerifierKey[];
+}
+
+/** The public half of a key under a name. Throws NoteRefused for a name that notes cannot hold, or another key. */
+export const verifierKey = (name: string, publicKey: KeyObject): VerifierKey => {
+  if (!isKeyName(name))
+    throw new NoteRefused(
+      `a key's name is not empty, and has no spaces, plus signs or control characters: ${quoted(name)}`,
+    );
+  if (publicKey.type !== 'public' || publicKey.asymmetricKeyType !== 'ed25519')
+    throw new NoteRefused(`the key named ${quoted(name)} is no public Ed25519 key`);
+  return { name, id: keyId(name, typedKey(publicKey)), publicKey };
+};
+
+/** A private key under a name. Throws NoteRefused for a name that notes cannot hold, or another key. */
+export const signerKey = (name: string, privateKey: KeyObject): SignerKey => {
+  if (privateKey.type !== 'private')
+    throw new NoteRefused(`the key named ${quoted(name)} is no private Ed25519 key`);
+  return { ...verifierKey(name, createPublicKey(privateKey)), privateKey };
+};
+
+/** A key as auditors are given it ("vkey"): `plants.example+530d903a+AekyeR…`. */
+export const formatVerifierKey = ({ name, id, publicKey }: VerifierKey): string =>
+  `${name}+${id}+${typedKey(publicKey).toString('base64')}`;
+
+/** Reads what `formatVerifierKey` wrote, or another program did. Throws NoteRefused. */
+export const parseVerifierKey = (vkey: string): VerifierKey => {
+  const [, name = '', id = '', encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/su.exec(vkey) ?? [];
+  const typed = fromBase64(encoded);
+  if (!typed) throw new NoteRefused('this is no verifier key: those look like name+c74f20a3+ARpc2QcUPDhM…');
+  if (typed[0] !== ED25519 || typed.length !== 1 + PUBLIC_KEY_BYTES)
+    throw new NoteRefused(`the verifier key of ${quoted(name)} is no Ed25519 key`);
+  const x = typed.subarray(1).toString('base64url');
+  const key = verifierKey(name, createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }));
+  if (key.id !== id)
+    throw new NoteRefused(`the verifier key of ${quoted(name)} has the id ${key.id}, not ${id}`);
+  return key;
+};
+
+/** A note of this text with one signature. Throws NoteRefused for a text that no note can hold. */
+export const signNote = (text: string, key: SignerKey): string => {
+  if (!text.endsWith('\n'))
+    throw new NoteRefused('a text that is signed ends in a newline', linesIn(text) + 1);
+  const note = `${text}\n${signatureLine(text, key)}`;
+  parseNote(note);
+  return note;
+};
+
+/** The note with one more signature, as a witness gives it. Throws NoteRefused where it is malformed or too long. */
+export const cosignNote = (note: string, key: SignerKey): string => {
+  const cosigned = note + signatureLine(parseNote(note).text, key);
+  parseNote(cosigned);
+  return cosigned;
+};
+
+/** Takes a note apart, without believing it. Throws NoteRefused where it is malformed. */
+export const parseNote = (note: string | Uint8Array): Note => {
+  const all = textOf(note);
+  const end = all.lastIndexOf('\n\n');
+  if (end < 0) throw new NoteRefused('this is no signed note: it has no blank line before its signatures');
+  const text = all.slice(0, end + 1);
+  const below = all.slice(end + 2);
+  const firstLine = linesIn(text) + 2;
+  if (below === '') throw new NoteRefused('here should be a signature', firstLine);
+  const lines = below.split('\n');
+  if (lines.pop() !== '')
+    throw new NoteRefused('the last line has no newline at its end: it is cut off', firstLine + lines.length);
+  if (lines.length > MAX_SIGNATURES)
+    throw new NoteRefused(`more than ${MAX_SIGNATURES} signatures`, firstLine + MAX_SIGNATURES);
+  return { text, signatures: lines.map((line, at) => parseSignature(line, firstLine + at)) };
+};
+
+/**
+ * The text of a note, which at least one of these keys has signed. Signatures by other keys are ignored; one that
+ * names a key of these and is not by it makes the whole note refused. Throws NoteRefused.
+ */
+export const verifyNote = (note: string | Uint8Array, keys: readonly VerifierKey[]): VerifiedNote => {
+  const { text, signatures } = parseNote(note);
+  const known = new Map(keys.map((key) => [`${key.name}+${key.id}`, key]));
+  const signed = Buffer.from(text, 'utf8');
+  const signedBy = new Set<VerifierKey>();
+  for (const { name, id, signature, line } of signatures) {
+    const key = known.get(`${name}+${id}`);
+    if (!key) continue;
+    if (!verify(null, signed, key.publicKey, signature))
+      throw new NoteRefused(
+        `the signature is not by the key ${quoted(`${name}+${id}`)}, or not of this text`,
+        line,
+      );
+    signedBy.add(key);
+  }
+  if (signedBy.size === 0) {
+    const names = (of: readonly { name: string; id: string }[]): string =>
+      of.length === 0 ? 'none' : quoted(of.map(({ name, id }) => `${name}+${id}`).join(', '));
+    throw new NoteRefused(
+      `it is signed by ${names(signatures)}, and by none of the known keys: ${names(keys)}`,
+    );
+  }
+  return { text, keys: [...signedBy] };
+};
+
+/** What comes from outside, in a message: on one line, not too much of it, and nothing that steers a terminal. */
+export const quoted = (text: string): string =>
+  JSON.stringify(text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text).replaceAll(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ''}}`,
+  );
+
+const MAX_QUOTED = 100;
+
+/** The bytes of standard base64 as an encoder writes it, or undefined for any other text, and for none. */
+export const fromBase64 = (encoded: string): Buffer | undefined => {
+  const bytes = Buffer.from(encoded, 'base64');
+  return encoded !== '' && bytes.toString('base64') === encoded ? bytes : undefined;
+};
+
+const isKeyName = (name: string): boolean => /^[^\p{White_Space}\p{Cc}\p{Surrogate}+]+$/u.test(name);
+
+/** A public key behind its type, as key ids and verifier keys are made of it. */
+const typedKey = (publicKey: KeyObject): Buffer =>
+  Buffer.concat([Buffer.of(ED25519), Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url')]);
+
+const keyId = (name: string, typed: Buffer): string =>
+  hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), typed]), 'buffer').toString(
+    'hex',
+    0,
+    KEY_ID_BYTES,
+  );
+
+const signatureLine = (text: string, { name, id, privateKey }: SignerKey): string => {
+  const signature = sign(null, Buffer.from(text, 'utf8'), privateKey);
+  return `${SIGNATURE_MARK}${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
+};
+
+const parseSignature = (text: string, line: number): NoteSignature => {
+  const [name = '', encoded = '', ...more] = text.slice(SIGNATURE_MARK.length).split(' ');
+  const bytes = fromBase64(encoded);
+  if (
+    !text.startsWith(SIGNATURE_MARK) ||
+    !isKeyName(name) ||
+    more.length > 0 ||
+    !bytes ||
+    bytes.length <= KEY_ID_BYTES
+  )
+    throw new NoteRefused(
+      `this is no signature: those are an em dash, a space, a name, a space, and base64: ${quoted(text)}`,
+      line,
+    );
+  return { name, id: bytes.toString('hex', 0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES), line };
+};
+
+/** A note as a string. Throws NoteRefused for what is too long, no UTF-8, or holds control characters. */
+const textOf = (note: string | Uint8Array): string => {
+  const bytes = typeof note === 'string' ? Buffer.byteLength(note) : note.length;
+  if (bytes > MAX_NOTE_BYTES)
+    throw new NoteRefused(`it has ${bytes} bytes: no note has more than ${MAX_NOTE_BYTES}`);
+  const text = typeof note === 'string' ? note : decodeUtf8(note);
+  const forbidden = /[\0-\x09\x0b-\x1f\p{Surrogate}]/u.exec(text);
+  if (forbidden)
+    throw new NoteRefused(
+      `${quoted(forbidden[0])} is no character of a note`,
+      linesIn(text.slice(0, forbidden.index)) + 1,
+    );
+  return text;
+};
+
+const decodeUtf8 = (bytes: Uint8Array): string => {
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (isUtf8(all)) return all.toString('utf8');
+  let line = 1;
+  for (let from = 0; from < all.length; line++) {
+    const newline = all.indexOf('\n', from);
+    const to = newline < 0 ? all.length : newline + 1;
+    if (!isUtf8(all.subarray(from, to))) break;
+    from = to;
+  }
+  throw new NoteRefused('this is not UTF-8', line);
+};
+
+const linesIn = (text: string): number => text.split('\n').length - 1;
