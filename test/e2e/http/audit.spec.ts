@@ -1,0 +1,258 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { type CloudEvent } from '../../../src/audit/cloud-event.js';
+import { CliProcess } from '../../support/cli-process.js';
+import { type Answer, HttpClient } from '../../support/http-client.js';
+import { runCli } from '../../support/http-cli.js';
+import { TestService } from '../../support/service.js';
+
+/** Whether there is a program that gives a command a terminal. */
+const TERMINALS = spawnSync('script', ['--version']).status === 0;
+
+/** Nobody else's on a shared server. */
+const anne = `anne ${randomUUID()}`;
+const bob = `bob ${randomUUID()}`;
+
+let http: HttpClient;
+let audit: string;
+let reader: string;
+/** Where each write stands, in order. */
+const positions: string[] = [];
+/** The moment between the third write and the fourth. */
+let between: string;
+
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  audit = await http.token('auditor', 'plants:audit');
+  reader = await http.token(anne);
+  const write = async (writing: Promise<Answer>): Promise<void> => {
+    const { status, headers } = await writing;
+    expect([201, 204]).toContain(status);
+    positions.push(String(headers['plants-position']));
+  };
+  const token = reader;
+  await write(http.create({ id: 7, name: 'Monstera', tag: 'aroid' }, { token }));
+  await write(http.create({ id: 7, name: 'other', tag: '' }, { token: await http.token(bob) }));
+  await write(http.create({ id: 8, name: 'Φίκος', tag: '' }, { token, headers: { 'idempotency-key': 'k' } }));
+  between = new Date().toISOString();
+  while (new Date().toISOString() === between);
+  await write(http.delete(7, { token }));
+});
+afterAll(async () => {
+  CliProcess.killAll();
+  await http.finish();
+});
+
+const events = ({ text }: Answer): CloudEvent[] => JSON.parse(text) as CloudEvent[];
+const typesOf = (shown: readonly CloudEvent[]): string[] => shown.map(({ type }) => type.split('.')[1] ?? '');
+const get = (path: string, token = audit, headers = {}): Promise<Answer> =>
+  http.send({ path, token, headers });
+const auditEvents = (query: string, headers = {}): Promise<Answer> =>
+  get(`/audit/events${query}`, audit, headers);
+const plants = (...args: string[]) => runCli(['history', ...args], http.service.env);
+
+describe('GET /plants/{id}/history', () => {
+  it('shows the owner all that happened to a plant, also to one that is gone, and nothing else', async () => {
+    const answer = await get('/plants/7/history', reader);
+    expect([answer.status, answer.headers['content-type'], answer.headers['plants-position']]).toEqual([
+      200,
+      'application/cloudevents-batch+json; charset=utf-8',
+      positions[3],
+    ]);
+    expect(events(answer)).toMatchObject([
+      { type: 'plants.PlantCreated.v1', subject: 'plants/7', owner: anne, actor: anne, revision: 0 },
+      { type: 'plants.PlantDeleted.v1', data: { id: 7 }, position: positions[3], revision: 1 },
+    ]);
+    const json = await get('/plants/8/history', reader, { accept: 'application/json' });
+    expect(json.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(typesOf(events(json))).toEqual(['PlantCreated']);
+    expect(json.text).not.toContain('fingerprint');
+  });
+
+  it('is 404 where there never was one, 400 for what is no id, 403 without plants:read', async () => {
+    await http.refused(get('/plants/9/history', reader), 404, 'plant_not_found');
+    await http.refused(get('/plants/7.0/history', reader), 400, 'invalid_request', ['id']);
+    await http.refused(get('/plants/7/history?x=1', reader), 400, 'invalid_request', ['?x']);
+    await http.refused(get('/plants/7/history'), 403, 'scope_missing');
+    const accept = { accept: 'text/html' };
+    await http.refused(get('/plants/7/history', reader, accept), 406, 'not_acceptable');
+  });
+});
+
+describe('GET /audit/events', () => {
+  it('shows all owners, in the order of the log, page by page', async () => {
+    const seen: CloudEvent[] = [];
+    let path = '/audit/events?limit=2';
+    for (let pages = 0; path !== ''; pages++) {
+      expect(pages).toBeLessThan(10);
+      const answer = await get(path);
+      const page = events(answer);
+      expect(page.length).toBeLessThanOrEqual(2);
+      seen.push(...page);
+      path = /^<(.*)>; rel="next"$/.exec(answer.headers.link as string)?.[1] ?? '';
+    }
+    expect(seen.map(({ owner }) => owner)).toEqual([anne, bob, anne, anne, anne]);
+    expect(typesOf(seen)).toEqual([
+      ...['PlantCreated', 'PlantCreated', 'RequestAccepted', 'PlantCreated', 'PlantDeleted'],
+    ]);
+    const at = seen.map(({ position }) => position);
+    expect(at).toEqual([...at].sort());
+  });
+
+  it('filters', async () => {
+    const query = (parameters: Record<string, string>) => `?${new URLSearchParams(parameters).toString()}`;
+    const found = async (parameters: Record<string, string>) =>
+      typesOf(events(await auditEvents(query(parameters))));
+    expect(await found({ owner: bob })).toEqual(['PlantCreated']);
+    expect(await found({ owner: anne, plant: '7' })).toEqual(['PlantCreated', 'PlantDeleted']);
+    expect(await found({ type: 'PlantDeleted' })).toEqual(['PlantDeleted']);
+    expect(await found({ actor: bob })).toEqual(['PlantCreated']);
+    expect(await found({ since: between })).toEqual(['PlantDeleted']);
+    expect(await found({ after: positions[0] ?? '', upTo: positions[1] ?? '' })).toEqual(['PlantCreated']);
+    expect(await found({ after: 'head' })).toEqual([]);
+  });
+
+  it('refuses what it does not understand, and who may not ask', async () => {
+    await http.refused(get('/audit/events', reader), 403, 'scope_missing');
+    for (const [query, pointer] of [
+      ['since=yesterday', '?since'],
+      ['until=2026-01-31T12:00:00+01:00', '?until'],
+      ['plant=7', '?plant'],
+      ['limit=0', '?limit'],
+      ['colour=green', '?colour'],
+    ] as const)
+      await http.refused(auditEvents(`?${query}`), 400, 'invalid_request', [pointer]);
+    const beyond = '9'.repeat(positions[0]?.length ?? 0);
+    for (const position of ['x', '1', beyond]) {
+      await http.refused(auditEvents(`?after=${position}`), 400, 'position_unknown', ['?after']);
+      await http.refused(auditEvents(`?upTo=${position}`), 400, 'position_unknown', ['?upTo']);
+      const resumed = auditEvents('', { accept: 'text/event-stream', 'last-event-id': position });
+      await http.refused(resumed, 400, 'position_unknown', ['Last-Event-ID']);
+    }
+    const live = auditEvents('?limit=1', { accept: 'text/event-stream' });
+    await http.refused(live, 400, 'invalid_request', ['?limit']);
+  });
+
+  it('streams all of it as lines, and answers HEAD without', async () => {
+    const accept = 'application/x-ndjson';
+    const answer = await auditEvents('', { accept });
+    expect(answer.headers['content-type']).toBe(accept);
+    const lines = answer.text.trimEnd().split('\n');
+    expect(typesOf(lines.map((line) => JSON.parse(line) as CloudEvent))).toHaveLength(5);
+    expect((await auditEvents('?limit=2', { accept })).text.match(/\n/g)).toHaveLength(2);
+    for (const type of [accept, 'text/event-stream', 'application/json']) {
+      const head = await http.send({
+        method: 'HEAD',
+        path: '/audit/events',
+        token: audit,
+        headers: { accept: type },
+      });
+      expect([head.status, head.text]).toEqual([200, '']);
+    }
+  });
+
+  it('goes on live, from the last event that came', async () => {
+    const { body, headers } = await fetch(`${http.service.url}/audit/events`, {
+      headers: {
+        authorization: `Bearer ${audit}`,
+        accept: 'text/event-stream',
+        'last-event-id': positions[2] ?? '',
+      },
+    });
+    expect(headers.get('content-type')).toBe('text/event-stream');
+    let said = '';
+    let last = '';
+    for await (const piece of (body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
+      said += piece;
+      if (said.includes('PlantDeleted') && last === '') {
+        const added = await http.create({ id: 9, name: 'live', tag: '' }, { token: reader });
+        last = String(added.headers['plants-position']);
+      }
+      if (last !== '' && said.includes(`id: ${last}\n`)) break;
+    }
+    expect(said.match(/^event: .*$/gm)).toEqual([
+      'event: plants.PlantDeleted.v1',
+      'event: plants.PlantCreated.v1',
+    ]);
+  });
+});
+
+describe('GET /plants?asOf=', () => {
+  it('is the list as it was, by position or by instant', async () => {
+    const listAt = (asOf: string, more = '') => get(`/plants?asOf=${asOf}${more}`, reader);
+    const then = await listAt(positions[2] ?? '');
+    expect(then.text).toBe('[{"name":"Monstera","tag":"aroid"},{"name":"Φίκος","tag":""}]');
+    expect(then.headers['plants-position']).toBe(positions[2]);
+    expect((await listAt(between)).text).toBe(then.text);
+    expect((await listAt(positions[3] ?? '')).text).toBe('[{"name":"Φίκος","tag":""}]');
+    expect((await listAt('2020-01-01T00:00:00Z')).text).toBe('[]');
+    const page = await listAt(between, '&limit=1');
+    const next = /^<(.*)>; rel="next"$/.exec(String(page.headers.link))?.[1] ?? '';
+    expect((await get(next, reader)).text).toBe('[{"name":"Φίκος","tag":""}]');
+    await http.refused(listAt('3000-01-01T00:00:00Z'), 400, 'invalid_request', ['?asOf']);
+    await http.refused(listAt('noon'), 400, 'invalid_request', ['?asOf']);
+    await http.refused(listAt('1'), 400, 'position_unknown', ['?asOf']);
+  });
+});
+
+describe('plants history', () => {
+  it('prints what has happened, and the list as it was', async () => {
+    const [all, then] = await Promise.all([
+      plants('--owner', anne, '--type', 'PlantDeleted'),
+      plants('--owner', anne, '--as-of', positions[2] ?? ''),
+    ]);
+    expect(
+      typesOf(
+        all.stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line) as CloudEvent),
+      ),
+    ).toEqual(['PlantDeleted']);
+    expect(then.stdout).toBe('{"id":7,"name":"Monstera","tag":"aroid"}\n{"id":8,"name":"Φίκος","tag":""}\n');
+  });
+
+  (TERMINALS ? it : it.skip)('is for people on a terminal', async () => {
+    const shown = async (...args: string[]): Promise<string> => {
+      const command = CliProcess.onTerminal(['history', '--owner', anne, ...args], http.service.env);
+      expect(await command.ended()).toBe(0);
+      return command.stdout;
+    };
+    const [all, then] = await Promise.all([shown('--plant', '8'), shown('--as-of', between)]);
+    expect(all).toMatch(/^\d+ {2}\S+Z {2}anne \S+ plants\/8 {2}PlantCreated \{.*\} {2}by anne \S+\r?\n$/);
+    expect(then).toMatch(/^ +7 {2}Monstera {2}\(aroid\)\r?\n +8 {2}Φίκος\r?\n$/);
+  });
+
+  it('goes on until Ctrl-C', async () => {
+    const following = CliProcess.piped(['history', '--follow', '--owner', bob], http.service.env);
+    await following.says(/PlantCreated/);
+    await http.delete(7, { token: await http.token(bob) });
+    await following.says(/PlantDeleted/);
+    following.signal('SIGINT');
+    expect(await following.ended()).toBe(0);
+  });
+
+  it('refuses with status 2 what it does not understand', async () => {
+    const answers = await Promise.all([
+      plants('--since', 'noon'),
+      plants('--plant', '7'),
+      plants('--as-of', between),
+      plants('--after', '1'),
+    ]);
+    expect(answers.map(({ status, stdout }) => [status, stdout])).toEqual(answers.map(() => [2, '']));
+    expect(answers[3].stderr).toBe('plants: --after: this log has not reached such a position\n');
+  });
+});
+
+describe('a service that stops', () => {
+  it('ends live streams at once, and well', async () => {
+    const { body } = await fetch(`${http.service.url}/audit/events?after=head`, {
+      headers: { authorization: `Bearer ${audit}`, accept: 'text/event-stream' },
+    });
+    const text = new Response(body).text();
+    expect(await http.service.stop()).toBe(0);
+    expect(await text).toBe('retry: 2000\n\n');
+  });
+});
