@@ -204,15 +204,16 @@ describe('the commands of operators, beside a running service', () => {
     it('finds rows that somebody has changed by hand, and a rebuild heals them', async () => {
       tamper(service, owner);
       const differences = [
-        { owner, id: 5_000, expected: null, found: '{"name":"added","tag":""}' },
         { owner, id: 7, expected: '{"name":"plant 7","tag":""}', found: null },
+        { owner, id: 9, expected: '{"name":"plant 9","tag":""}', found: '{"name":"added","tag":""}' },
+        { owner, id: 5_000, expected: null, found: '{"name":"added","tag":""}' },
       ];
       const [found, told] = await Promise.all([json<object>('verify'), plants('verify')]);
-      expect(found).toMatchObject({ exit: 1, differing: 2, differences });
+      expect(found).toMatchObject({ exit: 1, differing: 3, differences });
       expect(told.stdout).toContain(
         `owner "${owner}", id 7: expected {"name":"plant 7","tag":""}, found none\n`,
       );
-      expect(told.stdout).toContain('2 differences');
+      expect(told.stdout).toContain('3 differences');
       expect(told.stdout).toContain('npx plants rebuild');
       expect((await plants('rebuild')).status).toBe(0);
       expect((await plants('verify')).stdout).toMatch(
@@ -311,7 +312,7 @@ describe('the commands of operators, beside a running service', () => {
 
 // The stores have no part in it, so that once is enough.
 (STORES === 'embedded' ? describe : describe.skip)('how they are called', () => {
-  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip'])(
+  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip', 'history'])(
     'plants %s --help shows an example',
     async (name) => {
       const { status, stdout } = await runCli([name, '--help'], {});
@@ -352,7 +353,8 @@ const tamper = ({ dataDir }: TestService, owner: string): void => {
       (line) => line !== '',
     )) {
       redis('ZREMRANGEBYSCORE', key, '7', '7');
-      redis('ZADD', key, '5000', `5000:${row.length}:${row}`);
+      redis('ZREMRANGEBYSCORE', key, '9', '9');
+      for (const id of [9, 5000]) redis('ZADD', key, `${id}`, `${id}:${row.length}:${row}`);
     }
     return;
   }
@@ -360,6 +362,7 @@ const tamper = ({ dataDir }: TestService, owner: string): void => {
   try {
     database.exec('PRAGMA busy_timeout = 5000');
     database.prepare('DELETE FROM plants WHERE owner = ? AND id = 7').run(encoded);
+    database.prepare('UPDATE plants SET row = ? WHERE owner = ? AND id = 9').run(row, encoded);
     database
       .prepare(
         'INSERT INTO plants (generation, owner, id, row) SELECT generation, ?, 5000, ? FROM generations',

@@ -55,11 +55,17 @@ describe('/openapi.json', () => {
       ),
     );
     expect(described.sort()).toEqual([
+      'cancelRebuild: DELETE /operations/rebuilds/{id}',
       'createPlant: POST /plants',
       'deletePlant: DELETE /plants/{id}',
       'listPlants: GET /plants',
       'live: GET /health/live',
+      'readEvents: GET /audit/events',
+      'readPlantHistory: GET /plants/{id}/history',
+      'readStatus: GET /operations/status',
       'ready: GET /health/ready',
+      'requestRebuild: POST /operations/rebuilds',
+      'requestRollback: POST /operations/rollback',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\S/);
   });
@@ -89,9 +95,15 @@ describe('/openapi.json', () => {
     ]);
     const guarded = operations.filter(({ security }) => security && security.length > 0);
     expect(guarded.map(({ operationId }) => operationId).sort()).toEqual([
+      'cancelRebuild',
       'createPlant',
       'deletePlant',
       'listPlants',
+      'readEvents',
+      'readPlantHistory',
+      'readStatus',
+      'requestRebuild',
+      'requestRollback',
     ]);
   });
 
@@ -119,6 +131,12 @@ describe('/openapi.json', () => {
     expect(statuses.createPlant).toEqual([201, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, ...always].sort((a, b) => a - b));
+    expect(statuses.readEvents).toEqual([200, ...always].sort((a, b) => a - b));
+    expect(statuses.readPlantHistory).toEqual([200, ...always, 404].sort((a, b) => a - b));
+    for (const asked of [statuses.requestRebuild, statuses.requestRollback])
+      expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
+    expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));
+    expect(statuses.readStatus).toEqual([200, ...always].sort((a, b) => a - b));
   });
 
   it('documents the headers that answers carry', () => {

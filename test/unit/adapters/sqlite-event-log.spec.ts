@@ -18,8 +18,14 @@ import { promisify } from 'node:util';
 import { type Worker } from 'node:worker_threads';
 import { DatabaseSync, type Database } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '../../../src/adapters/sqlite/event-log.js';
-import { type WriterReport } from '../../../src/adapters/sqlite/event-log.worker.js';
-import { LogUnavailable, OutcomeUnknown, START, type EventLog } from '../../../src/ports/event-log.js';
+import { type OpeningReport, type WriterReport } from '../../../src/adapters/sqlite/event-log.worker.js';
+import {
+  LogUnavailable,
+  OutcomeUnknown,
+  START,
+  type EventLog,
+  type RecordedEvent,
+} from '../../../src/ports/event-log.js';
 import { type ChildReport } from '../../support/log-child.js';
 import {
   all,
@@ -41,13 +47,13 @@ describe('the SQLite event log', () => {
   let opened: EventLog[];
   let connections: Database[];
   let workers: Worker[];
-  let reports: WriterReport[];
+  let reports: (OpeningReport | WriterReport)[];
 
   /** The writers' threads, and what they report, as Node itself announces them. */
   const listen = (message: unknown): void => {
     const { worker } = message as { worker: Worker };
     workers.push(worker);
-    worker.prependListener('message', (report: WriterReport) => reports.push(report));
+    worker.prependListener('message', (report: OpeningReport | WriterReport) => reports.push(report));
   };
   beforeAll(() => {
     subscribe('worker_threads', listen);
@@ -164,10 +170,12 @@ describe('the SQLite event log', () => {
       expect(written).toHaveLength(400);
       const stored = await all(log.readAll(START));
       expect(stored.map(({ stream }) => stream).sort()).toEqual(written.sort());
-      for await (const batch of log.subscribe(START, new AbortController().signal)) {
-        expect(idsOf(batch.events)).toEqual(idsOf(stored));
-        break;
+      const subscribed: RecordedEvent[] = [];
+      for await (const { events, caughtUp } of log.subscribe(START, new AbortController().signal)) {
+        subscribed.push(...events);
+        if (caughtUp) break;
       }
+      expect(idsOf(subscribed)).toEqual(idsOf(stored));
     });
 
     it('ends the writer when it was moved away, before anything is written into nowhere', async () => {
@@ -228,6 +236,10 @@ describe('the SQLite event log', () => {
       expect(await unavailable(open())).toBe(
         `${file} is damaged: keep a copy of it, and restore it from a backup`,
       );
+    });
+
+    it('a name that no file can have', async () => {
+      expect(await unavailable(open({}, 'a\0b'))).toContain('cannot be created');
     });
 
     it('a folder', async () => {
@@ -381,6 +393,15 @@ describe('the SQLite event log', () => {
       void append(log);
     }
     expect(Math.min(...latencies)).toBeLessThan(200); // the next heartbeat would come after 750 ms
+  });
+
+  it('ends its subscribers when it is closed, at once', async () => {
+    const log = await open({ pollMs: 60_000 });
+    const subscribed = log.subscribe(START, new AbortController().signal)[Symbol.asyncIterator]();
+    await subscribed.next();
+    const end = unavailable(subscribed.next());
+    await log.close();
+    expect(await end).toContain('was closed');
   });
 
   describe('its triggers', () => {

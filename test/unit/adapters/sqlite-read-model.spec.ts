@@ -308,6 +308,31 @@ describe('read model in SQLite', () => {
       expect((await refusal()).message).toContain('cannot be made');
     });
 
+    it('was replaced between finding it and reading it: nothing is answered from it', async () => {
+      const { model } = await openWith(1);
+      const reading = model.list(OWNER, undefined, 9);
+      rmSync(file);
+      await expect(reading).rejects.toThrow(ReadModelUnavailable);
+    });
+
+    it('cannot be opened again: it is not tried with every call, and closing does not mind', async () => {
+      const { model } = await openWith(1);
+      rmSync(join(folder, 'deep'), { recursive: true });
+      writeFileSync(join(folder, 'deep'), '');
+      const first: unknown = await model.generations().catch((error: unknown) => error);
+      expect(first).toBeInstanceOf(ReadModelUnavailable);
+      await expect(model.list(OWNER, undefined, 9)).rejects.toBe(first);
+    });
+
+    it('is being opened in vain when it is closed', async () => {
+      const { model } = await openWith(1);
+      rmSync(join(folder, 'deep'), { recursive: true });
+      writeFileSync(join(folder, 'deep'), '');
+      const asking = expect(model.generations()).rejects.toThrow('cannot be made');
+      await model.close();
+      await asking;
+    });
+
     it('gives no wrong answer when it is damaged, and says what to do', async () => {
       const { model, generation } = await openWith(1_000);
       const questions: ((asked: ReadModel) => Promise<unknown>)[] = [

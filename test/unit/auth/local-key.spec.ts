@@ -101,6 +101,11 @@ describe('a key is refused, in one line, and not replaced', () => {
     await refused('is damaged');
   });
 
+  test('when its private part is no text', async () => {
+    await holding(JSON.stringify({ ...(await jwk()), d: 7 }));
+    await refused('is damaged');
+  });
+
   test('when only its public part is there', async () => {
     await holding(JSON.stringify({ ...(await jwk()), d: undefined }));
     await refused('only the public part');

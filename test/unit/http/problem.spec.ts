@@ -12,6 +12,7 @@ import { plantExists } from '../../../src/plants/errors.js';
 import { EventRefused } from '../../../src/plants/errors.js';
 import { LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
 import { ReadModelIncomplete, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { OperationRefused, RebuildNotUnderWay } from '../../../src/projector/rebuilds.js';
 import { NotFreshYet } from '../../../src/read/freshness.js';
 import { PositionUnknown } from '../../../src/read/list-plants.js';
 
@@ -65,6 +66,9 @@ describe('an error becomes', () => {
     [new OutcomeUnknown(secret), 'outcome_unknown'],
     [new LogUnavailable(secret), 'log_unavailable'],
     [new EventRefused('plant-a/1', 0n, secret), 'log_unavailable'],
+    [new EventRefused('operation-rebuilds', 0n, 'unknown type "X"'), 'log_unavailable'],
+    [new OperationRefused('one is under way'), 'operation_refused'],
+    [new RebuildNotUnderWay('none is under way'), 'rebuild_not_found'],
     [new ReadModelUnavailable(secret), 'read_model_unavailable'],
     [new ReadModelIncomplete(secret), 'read_model_incomplete'],
     [new NotFreshYet(secret), 'not_fresh_yet'],
@@ -80,4 +84,11 @@ describe('an error becomes', () => {
     if (problem.status === 503 && !(error instanceof Problem))
       expect(problem.extra.headers).toEqual({ 'Retry-After': '1' });
   });
+});
+
+it('an operator is told why nothing can be done', () => {
+  expect(problemOf(new OperationRefused('rebuild r is under way')).message).toBe('Rebuild r is under way.');
+  expect(problemOf(new EventRefused('operation-rebuilds', 3n, 'unknown type "X"')).message).toBe(
+    'The history of operations cannot be read: event 3 of stream operation-rebuilds is refused: unknown type "X". Nothing was written.',
+  );
 });

@@ -4,11 +4,13 @@ import { type ProblemCode } from '../../../src/http/problem.js';
 import {
   preferences,
   readBody,
+  readBodyIfAny,
   readQuery,
   refuseBody,
   refuseUnlessJsonIsAccepted,
   splitUrl,
 } from '../../../src/http/requests.js';
+import { NewRebuild, NewRollback } from '../../../src/http/operation-schemas.js';
 import { ListQuery, NewPlant } from '../../../src/http/schemas.js';
 
 /** What the functions look at of a request. */
@@ -55,6 +57,37 @@ describe('readBody', () => {
     { 'transfer-encoding': 'gzip, chunked' },
   ])('refuses the media type %j', (headers) => {
     expect(() => readBody(posted(plant, headers), NewPlant)).toThrow(refused('unsupported_media_type'));
+  });
+});
+
+describe('readBodyIfAny', () => {
+  it.each([undefined, Buffer.from(''), Buffer.from('{}')])('takes %j for an empty object', (body) => {
+    expect(readBodyIfAny(request({ 'content-type': 'application/json' }, { body }), NewRebuild)).toEqual({});
+  });
+
+  it('reads what is there', () => {
+    const asked = { rate: 5, unskip: true };
+    expect(readBodyIfAny(posted(asked), NewRebuild)).toEqual(asked);
+    expect(readBodyIfAny(posted({ reason: 'odd' }), NewRollback)).toEqual({ reason: 'odd' });
+  });
+
+  it.each<[body: unknown, detail: string]>([
+    [null, 'The body: must be a JSON object.'],
+    [[], 'The body: must be a JSON object.'],
+    [{ rate: null }, '/rate: must be an integer of at least 1.'],
+    [{ rate: 0 }, '/rate: must be an integer of at least 1.'],
+    [{ rate: 1.5 }, '/rate: must be an integer of at least 1.'],
+    [{ rate: 2 ** 53 }, '/rate: must be an integer of at least 1.'],
+    [{ unskip: 1 }, '/unskip: must be true or false.'],
+    [{ rate: '5', speed: 1 }, '/rate: must be an integer of at least 1; /speed: is not known here.'],
+  ])('refuses %j', (body, detail) => {
+    expect(() => readBodyIfAny(posted(body), NewRebuild)).toThrow(
+      expect.objectContaining({ code: 'invalid_request', message: detail }),
+    );
+  });
+
+  it.each(['', 'a\nb', 'a'.repeat(201), 7])('refuses %j as a reason', (reason) => {
+    expect(() => readBodyIfAny(posted({ reason }), NewRollback)).toThrow(refused('invalid_request'));
   });
 });
 

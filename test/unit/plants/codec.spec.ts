@@ -200,6 +200,25 @@ describe('the codec', () => {
     expect(refusal.stream).toBe(stream);
   });
 
+  it.each<[Fact['event']['type'], Record<string, unknown>, string]>([
+    ['RebuildRequested', { rebuild: 'r', rate: 0, unskip: false }, 'rate must be a positive integer'],
+    ['RebuildRequested', { rebuild: 'r', rate: 1.5, unskip: false }, 'rate must be a positive integer'],
+    ['RebuildRequested', { rebuild: 'r', rate: null, unskip: 'no' }, 'unskip must be true or false'],
+    ['RebuildRequested', { rebuild: 'r', rate: null }, 'unskip must be true or false'],
+    ['RebuildStarted', { rebuild: 'r', generation: '2' }, 'generation must be a positive integer'],
+    ['RebuildPromoted', { rebuild: 'r', generation: 2, replaced: 0 }, 'replaced must be a positive integer'],
+    ['RolledBack', { rebuild: 'r', generation: 1, replaced: null }, 'replaced must be a positive integer'],
+  ])('refuses a %s with %j', (type, data, reason) => {
+    expect(refusalOf(stored({ stream: 'operation-rebuilds', type, data })).reason).toBe(reason);
+  });
+
+  it('reads that a rebuild has replaced nothing', () => {
+    const data = { rebuild: 'r', generation: 2, replaced: null };
+    expect(
+      decode(stored({ stream: 'operation-rebuilds', type: 'RebuildPromoted', data })).event.data,
+    ).toEqual(data);
+  });
+
   it.each<[string, Partial<StoredEvent>, string]>([
     [
       'in a stream of plants',

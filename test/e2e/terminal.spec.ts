@@ -1,0 +1,128 @@
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { plantStream } from '../../src/plants/stream.js';
+import { CliProcess } from '../support/cli-process.js';
+import { runCli } from '../support/http-cli.js';
+import { metadataOf } from '../support/log-events.js';
+import { TestService, temporaryFolder } from '../support/service.js';
+
+/** Whether there is a program that gives a command a terminal. */
+const TERMINALS = spawnSync('script', ['--version']).status === 0;
+
+const PLANTS = 5;
+
+/** A command, the arguments of one run, and what it says in the end. */
+interface Run {
+  readonly command: string;
+  readonly args: () => readonly string[];
+  readonly says: RegExp;
+  /** Whether it shows a bar on a terminal. */
+  readonly progress?: true;
+  /** What it prints where nobody looks, if that is something else. */
+  readonly piped?: RegExp;
+}
+
+describe('each command, on a terminal and for a script', () => {
+  let service: TestService;
+  let folder: string;
+  let backup: string;
+
+  const RUNS: readonly Run[] = [
+    { command: 'token', args: () => ['--owner', 'alice'], says: /^[\w-]+\.[\w-]+\.[\w-]+$/m },
+    { command: 'status', args: () => [], says: /^all is well$/m },
+    { command: 'verify', args: () => [], says: /^the lists are the fold of the log/m, progress: true },
+    { command: 'rebuild', args: () => [], says: /was verified and promoted after/, progress: true },
+    { command: 'rollback', args: () => [], says: /^lists are answered from generation \d+ again$/m },
+    {
+      command: 'copy',
+      args: () => ['--from', `sqlite:${service.dataDir}/events.db`, '--to', `sqlite:${newFile()}`],
+      says: /^copied \d+ events .* compared one by one$/m,
+      progress: true,
+    },
+    { command: 'backup', args: () => ['--to', newFile()], says: /\d+ events/, progress: true },
+    {
+      command: 'history',
+      args: () => ['--owner', 'alice', '--plant', '1'],
+      says: /PlantCreated/,
+      piped: /^\{.*"specversion":"1\.0".*\}$/m,
+    },
+    { command: 'completion', args: () => ['bash'], says: /complete/ },
+  ];
+
+  const newFile = (): string => join(folder, `${randomUUID()}.db`);
+
+  beforeAll(async () => {
+    folder = temporaryFolder();
+    service = await TestService.start();
+    await service.ready();
+    const log = await service.log();
+    for (let id = 1; id <= PLANTS; id++) {
+      const event = { id: randomUUID(), type: 'PlantCreated', data: { id, name: `Monstera ${id}`, tag: '' } };
+      const metadata = metadataOf({ actor: { sub: 'alice' } });
+      await log.append(plantStream('alice', id), 'none', [{ ...event, metadata }]);
+    }
+    backup = newFile();
+    expect(await runCli(['backup', '--to', backup], service.env)).toMatchObject({ status: 0 });
+  });
+  afterEach(() => {
+    CliProcess.killAll();
+  });
+  afterAll(async () => {
+    await service.remove();
+    rmSync(folder, { recursive: true });
+  });
+
+  it.each(RUNS)('plants $command speaks plainly to a script', async ({ command, args, says, piped }) => {
+    const { status, stdout, stderr } = await runCli([command, ...args()], service.env);
+    expect({ status, stderr: stderr.replaceAll(/^\w+: .*(\d\/s|\d%).*\n/gm, '') }).toEqual({
+      status: 0,
+      stderr: command === 'rebuild' ? expect.stringContaining('requested') : '',
+    });
+    expect(stdout).toMatch(piped ?? says);
+    expect(stdout + stderr).not.toContain('\x1b');
+  });
+
+  const onTerminal = TERMINALS ? it : it.skip;
+
+  onTerminal.each(RUNS)('plants $command speaks to people', async ({ command, args, says, progress }) => {
+    const running = CliProcess.onTerminal([command, ...args()], service.env);
+    const status = await running.ended();
+    const text = running.stdout.replaceAll('\r\n', '\n');
+    expect({ status, text }).toEqual({ status: 0, text: expect.stringMatching(says) as unknown });
+    if (progress) expect(text).toMatch(/\x1b\[.*(\d\/s|\d%)/);
+    expect(text).not.toMatch(/^\{"/m);
+  });
+
+  onTerminal('plants serve logs for people there, and ends by Ctrl-C', async () => {
+    const env = { DATA_DIR: temporaryFolder(), PORT: '0' };
+    const serving = CliProcess.onTerminal(['serve'], env);
+    await serving.says(/The API is described at/);
+    serving.type('\x03');
+    expect(await serving.ended()).toBe(0);
+    expect(serving.stdout).toMatch(/INFO.*listening on http/);
+    expect(serving.stdout).toMatch(/INFO.*stopped/);
+    rmSync(env.DATA_DIR, { recursive: true });
+  });
+
+  it.each(['piped', ...(TERMINALS ? ['on a terminal'] : [])])('plants restore works %s', async (how) => {
+    const env = { DATA_DIR: temporaryFolder() };
+    const args = ['restore', '--from', backup];
+    const running = how === 'piped' ? CliProcess.piped(args, env) : CliProcess.onTerminal(args, env);
+    expect({ status: await running.ended(), text: running.stdout }).toEqual({
+      status: 0,
+      text: expect.stringMatching(/\d+ events/) as unknown,
+    });
+    expect(readFileSync(join(env.DATA_DIR, 'events.db')).length).toBeGreaterThan(0);
+    rmSync(env.DATA_DIR, { recursive: true });
+  });
+
+  it('completes commands and options for a shell', async () => {
+    const complete = async (...words: string[]): Promise<string> =>
+      (await runCli(['complete', '--', ...words], service.env)).stdout;
+    expect(await complete('re')).toMatch(/^rebuild\t.*\nrestore\t/m);
+    expect(await complete('rebuild', '--')).toMatch(/^--dry-run\t/m);
+  });
+});
