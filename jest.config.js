@@ -15,7 +15,17 @@ const project = {
 };
 
 /** End-to-end tests that are about SQLite files, or about no store at all. */
-const ABOUT_FILES = ['cli', 'crash', 'readme', 'rebuild-from-log', 'starting', 'openapi'];
+const ABOUT_FILES = [
+  'terminal',
+  'backup',
+  'cli',
+  'crash',
+  'readme',
+  'rebuild-from-log',
+  'starting',
+  'openapi',
+  'tracing',
+];
 
 export default {
   // Real processes, real disks, two cores: a condition that has not come true in this time never will.

@@ -3,17 +3,22 @@ import { CqrsModule } from '@nestjs/cqrs';
 import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
 import { Registry } from 'prom-client';
+import { PastLists } from './audit/as-of.js';
 import { type Role } from './config.js';
+import { AuditController } from './http/audit.controller.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
 import { RateLimit } from './http/auth/rate-limit.js';
 import { TokenVerifier } from './http/auth/verify.js';
+import { EventStreams } from './http/event-streams.js';
 import { HealthController } from './http/health.controller.js';
 import { MetricsController } from './http/metrics.controller.js';
+import { OperationsController, SYSTEM } from './http/operations.controller.js';
 import { PlantsController } from './http/plants.controller.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
 import { Shutdown } from './http/shutdown.js';
+import { type System } from './operate/status.js';
 import { EventLog } from './ports/event-log.js';
 import { ReadModel } from './ports/read-model.js';
 import { Projector } from './projector/projector.js';
@@ -35,6 +40,7 @@ export interface Parts {
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;
+  readonly eventsBetween: System['eventsBetween'];
   readonly now: () => Date;
 }
 
@@ -52,12 +58,17 @@ export class AppModule {
     routes,
     shutdown,
     registry,
+    eventsBetween,
     now,
   }: Parts): DynamicModule {
     return {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
-      controllers: [...(roles.has('api') ? [PlantsController] : []), HealthController, MetricsController],
+      controllers: [
+        ...(roles.has('api') ? [PlantsController, AuditController, OperationsController] : []),
+        HealthController,
+        MetricsController,
+      ],
       providers: [
         { provide: EventLog, useValue: log },
         { provide: ReadModel, useValue: model },
@@ -68,7 +79,10 @@ export class AppModule {
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
         { provide: Registry, useValue: registry },
+        { provide: SYSTEM, useValue: { log, model, eventsBetween, now } satisfies System },
         { provide: NamedRequests, useValue: new NamedRequests({ log, now }) },
+        { provide: PastLists, useValue: new PastLists(log) },
+        EventStreams,
         BearerStrategy,
         BearerGuard,
         ProblemFilter,

@@ -1,8 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { BackupRefused } from './adapters/sqlite/backup-refused.js';
 import { BadStoreUrl } from './adapters/store-url.js';
 import { CopyRefused, copyLog } from './audit/copy-log.js';
+import { UnknownPosition } from './audit/history.js';
+import { type Instant, instantOf, parseInstant } from './audit/instant.js';
 import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
@@ -11,6 +15,7 @@ import { type Service } from './main.js';
 import { type Desk } from './operate/desk.js';
 import { Interrupted } from './operate/interrupted.js';
 import { EventRefused } from './plants/errors.js';
+import { idFault } from './plants/fields.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
 import {
   GenerationMissing,
@@ -22,7 +27,13 @@ import {
 import { Progress } from './progress.js';
 import { OperationRefused } from './projector/rebuilds.js';
 import { StartError } from './start-error.js';
-import { type EventLogPlace, isSamePlace, parseEventLogUrl } from './store-places.js';
+import {
+  type EventLogPlace,
+  howToDelete,
+  isSamePlace,
+  parseEventLogUrl,
+  type SqlitePlace,
+} from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
 
 /** What scripts can rely on. */
@@ -116,6 +127,16 @@ const token = async ({ owner, scope, expires, client, json }: TokenOptions): Pro
   );
 };
 
+/** Aborts, with an Interrupted of this message, when somebody asks this process to stop. */
+const stopAsked = (message: string): AbortSignal => {
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.once(signal, () => {
+      stopping.abort(new Interrupted(message));
+    });
+  return stopping.signal;
+};
+
 interface CopyOptions {
   readonly from: string;
   readonly to: string;
@@ -128,11 +149,7 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
   if (isSamePlace(source, target)) throw new UsageError('--from and --to name the same log');
   if (source.kind === 'sqlite' && !existsSync(source.file))
     throw new UsageError(`--from: there is no file ${source.file}`);
-  const stopping = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    process.once(signal, () => {
-      stopping.abort(new Interrupted('interrupted: run the same command again to go on'));
-    });
+  const stopping = stopAsked('interrupted: run the same command again to go on');
   const { openEventLog } = await import('./stores.js'); // databases, which other commands do not need
   const progress = new Progress('events', process.stderr, json);
   const began = performance.now();
@@ -149,7 +166,7 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
       ({ phase, events, total }) => {
         progress.show(phase, events, total);
       },
-      stopping.signal,
+      stopping,
     );
     progress.end();
     const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
@@ -182,15 +199,8 @@ const place = (option: '--from' | '--to', value: string): EventLogPlace => {
 /** Runs an operator's command on the stores of the settings, beside whatever else uses them, and closes them. */
 const operate = async ({ json }: { json?: true }, work: (desk: Desk) => Promise<boolean>): Promise<void> => {
   const { eventLog, readModel } = loadConfig(process.env);
-  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file))
-    throw new StartError(
-      `there is no event log ${eventLog.file}: give this command the settings (DATA_DIR, EVENT_LOG) of the service`,
-    );
-  const stopping = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const)
-    process.once(signal, () => {
-      stopping.abort(new Interrupted('interrupted'));
-    });
+  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
+  const stopping = stopAsked('interrupted');
   // Databases, which other commands do not need.
   const [{ openEventLog, openReadModel }, { eventsBetween }, { operatorHere }] = await Promise.all([
     import('./stores.js'),
@@ -209,7 +219,7 @@ const operate = async ({ json }: { json?: true }, work: (desk: Desk) => Promise<
         eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
         operator: operatorHere(),
         now: () => new Date(),
-        signal: stopping.signal,
+        signal: stopping,
         json: json ?? false,
       });
       process.exitCode = well ? EXIT.ok : EXIT.failed;
@@ -263,6 +273,98 @@ const status = (options: { readonly watch?: true; readonly json?: true }): Promi
   operate(options, async (desk) =>
     (await import('./operate/status.js')).status(desk, { watch: options.watch ?? false }),
   );
+
+const backup = async ({ to, json }: { readonly to: string; readonly json?: true }): Promise<void> => {
+  const { eventLog } = loadConfig(process.env);
+  const { file } = inFile(eventLog);
+  if (!existsSync(file)) throw noLog(file);
+  const desk = { json: json ?? false, signal: stopAsked('interrupted: no backup was made') };
+  const [commands, { backUp }] = await Promise.all([
+    import('./operate/backup.js'),
+    import('./adapters/sqlite/backup.js'),
+  ]);
+  await commands.backup(desk, to, (watch) => backUp(file, to, watch));
+};
+
+const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {
+  const { eventLog, readModel } = loadConfig(process.env);
+  const { file } = inFile(eventLog);
+  if (!existsSync(from)) throw new UsageError(`--from: there is no file ${from}`);
+  const desk = { json: json ?? false, signal: stopAsked('interrupted: nothing was restored') };
+  const [commands, adapter] = await Promise.all([
+    import('./operate/backup.js'),
+    import('./adapters/sqlite/backup.js'),
+  ]);
+  const stale =
+    readModel.kind === 'redis' || existsSync(readModel.file)
+      ? `before the next start, ${howToDelete(readModel)}: the read model may hold events that this log does not, and is rebuilt from it`
+      : undefined;
+  await commands.restore(desk, file, (watch) => adapter.restore(from, file, watch), stale);
+};
+
+/** The embedded log of the settings. */
+const inFile = (eventLog: EventLogPlace): SqlitePlace => {
+  if (eventLog.kind === 'sqlite') return eventLog;
+  throw new UsageError(
+    'EVENT_LOG is not a file but EventStoreDB: back it up and restore it as docs/runbook.md, section 4, says',
+  );
+};
+
+const noLog = (file: string): StartError =>
+  new StartError(
+    `there is no event log ${file}: give this command the settings (DATA_DIR, EVENT_LOG) of the service`,
+  );
+
+interface HistoryOptions {
+  readonly owner?: string;
+  readonly plant?: number;
+  readonly type?: string;
+  readonly actor?: string;
+  readonly since?: Instant;
+  readonly until?: Instant;
+  readonly after?: string;
+  readonly follow?: true;
+  readonly asOf?: { readonly position: string } | { readonly instant: Instant };
+  readonly json?: true;
+}
+
+const history = (options: HistoryOptions): Promise<void> => {
+  const { owner, plant, type, actor, since, until, after, follow, asOf } = options;
+  const filter = { owner, plant, type, actor, since, until };
+  if (plant !== undefined && owner === undefined)
+    throw new UsageError('--plant needs --owner: plants of different owners may have the same id');
+  if (!asOf)
+    return operate(options, async (desk) =>
+      (await import('./operate/history.js')).history(desk, { ...filter, after, follow: follow ?? false }),
+    );
+  if (
+    owner === undefined ||
+    [plant, type, actor, since, until, after, follow].some((one) => one !== undefined)
+  )
+    throw new UsageError('--as-of needs --owner, and goes with no other option but --json');
+  return operate(options, async (desk) => (await import('./operate/history.js')).listAsOf(desk, owner, asOf));
+};
+
+const plantId = (value: string): number => {
+  const id = Number(value);
+  if (!/^(0|-?[1-9]\d{0,15})$/.test(value) || idFault(id) !== undefined)
+    throw new InvalidArgumentError('It must be an integer in its plain decimal form, such as 7 or -7.');
+  return id;
+};
+
+const instant = (value: string): Instant => {
+  const parsed = parseInstant(value);
+  if (!parsed) throw new InvalidArgumentError('It must be an RFC 3339 instant such as 2026-01-31T12:00:00Z.');
+  return parsed;
+};
+
+/** A position is all digits. */
+const pointInTime = (value: string): NonNullable<HistoryOptions['asOf']> => {
+  if (/^\d+$/.test(value)) return { position: value };
+  const moment = instant(value);
+  if (moment > instantOf(new Date())) throw new InvalidArgumentError('It must not be in the future.');
+  return { instant: moment };
+};
 
 const positiveInteger = (value: string): number => {
   if (!/^[1-9]\d{0,8}$/.test(value)) throw new InvalidArgumentError('It must be a positive integer.');
@@ -412,6 +514,85 @@ ${EXITS} Not skipped is failure.`,
   )
   .action(skip);
 
+program
+  .command('backup')
+  .description('copy the event log into one file, while the service writes to it')
+  .requiredOption('--to <file>', 'the new file')
+  .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
+  .addHelpText(
+    'after',
+    `
+The backup holds every write that was acknowledged before it began, and a checksum. It is compared with the log and
+checked before it gets its name, and nothing is overwritten. Only the event log needs one: the lists are built anew.
+For a log on EventStoreDB see docs/runbook.md, section 4.
+
+Example:
+  npx plants backup --to /backups/events-$(date +%F).db
+${EXITS}`,
+  )
+  .action(backup);
+
+program
+  .command('restore')
+  .description('make the event log anew from a backup')
+  .requiredOption('--from <file>', 'what plants backup made')
+  .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
+  .addHelpText(
+    'after',
+    `
+The backup is checked first. It becomes the log of the settings (DATA_DIR, EVENT_LOG), which must not be there: stop
+the service, and move what is left of its log away.
+
+Example:
+  npx plants restore --from /backups/events-2026-11-21.db
+${EXITS}`,
+  )
+  .action(restore);
+
+program
+  .command('history')
+  .description("show what has happened, or an owner's list as it was")
+  .option('--owner <name>', "events of this owner's plants and requests", textThatSays)
+  .option('--plant <id>', 'events of this plant; needs --owner', plantId)
+  .option('--type <type>', 'events of this type, such as PlantCreated', textThatSays)
+  .option('--actor <subject>', 'events that this subject asked for', textThatSays)
+  .option('--since <instant>', 'decided then or later: RFC 3339', instant)
+  .option('--until <instant>', 'decided then or earlier: RFC 3339', instant)
+  .option('--after <position>', 'events after this position')
+  .option('--follow', 'go on with what is still to come, until Ctrl-C')
+  .option(
+    '--as-of <point>',
+    "an owner's list as it was after a position, or at an RFC 3339 instant",
+    pointInTime,
+  )
+  .option('--json', 'print JSON on a terminal too: a CloudEvent in each line, or a plant')
+  .addHelpText(
+    'after',
+    `
+Without a terminal it prints JSON. An event that cannot be read is shown as it is stored, and marked. An event that
+does not say when it was decided passes --since and --until. --as-of an instant is the fold of all events that
+--until the same instant shows; it reads the whole log.
+
+Example:
+  npx plants history --owner alice --since 2026-01-31T00:00:00Z
+  npx plants history --owner alice --as-of 2026-01-31T12:00:00Z
+${EXITS}`,
+  )
+  .action(history);
+
+tab(program, { completionCommandName: 'completion' });
+program.commands
+  .find((command) => command.name() === 'completion')
+  ?.description('print what makes a shell complete commands and options')
+  .addHelpText(
+    'after',
+    `
+Examples:
+  source <(npx plants completion bash)
+  npx plants completion zsh > "\${fpath[1]}/_plants"
+${EXITS}`,
+  );
+
 // Whoever reads our output may stop early (plants … | head): that is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
@@ -427,12 +608,18 @@ try {
 /** One line for what a person can mend, the whole error for what is our mistake. Gives the exit status. */
 function complain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken already
-  if (error instanceof ConfigError || error instanceof TokenRefused || error instanceof UsageError) {
+  if (
+    error instanceof ConfigError ||
+    error instanceof TokenRefused ||
+    error instanceof UsageError ||
+    error instanceof UnknownPosition
+  ) {
     process.stderr.write(`plants: ${error.message}\n`);
     return EXIT.usage;
   }
   const known = [
     StartError,
+    BackupRefused,
     LocalKeyError,
     LogUnavailable,
     OutcomeUnknown,

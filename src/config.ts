@@ -79,6 +79,25 @@ export const SETTINGS = [
     default: 'off',
     meaning: 'Requests a minute that each process answers for one owner, or off.',
   },
+  {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    default: '',
+    meaning:
+      'Where traces go: the OpenTelemetry collector, for OTLP over HTTP, http://HOST:4318. Unset: nothing is traced.',
+  },
+  {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    default: '',
+    meaning: 'Header fields for the collector, NAME=VALUE,…: a secret.',
+  },
+  { name: 'OTEL_SERVICE_NAME', default: 'plants', meaning: 'The name of this service in traces.' },
+  {
+    name: 'OTEL_TRACES_SAMPLER',
+    default: 'parentbased_always_on',
+    meaning:
+      "Which requests are traced: always_on, always_off, traceidratio, or parentbased_ before these, where a client's traceparent says so if it sends one.",
+  },
+  { name: 'OTEL_TRACES_SAMPLER_ARG', default: '1', meaning: 'The share of traceidratio, from 0 to 1.' },
 ] as const;
 
 type SettingName = (typeof SETTINGS)[number]['name'];
@@ -88,6 +107,24 @@ export type Role = (typeof ROLES)[number];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const SAMPLERS = [
+  ...(['always_on', 'always_off', 'traceidratio'] as const),
+  ...(['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const),
+] as const;
+export type SamplerName = (typeof SAMPLERS)[number];
+
+/**
+ * Which traces are made, and where they go. The other variables of OpenTelemetry, the header fields' secret among
+ * them, are read by OpenTelemetry itself.
+ */
+export interface TracingConfig {
+  /** Where spans are posted. */
+  readonly collector: URL;
+  readonly sampler: SamplerName;
+  /** The share of traces that `traceidratio` makes, from 0 to 1. */
+  readonly ratio: number;
+}
 
 /** Who signs the tokens of a service that has no issuer. */
 export const LOCAL_ISSUER = 'urn:plants:local';
@@ -108,6 +145,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */
   readonly rateLimit: number | 'off';
+  /** Undefined where nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
 }
 
 /** A setting that cannot be used. The message is one line for the person who set it, without a secret. */
@@ -142,6 +181,7 @@ export const loadConfig = (env: Environment): Config => {
     writeWaitMs: integer(env, 'WRITE_WAIT_MS', 0, 60_000),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),
     rateLimit: setting(env, 'RATE_LIMIT') === 'off' ? 'off' : rateLimit(env),
+    tracing: tracing(env),
   };
 };
 
@@ -182,6 +222,31 @@ const rateLimit = (env: Environment): number => {
   const number = /^\d{1,15}$/.test(value) ? Number(value) : 0;
   if (number === 0) throw bad('RATE_LIMIT', value, 'a positive number of requests a minute, or off');
   return number;
+};
+
+const tracing = (env: Environment): TracingConfig | undefined => {
+  const endpoint = given(env, 'OTEL_EXPORTER_OTLP_ENDPOINT');
+  // What is set for other services as well counts only where this one traces.
+  if (endpoint === undefined) return undefined;
+  const name = setting(env, 'OTEL_TRACES_SAMPLER');
+  const sampler = SAMPLERS.find((one) => one === name);
+  if (!sampler) throw bad('OTEL_TRACES_SAMPLER', name, `one of ${SAMPLERS.join(', ')}`);
+  const share = setting(env, 'OTEL_TRACES_SAMPLER_ARG');
+  const ratio = /^(0|1|0?\.\d{1,15}|[01]\.0*)$/.test(share) ? Number(share) : NaN;
+  if (Number.isNaN(ratio)) throw bad('OTEL_TRACES_SAMPLER_ARG', share, 'a number from 0 to 1');
+  return { collector: collector(endpoint), sampler, ratio };
+};
+
+/** Where OTLP posts traces, below its endpoint. https://opentelemetry.io/docs/specs/otel/protocol/exporter/ */
+const collector = (endpoint: string): URL => {
+  const name = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+  const allowed = 'an http or https URL without a user name, a password and a query';
+  if (!URL.canParse(endpoint)) throw bad(name, endpoint, allowed);
+  const url = new URL(endpoint);
+  const plain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (!['http:', 'https:'].includes(url.protocol) || !plain) throw bad(name, endpoint, allowed);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/traces`;
+  return url;
 };
 
 const host = (value: string): string => {

@@ -28,8 +28,9 @@ import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { type Failpoint } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { StartError } from './start-error.js';
-import { type ReadModelPlace } from './store-places.js';
+import { howToDelete } from './store-places.js';
 import { openEventLog, openReadModel } from './stores.js';
+import { type Tracing } from './tracing/tracing.js';
 
 /** A running service. */
 export interface Service {
@@ -54,15 +55,23 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   try {
     const { keys, created } = await signingKeys(config);
     const registry = createRegistry(version);
-    const log = measuredEventLog(await openEventLog(config.eventLog, countCommits(registry)), registry);
-    opened.push(() => log.close());
+    const tracing = await tracingOf(config, logger, version);
+    if (tracing) opened.push(() => tracing.close());
+    const measuredLog = measuredEventLog(
+      await openEventLog(config.eventLog, countCommits(registry)),
+      registry,
+    );
+    opened.push(() => measuredLog.close());
+    const log = tracing?.eventLog(measuredLog, config.eventLog.kind) ?? measuredLog;
     const opening = openReadModel(config.readModel, log.identity(), (message) => {
       logger.warn(message);
     });
-    const model = measuredReadModel(await opening, registry);
-    opened.push(() => model.close());
+    const measuredModel = measuredReadModel(await opening, registry);
+    opened.push(() => measuredModel.close());
+    const model = tracing?.readModel(measuredModel, config.readModel.kind) ?? measuredModel;
 
     const freshness = await freshnessOf(log, model, config);
+    const countEvents = config.eventLog.kind === 'sqlite' ? eventsBetween : undefined;
     const projector = startProjector(log, model, config, logger, opened);
     if (projector)
       showProjector(registry, {
@@ -70,12 +79,14 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         model,
         projector,
         now,
-        eventsBetween: config.eventLog.kind === 'sqlite' ? eventsBetween : undefined,
+        eventsBetween: countEvents,
       });
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
     const routes = new KnownRoutes();
+    const adapter = createHttpAdapter(logger, routes, countRequests(registry));
+    tracing?.requests(adapter.getInstance());
     const app = await NestFactory.create<NestFastifyApplication>(
       AppModule.of({
         log,
@@ -88,9 +99,10 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         routes,
         shutdown,
         registry,
+        eventsBetween: countEvents,
         now,
       }),
-      createHttpAdapter(logger, routes, countRequests(registry)),
+      adapter,
       { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
     );
     app.useGlobalFilters(app.get(ProblemFilter));
@@ -129,6 +141,19 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
 
 const now = (): Date => new Date();
 
+/** Loads OpenTelemetry where it is wanted only: its parts take their time at start, and stand in the way of nobody. */
+const tracingOf = async (
+  { tracing }: Config,
+  logger: Logger,
+  version: string,
+): Promise<Tracing | undefined> => {
+  if (!tracing) return undefined;
+  const { startTracing } = await import('./tracing/tracing.js');
+  return startTracing(tracing, version, now, (message) => {
+    logger.warn(message);
+  });
+};
+
 const signingKeys = async ({ auth, dataDir }: Config) => {
   if (auth.kind === 'issuer') return { keys: issuerKeys(auth.jwksUrl), created: false };
   const key = await openLocalKey(dataDir);
@@ -145,11 +170,6 @@ const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Pro
     );
   }
 };
-
-const howToDelete = (model: ReadModelPlace): string =>
-  model.kind === 'sqlite'
-    ? `delete ${model.file} with its -wal and -shm`
-    : 'delete its keys (docs/redis-keys.md)';
 
 const startProjector = (
   log: EventLog,

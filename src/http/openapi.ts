@@ -12,7 +12,9 @@ import {
   SwaggerModule,
 } from '@nestjs/swagger';
 import { z } from 'zod';
+import { AuditQuery, CloudEvent } from './audit-schemas.js';
 import { PROBLEMS, type ProblemCode } from './problem.js';
+import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from './operation-schemas.js';
 import { IdempotencyKey, ListQuery, NewPlant, Plant, PlantId, PlantList, PositionHeader } from './schemas.js';
 
 type Schema = Exclude<NonNullable<Parameters<typeof ApiHeader>[0]['schema']>, { $ref: string }>;
@@ -33,7 +35,18 @@ const schemaOf = (schema: z.ZodType): Schema => {
 const aboutOf = (schema: z.ZodType): string => schemaOf(schema).description ?? '';
 
 /** A reference to a component of the document. */
-const reference = (name: 'NewPlant' | 'Plant' | 'PlantList' | 'Problem') => ({
+const reference = (
+  name:
+    | 'NewPlant'
+    | 'Plant'
+    | 'PlantList'
+    | 'Problem'
+    | 'CloudEvent'
+    | 'NewRebuild'
+    | 'NewRollback'
+    | 'RebuildAccepted'
+    | 'SystemStatus',
+) => ({
   $ref: `#/components/schemas/${name}`,
 });
 
@@ -60,7 +73,7 @@ const ProblemDocument = z
   })
   .meta({ description: 'A problem document, RFC 9457.' });
 
-/** What every operation on plants may answer. */
+/** What everything behind the guard may answer. */
 const EVERYWHERE = [
   'malformed_request',
   'token_malformed',
@@ -135,13 +148,15 @@ const positionOut = {
   },
 };
 
+const keyHeader = ApiHeader({
+  name: 'Idempotency-Key',
+  required: false,
+  description: aboutOf(IdempotencyKey),
+  schema: schemaOf(IdempotencyKey),
+});
+
 const writeHeaders = applyDecorators(
-  ApiHeader({
-    name: 'Idempotency-Key',
-    required: false,
-    description: aboutOf(IdempotencyKey),
-    schema: schemaOf(IdempotencyKey),
-  }),
+  keyHeader,
   ApiHeader({
     name: 'Prefer',
     required: false,
@@ -188,6 +203,7 @@ export const ListPlantsDocs = (): MethodDecorator =>
     }),
     ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
     ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
+    ApiQuery({ name: 'asOf', required: false, schema: schemaOf(ListQuery.shape.asOf) }),
     ApiHeader({
       name: 'Plants-Position',
       required: false,
@@ -215,9 +231,82 @@ export const ListPlantsDocs = (): MethodDecorator =>
       'read_model_unavailable',
       'read_model_incomplete',
       'not_fresh_yet',
+      'past_unavailable',
       'log_unavailable',
     ),
   );
+
+/** Events in each of the forms that a client may ask for. */
+const eventsIn = (...types: readonly string[]) =>
+  Object.fromEntries(
+    types.map((type) => [
+      type,
+      type.endsWith('json') && type !== 'application/x-ndjson'
+        ? { schema: { type: 'array', items: reference('CloudEvent') } }
+        : { schema: { type: 'string' } },
+    ]),
+  );
+
+/** All that is said of GET /plants/{id}/history. */
+export const PlantHistoryDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'readPlantHistory',
+      summary: 'See all that happened to a plant of yours',
+      description: 'From the log itself, the newest last; also of a plant that was deleted.',
+    }),
+    ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+    ApiResponse({
+      status: 200,
+      description: 'Its events, as CloudEvents.',
+      headers: positionOut,
+      content: eventsIn('application/cloudevents-batch+json', 'application/json'),
+    }),
+    problems(...EVERYWHERE, 'invalid_request', 'plant_not_found', 'log_unavailable'),
+  );
+
+/** All that is said of GET /audit/events. */
+export const AuditEventsDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'readEvents',
+      summary: 'Read the events of all owners, in the order of the log',
+      description:
+        'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
+    }),
+    ...Object.entries(AuditQuery.shape).map(([name, schema]) =>
+      ApiQuery({ name, required: false, schema: schemaOf(schema) }),
+    ),
+    ApiHeader({
+      name: 'Last-Event-ID',
+      required: false,
+      description: 'Where a live stream goes on: the id of the last event that came.',
+      schema: { type: 'string' },
+    }),
+    ApiResponse({
+      status: 200,
+      description: 'Events, as CloudEvents.',
+      headers: {
+        Link: textHeader(
+          'What is after this page, `<…>; rel="next"`, when there may be more (RFC 8288). Also of a page that ends early, since looking for its events took long.',
+        ),
+        'Plants-Position': {
+          description: 'Of a page: everything up to here was looked at. Send it as `after` to go on.',
+          schema: schemaOf(PositionHeader),
+        },
+      },
+      content: eventsIn(
+        'application/cloudevents-batch+json',
+        'application/json',
+        'application/x-ndjson',
+        'text/event-stream',
+      ),
+    }),
+    problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable'),
+  );
+
+/** What is said of every operation of auditors. */
+export const AuditDocs = (): ClassDecorator => applyDecorators(ApiTags('audit'), ApiBearerAuth('token'));
 
 /** All that is said of DELETE /plants/{id}. */
 export const DeletePlantDocs = (): MethodDecorator =>
@@ -235,6 +324,78 @@ export const DeletePlantDocs = (): MethodDecorator =>
 
 /** What is said of every operation on plants. */
 export const PlantsDocs = (): ClassDecorator => applyDecorators(ApiTags('plants'), ApiBearerAuth('token'));
+
+/** An answer that something was taken on. */
+const accepted = (description: string): MethodDecorator =>
+  ApiResponse({
+    status: 202,
+    description,
+    headers: { Location: textHeader('Where it can be followed.') },
+    content: { 'application/json': { schema: reference('RebuildAccepted') } },
+  });
+
+/** All that is said of POST /operations/rebuilds. */
+export const RebuildDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'requestRebuild',
+      summary: 'Build the lists anew',
+      description:
+        'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
+    }),
+    ApiBody({ required: false, schema: reference('NewRebuild') }),
+    keyHeader,
+    accepted('It is requested. The same Idempotency-Key gives the same rebuild again.'),
+    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
+  );
+
+/** All that is said of DELETE /operations/rebuilds/{id}. */
+export const CancelRebuildDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'cancelRebuild',
+      summary: 'Give up the rebuild that is under way',
+      description: 'That one, and no other. What it has built is dropped.',
+    }),
+    ApiParam({ name: 'id', schema: { type: 'string', format: 'uuid' } }),
+    keyHeader,
+    ApiResponse({ status: 204, description: 'It is cancelled.' }),
+    problems(...EVERYWHERE, ...WRITING, 'rebuild_not_found', 'operation_refused'),
+  );
+
+/** All that is said of POST /operations/rollback. */
+export const RollbackDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'requestRollback',
+      summary: 'Answer lists from what the last rebuild replaced',
+      description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
+    }),
+    ApiBody({ required: false, schema: reference('NewRollback') }),
+    keyHeader,
+    accepted('It is requested.'),
+    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
+  );
+
+/** All that is said of GET /operations/status. */
+export const StatusDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'readStatus',
+      summary: 'See processes, lists, rebuilds and what is wrong',
+      description: 'As `plants status --json` shows it.',
+    }),
+    ApiResponse({
+      status: 200,
+      description: 'The system at one moment.',
+      content: { 'application/json': { schema: reference('SystemStatus') } },
+    }),
+    problems(...EVERYWHERE, 'invalid_request', 'log_unavailable', 'read_model_unavailable'),
+  );
+
+/** What is said of every operation of operators. */
+export const OperationsDocs = (): ClassDecorator =>
+  applyDecorators(ApiTags('operations'), ApiBearerAuth('token'));
 
 /** What is said of the health checks. */
 export const HealthDocs = (operationId: 'live' | 'ready', summary: string): MethodDecorator =>
@@ -277,6 +438,11 @@ export const serveDocs = (app: INestApplication, version: string): void => {
       Plant: schemaOf(Plant),
       PlantList: { ...schemaOf(PlantList), items: reference('Plant') },
       Problem: schemaOf(ProblemDocument),
+      CloudEvent: schemaOf(CloudEvent),
+      NewRebuild: schemaOf(NewRebuild),
+      NewRollback: schemaOf(NewRollback),
+      RebuildAccepted: schemaOf(RebuildAccepted),
+      SystemStatus: schemaOf(SystemStatus),
     },
   };
   SwaggerModule.setup('docs', app, document, {

@@ -1,27 +1,36 @@
-import { randomUUID } from 'node:crypto';
 import { Controller, Delete, Get, HttpCode, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
-import { type Appended, type Position } from '../ports/event-log.js';
+import { type z } from 'zod';
+import { PastLists, type PointInTime } from '../audit/as-of.js';
+import { batchText } from '../audit/cloud-event.js';
+import { knownPosition } from '../audit/history.js';
+import { instantOf } from '../audit/instant.js';
+import { plantStream } from '../plants/stream.js';
+import { type Appended, EventLog, type Position, START } from '../ports/event-log.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsQuery } from '../read/list-plants.js';
-import { CreatePlantCommand, DeletePlantCommand, type PlantRequest } from '../write/handlers.js';
+import { CreatePlantCommand, DeletePlantCommand } from '../write/handlers.js';
+import { BATCH_TYPES } from './audit-schemas.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
-import { correlationIdOf, traceparentOf } from './correlation.js';
-import { CreatePlantDocs, DeletePlantDocs, ListPlantsDocs, PlantsDocs } from './openapi.js';
+import { nameOf } from './command-name.js';
+import { goneSignal } from './event-streams.js';
+import { CreatePlantDocs, DeletePlantDocs, ListPlantsDocs, PlantHistoryDocs, PlantsDocs } from './openapi.js';
+import { Problem } from './problem.js';
 import {
+  acceptedOf,
   preferences,
   readBody,
   readQuery,
   readValue,
   refuseBody,
   refuseUnlessJsonIsAccepted,
+  splitUrl,
 } from './requests.js';
 import {
   cursorOf,
   DEFAULT_LIMIT,
-  IdempotencyKey,
   ListQuery,
   MAX_LIMIT,
   NewPlant,
@@ -42,6 +51,8 @@ export class PlantsController {
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly freshness: Freshness,
+    private readonly log: EventLog,
+    private readonly past: PastLists,
   ) {}
 
   @Post()
@@ -66,11 +77,12 @@ export class PlantsController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string> {
     refuseUnlessJsonIsAccepted(request);
-    const { limit = DEFAULT_LIMIT, after } = readQuery(request, ListQuery);
+    const { limit = DEFAULT_LIMIT, after, asOf } = readQuery(request, ListQuery);
     const atLeast = request.headers[POSITION];
     const position =
       atLeast === undefined ? undefined : readValue(PositionHeader, atLeast, 'Plants-Position');
     const { owner } = principalOf(request);
+    if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, after });
     const page = await this.queries.execute(
       new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
     );
@@ -79,6 +91,23 @@ export class PlantsController {
       reply.header('link', `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"`);
     reply.header(POSITION, page.position).type('application/json; charset=utf-8');
     return `[${page.rows.map(({ row }) => row).join(',')}]`;
+  }
+
+  @Get(':id/history')
+  @PlantHistoryDocs()
+  @Scopes('plants:read')
+  async history(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    const type = acceptedOf(request, BATCH_TYPES);
+    readQuery(request, NoQuery);
+    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+    const events = await this.log.readStream(plantStream(principalOf(request).owner, id));
+    const last = events.at(-1);
+    if (!last) throw new Problem('plant_not_found', `You have never had a plant with the id ${id}.`);
+    reply.header(POSITION, last.position).type(`${type}; charset=utf-8`);
+    return batchText(events);
   }
 
   @Delete(':id')
@@ -98,6 +127,32 @@ export class PlantsController {
     await this.#settle(request, reply, appended);
   }
 
+  /** The list as it was, from the log itself: read-only, and complete whatever the projection does. */
+  async #listOfThePast(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
+    { limit, after }: { readonly limit: number; readonly after: number | undefined },
+  ): Promise<string> {
+    const { owner } = principalOf(request);
+    const head = await this.log.head();
+    const page = await this.past.page(
+      owner,
+      pointOf(asOf, head),
+      { after, limit: Math.min(limit, MAX_LIMIT) },
+      head,
+      goneSignal(request, reply),
+    );
+    if (page.more !== undefined) {
+      const text = new URLSearchParams(splitUrl(request.url)[1]).get('asOf') ?? '';
+      const query = new URLSearchParams({ limit: String(limit), asOf: text, after: cursorOf(page.more) });
+      reply.header('link', `</plants?${query.toString()}>; rel="next"`);
+    }
+    if (page.position !== START) reply.header(POSITION, page.position);
+    reply.type('application/json; charset=utf-8');
+    return `[${page.plants.map(({ name, tag }) => JSON.stringify({ name, tag })).join(',')}]`;
+  }
+
   /** Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands. */
   async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
     reply.header(POSITION, position);
@@ -112,19 +167,10 @@ export class PlantsController {
   }
 }
 
-/** Who asks, in which context, and how the client named the request. */
-const nameOf = (request: GuardedRequest): PlantRequest => {
-  const { owner, subject, clientId } = principalOf(request);
-  const header = request.headers['idempotency-key'];
-  const traceparent = traceparentOf(request);
-  return {
-    owner,
-    key: header === undefined ? undefined : readValue(IdempotencyKey, header, 'Idempotency-Key'),
-    context: {
-      commandId: randomUUID(),
-      actor: { sub: subject, ...(clientId === undefined ? {} : { clientId }) },
-      correlationId: correlationIdOf(request),
-      ...(traceparent === undefined ? {} : { traceparent }),
-    },
-  };
+/** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
+const pointOf = (asOf: NonNullable<z.output<typeof ListQuery>['asOf']>, head: Position): PointInTime => {
+  if ('position' in asOf) return { position: knownPosition(asOf.position, head, '?asOf') };
+  if (asOf.instant <= instantOf(new Date())) return asOf;
+  const detail = 'must not be in the future: nobody knows that list yet';
+  throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
 };

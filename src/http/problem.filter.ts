@@ -1,15 +1,19 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
+import { PastUnavailable } from '../audit/as-of.js';
+import { UnknownPosition } from '../audit/history.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
+import { OPERATION_STREAMS } from '../plants/stream.js';
 import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
 import { GenerationMissing, ReadModelIncomplete, ReadModelUnavailable } from '../ports/read-model.js';
+import { OperationRefused, RebuildNotUnderWay } from '../projector/rebuilds.js';
 import { NotFreshYet } from '../read/freshness.js';
 import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/verify.js';
-import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument } from './problem.js';
+import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, sentence } from './problem.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { KnownRoutes } from './routes.js';
 
@@ -70,6 +74,8 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 export const problemOf = (error: unknown): Problem => {
   if (error instanceof Problem) return error;
   if (error instanceof DomainError) return new Problem(error.code, error.message);
+  if (error instanceof RebuildNotUnderWay) return new Problem('rebuild_not_found', sentence(error.message));
+  if (error instanceof OperationRefused) return new Problem('operation_refused', sentence(error.message));
   if (error instanceof AuthError)
     return new Problem(error.code, error.message, { headers: { 'WWW-Authenticate': error.challenge } });
   if (error instanceof RateLimited)
@@ -81,14 +87,16 @@ export const problemOf = (error: unknown): Problem => {
   if (error instanceof OutcomeUnknown)
     return unavailable(
       'outcome_unknown',
-      'The log did not confirm the write in time: it may have taken place. List your plants, or send the request again with an Idempotency-Key.',
+      'The log did not confirm the write in time: it may have taken place. Look for it, or send the request again with an Idempotency-Key.',
     );
   if (error instanceof LogUnavailable)
     return unavailable('log_unavailable', 'Nothing was written. Try again.');
   if (error instanceof EventRefused)
     return unavailable(
       'log_unavailable',
-      'The history of this plant holds an event that cannot be read. Nothing was written.',
+      error.stream.startsWith(OPERATION_STREAMS)
+        ? `The history of operations cannot be read: ${error.message}. Nothing was written.`
+        : 'The history of this plant holds an event that cannot be read. Nothing was written.',
     );
   if (error instanceof ReadModelIncomplete)
     return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
@@ -96,6 +104,16 @@ export const problemOf = (error: unknown): Problem => {
     return unavailable('read_model_unavailable', 'Lists cannot be read at present. Try again.');
   if (error instanceof NotFreshYet)
     return unavailable('not_fresh_yet', 'The list does not contain yet what it has to. Try again.');
+  if (error instanceof UnknownPosition)
+    return new Problem(
+      'position_unknown',
+      `${error.where} is no position that this log has reached: take it from an answer of this service.`,
+      { errors: [{ pointer: error.where, detail: 'must be taken from an earlier answer, unchanged' }] },
+    );
+  if (error instanceof PastUnavailable)
+    return new Problem('past_unavailable', error.message, {
+      headers: { 'Retry-After': String(error.retryAfterSeconds) },
+    });
   if (error instanceof PositionUnknown)
     return new Problem(
       'position_unknown',

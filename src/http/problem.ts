@@ -13,11 +13,13 @@ export const PROBLEMS = {
   token_invalid: { status: 401, title: 'The bearer token is not valid' },
   scope_missing: { status: 403, title: 'The token does not allow this' },
   plant_not_found: { status: 404, title: 'There is no such plant' },
+  rebuild_not_found: { status: 404, title: 'That rebuild is not under way' },
   route_not_found: { status: 404, title: 'There is nothing at this path' },
   method_not_allowed: { status: 405, title: 'This path does not know this method' },
   not_acceptable: { status: 406, title: 'No acceptable representation' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
   plant_exists: { status: 409, title: 'The plant exists already' },
+  operation_refused: { status: 409, title: 'This cannot be done now' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The body is not of a supported media type' },
   expectation_failed: { status: 417, title: 'The expectation cannot be met' },
@@ -30,6 +32,7 @@ export const PROBLEMS = {
   read_model_unavailable: { status: 503, title: 'The read model is not available' },
   read_model_incomplete: { status: 503, title: 'The read model is still being built' },
   not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
+  past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
   keys_unavailable: { status: 503, title: 'Tokens cannot be checked at present' },
   not_ready: { status: 503, title: 'The service is not ready' },
 } as const satisfies Record<string, { status: number; title: string }>;
@@ -64,6 +67,10 @@ export class Problem extends Error {
   }
 }
 
+/** What an error says in passing, as the detail of a problem. */
+export const sentence = (description: string): string =>
+  `${description.charAt(0).toUpperCase()}${description.slice(1)}.`;
+
 /** The media type of every error answer, RFC 9457. */
 export const PROBLEM_JSON = 'application/problem+json; charset=utf-8';
 
@@ -83,7 +90,7 @@ export const problemDocument = (problem: Problem, requestId: string): Record<str
 export const rawProblem = (problem: Problem, requestId: string): string => {
   const body = JSON.stringify(problemDocument(problem, requestId));
   return [
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status] ?? ''}`,
+    `HTTP/1.1 ${problem.status} ${String(STATUS_CODES[problem.status])}`,
     `Content-Type: ${PROBLEM_JSON}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Cache-Control: no-store',

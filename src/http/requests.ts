@@ -19,6 +19,15 @@ export const readBody = <Schema extends z.ZodType>(
   return validate(schema, parseStrictly(body), '');
 };
 
+/** As `readBody`, but where there is no body it is as if an empty object had been sent. Throws Problem. */
+export const readBodyIfAny = <Schema extends z.ZodObject>(
+  request: FastifyRequest,
+  schema: Schema,
+): z.output<Schema> =>
+  Buffer.isBuffer(request.body) && request.body.length > 0
+    ? readBody(request, schema)
+    : validate(schema, {}, '');
+
 /** Refuses a body where none has a meaning. Throws Problem. */
 export const refuseBody = ({ body }: FastifyRequest): void => {
   if (Buffer.isBuffer(body) && body.length > 0)
@@ -64,6 +73,22 @@ export const refuseUnlessJsonIsAccepted = (request: FastifyRequest): void => {
       'not_acceptable',
       'Answers are application/json: let the Accept header allow it, or leave it out.',
     );
+};
+
+/** The media type that a client likes best of those that are offered (RFC 9110, section 12.5.1). Throws Problem. */
+export const acceptedOf = <Type extends string>(
+  request: FastifyRequest,
+  offered: readonly [Type, ...Type[]],
+): Type => {
+  const { accept } = request.headers;
+  if (accept === undefined) return offered[0];
+  const type = new Negotiator(request.raw).mediaType([...offered]);
+  const found = offered.find((one) => one === type);
+  if (found !== undefined) return found;
+  throw new Problem(
+    'not_acceptable',
+    `Answers are ${offered.join(', ')}: let the Accept header allow one of them, or leave it out.`,
+  );
 };
 
 /** The preferences of a request (RFC 7240) by their names in lower case; values are not looked at. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type Instant, parseInstant } from '../audit/instant.js';
 import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
 import { InexactNumber } from './json.js';
 
@@ -12,7 +13,7 @@ export const MAX_LIMIT = 1_000;
 const GREATEST_LIMIT = 2 ** 31 - 1;
 
 /** Says what is missing or of the wrong type, in the words of `fields.ts`. */
-const wanted = (what: string) => ({
+export const wanted = (what: string) => ({
   error: ({ input }: { input?: unknown }) => {
     if (input === undefined) return 'is required';
     if (input instanceof InexactNumber) return 'must be a number that a double holds exactly';
@@ -21,7 +22,7 @@ const wanted = (what: string) => ({
 });
 
 /** Lets the domain decide: its rules are not written down twice. */
-const ruledBy =
+export const ruledBy =
   (fault: (value: unknown) => string | undefined) =>
   (value: unknown, context: z.RefinementCtx): void => {
     const message = fault(value);
@@ -101,22 +102,54 @@ const After = z
     examples: [cursorOf(7)],
   });
 
-const Limit = z
+/** A number of things as it stands in a URL. */
+export const limitOf = (description: string) =>
+  z
+    .string()
+    .regex(/^[1-9]\d{0,9}$/, `must be an integer from 1 to ${GREATEST_LIMIT}, in plain decimal form`)
+    .transform(Number)
+    .refine((limit) => limit <= GREATEST_LIMIT, `must be an integer from 1 to ${GREATEST_LIMIT}`)
+    .meta({
+      type: 'integer',
+      minimum: 1,
+      maximum: GREATEST_LIMIT,
+      default: DEFAULT_LIMIT,
+      description,
+      examples: [20],
+    });
+
+/** A moment, strictly by RFC 3339. A plus sign that was not encoded arrives as a space. */
+export const moment = (text: string, context: z.RefinementCtx): Instant => {
+  const instant = parseInstant(text);
+  if (instant !== undefined) return instant;
+  context.addIssue({
+    code: 'custom',
+    message: text.includes(' ')
+      ? 'must be an RFC 3339 instant such as 2026-01-31T12:00:00Z; a plus sign in a URL is written %2B'
+      : 'must be an RFC 3339 instant such as 2026-01-31T12:00:00Z',
+  });
+  return z.NEVER;
+};
+
+/** The point in time of GET /plants?asOf=: a position, which is all digits, or an instant. */
+const AsOf = z
   .string()
-  .regex(/^[1-9]\d{0,9}$/, `must be an integer from 1 to ${GREATEST_LIMIT}, in plain decimal form`)
-  .transform(Number)
-  .refine((limit) => limit <= GREATEST_LIMIT, `must be an integer from 1 to ${GREATEST_LIMIT}`)
+  .transform((text, context): { readonly position: string } | { readonly instant: Instant } =>
+    /^\d+$/.test(text) ? { position: text } : { instant: moment(text, context) },
+  )
   .meta({
-    type: 'integer',
-    minimum: 1,
-    maximum: GREATEST_LIMIT,
-    default: DEFAULT_LIMIT,
-    description: `How many plants to list; never more than ${MAX_LIMIT} are.`,
-    examples: [20],
+    type: 'string',
+    description:
+      'The list as it was: after the event at this position (from an earlier answer, or from the history), or after all events that were decided at this RFC 3339 instant or earlier. Made by reading the log, which takes a second for some 100,000 events: at most one at a time for each owner.',
+    examples: ['2026-01-31T12:00:00Z'],
   });
 
 /** The query of GET /plants. */
-export const ListQuery = z.strictObject({ limit: Limit.optional(), after: After.optional() });
+export const ListQuery = z.strictObject({
+  limit: limitOf(`How many plants to list; never more than ${MAX_LIMIT} are.`).optional(),
+  after: After.optional(),
+  asOf: AsOf.optional(),
+});
 
 /** The query of everything that takes none. */
 export const NoQuery = z.strictObject({});

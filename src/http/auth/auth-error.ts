@@ -1,3 +1,5 @@
+import { sentence } from '../problem.js';
+
 const REALM = 'plants';
 
 /** Codes of the refusals made before a request reaches its handler; clients match on them. */
@@ -76,6 +78,3 @@ const challenge = (parameters: Readonly<Record<string, string>>): string =>
 /** RFC 6750, 3 allows printable ASCII without `"` and `\` in error, error_description and scope: nothing to escape. */
 const quotable = (value: string): string =>
   value.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5B\x5D-\x7E]/gu, '?');
-
-const sentence = (description: string): string =>
-  `${description.charAt(0).toUpperCase()}${description.slice(1)}.`;

@@ -112,8 +112,8 @@ const parseKey = async (file: string, text: string): Promise<Omit<LocalKey, 'cre
   const { kty, crv, x, y } = jwk;
   try {
     // Refuses parts that come from two keys, too.
-    const privateKey = await importJWK({ kty, crv, x, y, d: jwk.d }, LOCAL_KEY_ALGORITHM);
-    if (privateKey instanceof Uint8Array) throw new TypeError('a secret');
+    const imported = await importJWK({ kty, crv, x, y, d: jwk.d }, LOCAL_KEY_ALGORITHM);
+    const privateKey = imported as CryptoKey; // only a secret, of the type "oct", comes as bytes
     const kid = await calculateJwkThumbprint({ kty, crv, x, y });
     return {
       file,

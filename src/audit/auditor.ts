@@ -1,0 +1,316 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { EventRefused } from '../plants/errors.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import {
+  type Alarm,
+  AlarmStands,
+  type SignedCheckpoint,
+  type StoredTree,
+  TreeMoved,
+  type TreeStore,
+} from '../ports/tree-store.js';
+import { parseCheckpoint, signCheckpoint } from './checkpoint.js';
+import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
+import { broken, leafHashOf, recheck, type RecheckOptions, SLICE } from './recheck.js';
+import { NoteRefused, parseNote, type SignerKey } from './signed-note.js';
+import { grown, type NewLeaf, storedConsistency, storedRoot } from './stored-tree.js';
+import { TileRefused } from './tiles.js';
+
+/** Between two checkpoints, in milliseconds: clients wait no longer for one, and nobody has to read more of them. */
+const SIGN_EVERY_MS = 1_000;
+
+/** How often it is looked whether an alarm still stands, in milliseconds. */
+const LOOK_EVERY_MS = 1_000;
+
+/** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
+const FIRST_PAUSE_MS = 100;
+
+/** Long enough to spare a log or a store that is down, short enough that nobody waits for us when it is back. */
+const LONGEST_PAUSE_MS = 5_000;
+
+/** What an auditor is doing. `alarm`: nothing is appended or signed until a person has lifted it. */
+export type AuditorState = 'starting' | 'catching_up' | 'live' | 'disconnected' | 'blocked' | 'alarm';
+
+/** What an auditor is doing, and how far it is. */
+export interface AuditorStatus {
+  readonly state: AuditorState;
+  /** When that began. */
+  readonly since: Date;
+  /** Leaves in the tree. */
+  readonly size: number;
+  /** Where the event of the last one stands. */
+  readonly position: Position;
+  /** The last that was signed. */
+  readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> | undefined;
+  /** When the whole log was last found as it was signed. */
+  readonly recheckedAt: string | undefined;
+  /** Why it is disconnected or blocked. */
+  readonly reason: string | undefined;
+  readonly alarm: Alarm | undefined;
+}
+
+export interface AuditorOptions extends RecheckOptions {
+  /** Between two readings of the whole log, in milliseconds. */
+  readonly recheckMs: number;
+  /** Called with each new state, for the log. */
+  readonly onState: (status: AuditorStatus) => void;
+}
+
+/** An event that the tree cannot take. */
+class BlockedAt extends Error {
+  override readonly name = 'BlockedAt';
+}
+
+/**
+ * Keeps the tree up with the log for as long as the process runs, signs what it has checked to be an extension of
+ * what it has signed before, and reads the whole log again and again to see whether it is still what was signed.
+ * Several on one store do no harm. An event without a leaf blocks it there, loudly: a tree with a hole would prove
+ * nothing of what comes after.
+ */
+export class Auditor {
+  #status: AuditorStatus;
+  #failures = 0;
+  /** An alarm stood: before anything is signed the whole log has to be as it was. */
+  #distrusts = false;
+  #recheckAt = 0;
+  #ring: () => void = () => undefined;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly store: TreeStore,
+    private readonly key: SignerKey,
+    private readonly options: AuditorOptions,
+  ) {
+    this.#status = {
+      state: 'starting',
+      since: options.now(),
+      size: 0,
+      position: START,
+      checkpoint: undefined,
+      recheckedAt: undefined,
+      reason: undefined,
+      alarm: undefined,
+    };
+  }
+
+  get status(): AuditorStatus {
+    return this.#status;
+  }
+
+  /** Runs until `signal` aborts; never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#term(signal);
+      } catch (error) {
+        if (error instanceof AlarmStands) continue; // the next term says so
+        if (error instanceof TreeMoved)
+          await pause(LOOK_EVERY_MS, signal); // another process is at it
+        else await this.#failed(error, signal);
+      }
+    }
+  }
+
+  /** Works until something fails, an alarm is raised, or `signal` aborts. */
+  async #term(signal: AbortSignal): Promise<void> {
+    const alarm = await this.store.alarm();
+    if (alarm) {
+      this.#distrusts = true;
+      this.#become('alarm', { alarm });
+      await pause(LOOK_EVERY_MS, signal);
+      return;
+    }
+    if (this.#distrusts) {
+      await this.#recheck(signal);
+      if (signal.aborted) return;
+      this.#distrusts = false;
+    }
+    const over = new AbortController();
+    const end = (): void => {
+      over.abort();
+      this.#ring();
+    };
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+    const ended = await Promise.allSettled(
+      [this.#follow(over.signal), this.#signAsItGrows(over.signal), this.#recheckAgain(over.signal)].map(
+        (part) => part.finally(end),
+      ),
+    );
+    signal.removeEventListener('abort', end);
+    for (const part of ended) if (part.status === 'rejected') throw part.reason;
+  }
+
+  /** Appends what the log holds after the tree, and then what is still to come. */
+  async #follow(signal: AbortSignal): Promise<void> {
+    let tree = await this.store.tree();
+    this.#reached(tree);
+    for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
+      for (let at = 0; at < events.length; at += SLICE) {
+        tree = await this.#append(tree, events.slice(at, at + SLICE));
+        this.#reached(tree);
+        await this.options.giveWay(signal);
+        if (signal.aborted) return;
+      }
+      if (caughtUp) this.#failures = 0;
+      // As the projector: who has been live stays so while new events stream in.
+      this.#become(caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up', {});
+      this.#ring();
+    }
+  }
+
+  async #append(tree: StoredTree, events: readonly RecordedEvent[]): Promise<StoredTree> {
+    const leaves: NewLeaf[] = [];
+    let refused: BlockedAt | undefined;
+    for (const event of events) {
+      try {
+        leaves.push({ hash: leafHashOf(event), position: event.position });
+      } catch (error) {
+        if (!(error instanceof EventRefused)) throw error;
+        refused = new BlockedAt(`at position ${event.position}: ${error.message}`);
+        break;
+      }
+    }
+    let now = tree;
+    if (leaves.length > 0) {
+      const growth = grown(tree, leaves);
+      await this.store.append(growth);
+      now = growth.tree;
+    }
+    this.#reached(now);
+    if (refused) {
+      await this.#sign(); // what is before it can be proven all the same
+      throw refused;
+    }
+    return now;
+  }
+
+  async #signAsItGrows(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      if (this.#hasGrown()) {
+        await this.#sign();
+        await pause(SIGN_EVERY_MS, signal);
+      } else await this.#rung(signal);
+    }
+  }
+
+  /** Resolves when the tree may have grown, or `signal` aborts. */
+  #rung(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      this.#ring = resolve;
+      if (signal.aborted) resolve();
+    });
+  }
+
+  /** Not while a long log is read for the first time: nobody has use for checkpoints of the past. */
+  #hasGrown(): boolean {
+    const { state, size, checkpoint } = this.#status;
+    return state === 'live' && size > (checkpoint?.size ?? -1);
+  }
+
+  /** Signs the tree as it is stored, if it has grown, once it is known to be an extension of what was signed. */
+  async #sign(): Promise<void> {
+    const tree = await this.store.tree();
+    const last = await this.store.latestCheckpoint();
+    if (last?.size === tree.size) {
+      this.#show({ checkpoint: last });
+      return;
+    }
+    const root = new GrowingTree(tree).root();
+    const fault = await this.#faultOf(tree, root, last);
+    if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
+    const { size } = tree;
+    const note = signCheckpoint({ origin: this.key.name, size, root }, this.key);
+    const checkpoint = { size, root, note, signedAt: this.#now() };
+    await this.store.saveCheckpoint(checkpoint);
+    this.#show({ checkpoint });
+  }
+
+  /** Why this tree is no extension of the last one that was signed, if so. */
+  async #faultOf(
+    { size }: StoredTree,
+    root: Uint8Array,
+    last: SignedCheckpoint | undefined,
+  ): Promise<string | undefined> {
+    try {
+      if (!sameHash(await storedRoot(this.store, size), root))
+        return `its tiles have another root than its ${size} leaves`;
+      if (!last) return undefined;
+      if (size < last.size) return `it has ${size} leaves, but ${last.size} were signed`;
+      const signed = parseCheckpoint(parseNote(last.note).text);
+      if (signed.size !== last.size || !sameHash(signed.root, last.root))
+        return `the checkpoint of ${last.size} is not the one that was signed`;
+      if (!sameHash(await storedRoot(this.store, last.size), last.root))
+        return `its first ${last.size} leaves have another root than the one that was signed`;
+      if (last.size > 0)
+        verifyConsistency({
+          first: last.size,
+          second: size,
+          firstRoot: last.root,
+          secondRoot: root,
+          proof: await storedConsistency(this.store, last.size, size),
+        });
+      return undefined;
+    } catch (error) {
+      const known = [ProofRefused, TileRefused, NoteRefused, RangeError].some(
+        (type) => error instanceof type,
+      );
+      if (!known) throw error;
+      return (error as Error).message;
+    }
+  }
+
+  async #recheckAgain(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await pause(Math.max(0, this.#recheckAt - performance.now()), signal);
+      await this.#recheck(signal);
+    }
+  }
+
+  async #recheck(signal: AbortSignal): Promise<void> {
+    const alarm = await recheck(this.log, this.store, this.options, signal);
+    if (alarm) await this.#raise(alarm);
+    if (signal.aborted) return;
+    this.#recheckAt = performance.now() + this.options.recheckMs;
+    this.#show({ recheckedAt: this.#now() });
+  }
+
+  async #raise(alarm: Alarm): Promise<never> {
+    await this.store.raise(alarm);
+    throw new AlarmStands(alarm.message);
+  }
+
+  /** Says what is wrong, and waits before the next try. */
+  async #failed(error: unknown, signal: AbortSignal): Promise<void> {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#become(error instanceof BlockedAt ? 'blocked' : 'disconnected', { reason });
+    const ms = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
+    this.#failures += 1;
+    // A random part less: those that failed together do not return together.
+    await pause(ms * (0.5 + Math.random() / 2), signal);
+  }
+
+  #reached({ size, position }: StoredTree): void {
+    this.#show({ size, position });
+  }
+
+  #become(state: AuditorState, about: Partial<Pick<AuditorStatus, 'reason' | 'alarm'>>): void {
+    const changed = state !== this.#status.state;
+    const since = changed ? this.options.now() : this.#status.since;
+    this.#show({ state, since, reason: about.reason, alarm: about.alarm });
+    if (changed) this.options.onState(this.#status);
+  }
+
+  #show(news: Partial<AuditorStatus>): void {
+    this.#status = { ...this.#status, ...news };
+  }
+
+  #now(): string {
+    return this.options.now().toISOString();
+  }
+}
+
+/** Waits, less long where `signal` aborts. */
+const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
+  await delay(ms, undefined, { signal }).catch(() => undefined);
+};

@@ -1,0 +1,178 @@
+import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../plants/stream.js';
+import { type Hash, HASH_BYTES } from './merkle.js';
+import { fromBase64 } from './signed-note.js';
+
+/**
+ * A bundle: events of a log with what proves them, as lines of JSON that a program of 150 lines can check
+ * (docs/audit.md, docs/check.py). Every line is RFC 8785 canonical JSON, so there is one way to write it:
+ *
+ * - the header `{"before":[…],"checkpoint":"…","format":"plants-bundle","from":0,"version":1}`, with `owner` instead
+ *   of `before` where the events are those of one owner;
+ * - for each event `{"event":{…},"hash":"…","index":0}`: the bytes of `event`, as they stand, are the leaf. With an
+ *   owner, `proof` is its inclusion proof;
+ * - without an owner, after the last event of each 256 `{"block":0,"proof":[…]}`: proves the hash over these 256;
+ * - the footer `{"end":2}`, which says how many events there are.
+ *
+ * Nothing in it need be trusted but the signature below the checkpoint.
+ */
+
+/** Longer lines are refused: the longest that is ever written holds a leaf of 64 kB, or a checkpoint of 1 MB. */
+export const MAX_LINE_BYTES = 2_097_152;
+
+/** Events that one proof stands for: those of a full tile. */
+export const BLOCK_EVENTS = 256;
+
+/** Levels of the tree below the hash of a block. */
+export const BLOCK_LEVEL = 8;
+
+const FORMAT = 'plants-bundle';
+
+const VERSION = 1;
+
+/** What a bundle is about. */
+export interface BundleHeader {
+  /** The signed checkpoint that all of it is proven against. */
+  readonly checkpoint: string;
+  /** No event before this index is in the bundle; without an owner it is the index of the first one. */
+  readonly from: number;
+  /** Only events of this owner's plants and requests; without one all of them, up to the checkpoint's size. */
+  readonly owner?: string;
+  /** Without an owner: the complete subtrees that the events before `from` consist of, from left to right. */
+  readonly before?: readonly Hash[];
+}
+
+/** A line that is an event. */
+export interface EventLine {
+  readonly kind: 'event';
+  /** The leaf as it stands in the line: not parsed yet. */
+  readonly leaf: Uint8Array;
+  readonly hash: Hash;
+  readonly index: number;
+  readonly proof?: readonly Hash[];
+}
+
+/** A line that proves the 256 events before it. */
+export interface BlockLine {
+  readonly kind: 'block';
+  readonly block: number;
+  readonly proof: readonly Hash[];
+}
+
+/** The last line. */
+export interface EndLine {
+  readonly kind: 'end';
+  /** How many events the bundle holds. */
+  readonly events: number;
+}
+
+/**
+ * A bundle, or what it is compared with, that is not what it should be. `line` counts from 1, `index` is the event's
+ * place in the tree, from 0: both are left out where none is to blame. The message is one line, and names them.
+ */
+export class BundleRefused extends Error {
+  override readonly name = 'BundleRefused';
+  constructor(
+    readonly reason: string,
+    readonly line?: number,
+    readonly index?: number,
+  ) {
+    const event = index === undefined ? '' : `, event ${index}`;
+    super(line === undefined ? reason : `line ${line}${event}: ${reason}`);
+  }
+}
+
+const base64 = (hash: Hash): string => Buffer.from(hash).toString('base64');
+
+const list = (hashes: readonly Hash[]): string => `[${hashes.map((hash) => `"${base64(hash)}"`).join(',')}]`;
+
+/** The first line, without its newline. The keys are in canonical order. */
+export const headerLine = ({ checkpoint, from, owner, before }: BundleHeader): string =>
+  `{${before ? `"before":${list(before)},` : ''}"checkpoint":${JSON.stringify(checkpoint)},"format":"${FORMAT}"` +
+  `,"from":${from}${owner === undefined ? '' : `,"owner":${JSON.stringify(owner)}`},"version":${VERSION}}`;
+
+/** An event's line, without its newline. */
+export const eventLine = ({ leaf, hash, index, proof }: Omit<EventLine, 'kind'>): string =>
+  `${EVENT_BEGINS}${Buffer.from(leaf.buffer, leaf.byteOffset, leaf.length).toString('utf8')}` +
+  `${HASH_BEGINS}${base64(hash)}","index":${index}${proof ? `,"proof":${list(proof)}` : ''}}`;
+
+/** The line after a block, without its newline. */
+export const blockLine = ({ block, proof }: Omit<BlockLine, 'kind'>): string =>
+  `{"block":${block},"proof":${list(proof)}}`;
+
+/** The last line, without its newline. */
+export const endLine = (events: number): string => `{"end":${events}}`;
+
+const EVENT_BEGINS = '{"event":';
+
+/** In JSON, what is inside of a string cannot look like this: the last one in a line is that of the line. */
+const HASH_BEGINS = ',"hash":"';
+
+const HASH = '[A-Za-z0-9+/]{43}=';
+const HASHES = `\\[((?:"${HASH}"(?:,"${HASH}")*)?)\\]`;
+const NUMBER = '(0|[1-9]\\d{0,15})';
+const AFTER_EVENT = new RegExp(`^${HASH_BEGINS}(${HASH})","index":${NUMBER}(?:,"proof":${HASHES})?\\}$`);
+const BLOCK = new RegExp(`^\\{"block":${NUMBER},"proof":${HASHES}\\}$`);
+const END = new RegExp(`^\\{"end":${NUMBER}\\}$`);
+
+/** Reads the first line. Gives the reason where it is none, as a part of a sentence. */
+export const parseHeader = (text: string): BundleHeader | string => {
+  const parsed = Object(jsonIn(text)) as Record<string, unknown>;
+  const { format, version, checkpoint, from, owner, before } = parsed;
+  if (format !== FORMAT) return 'this is no bundle: its first line does not say so';
+  if (version !== VERSION) return `this is a bundle of another version than ${VERSION}: use a newer program`;
+  const hashes = Array.isArray(before) ? before.map(parseHash) : undefined;
+  const header = {
+    checkpoint: typeof checkpoint === 'string' ? checkpoint : '',
+    from: typeof from === 'number' ? from : -1,
+    ...(typeof owner === 'string' ? { owner } : {}),
+    ...(hashes?.every((hash) => hash !== undefined) ? { before: hashes } : {}),
+  };
+  if (/\p{Surrogate}/u.test(text) || /\p{Surrogate}/u.test(header.owner ?? '')) return 'this is no Unicode text';
+  const complete = Number.isSafeInteger(header.from) && 'owner' in header !== 'before' in header;
+  return complete && headerLine(header) === text ? header : 'the header is not as it should be written';
+};
+
+/** Reads any other line. Gives undefined where it is none of a bundle. */
+export const parseLine = (text: string): EventLine | BlockLine | EndLine | undefined => {
+  if (text.startsWith(EVENT_BEGINS)) {
+    const at = text.lastIndexOf(HASH_BEGINS);
+    const [, encoded = '', digits, proof] = AFTER_EVENT.exec(text.slice(at)) ?? [];
+    const hash = parseHash(encoded);
+    if (!hash || at < 0) return undefined;
+    const leaf = Buffer.from(text.slice(EVENT_BEGINS.length, at), 'utf8');
+    const line = { kind: 'event', leaf, hash, index: Number(digits) } as const;
+    if (proof === undefined) return line;
+    const hashes = hashesIn(proof);
+    return hashes && { ...line, proof: hashes };
+  }
+  const [, block, path = ''] = BLOCK.exec(text) ?? [];
+  const proof = hashesIn(path);
+  if (block !== undefined) return proof && { kind: 'block', block: Number(block), proof };
+  const [, events] = END.exec(text) ?? [];
+  return events === undefined ? undefined : { kind: 'end', events: Number(events) };
+};
+
+/** The JSON value in a text, or undefined. */
+export const jsonIn = (text: string): unknown => {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+};
+
+const parseHash = (encoded: unknown): Hash | undefined => {
+  const bytes = typeof encoded === 'string' ? fromBase64(encoded) : undefined;
+  return bytes?.length === HASH_BYTES ? bytes : undefined;
+};
+
+const hashesIn = (inList: string): Hash[] | undefined => {
+  const hashes = inList === '' ? [] : inList.split(',').map((quoted) => parseHash(quoted.slice(1, -1)));
+  return hashes.every((hash) => hash !== undefined) ? hashes : undefined;
+};
+
+/** Tells whether a stream is one of an owner's plants or requests. */
+export const ownedBy = (owner: string): ((stream: string) => boolean) => {
+  const [plants, requests] = [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
+  return (stream) => stream.startsWith(String(plants)) || stream.startsWith(String(requests));
+};

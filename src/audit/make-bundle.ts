@@ -1,0 +1,274 @@
+import { setImmediate } from 'node:timers/promises';
+import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import {
+  BLOCK_EVENTS,
+  BLOCK_LEVEL,
+  blockLine,
+  endLine,
+  eventLine,
+  headerLine,
+  MAX_LINE_BYTES,
+  ownedBy,
+} from './bundle.js';
+import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
+import { knownPosition } from './history.js';
+import { leafOf } from './leaf.js';
+import {
+  GrowingTree,
+  type Hash,
+  HASH_BYTES,
+  inclusionProof,
+  leafHash,
+  nodesOfInclusion,
+  nodesOfRoot,
+  ProofRefused,
+  sameHash,
+  type TreeNode,
+  verifyInclusion,
+} from './merkle.js';
+import { NoteRefused, parseNote } from './signed-note.js';
+import { TileRefused, tileReader, tilesOf } from './tiles.js';
+
+/** Text is handed over in pieces of this size, in characters. */
+const PIECE = 64 * 1024;
+
+/** Tiles in memory, of 8 kB: more than a tree of any size is high, so that none is read twice for one proof. */
+const MAX_TILES = 32;
+
+/** Nodes in memory, of some 200 bytes. */
+const MAX_NODES = 10_000;
+
+/** Which events a bundle is to hold. */
+export interface BundleQuestion {
+  /** The first one: its index, or a position of the log, which has leading zeros. The very first one without it. */
+  readonly from: string | undefined;
+  /** Only those of this owner's plants and requests. */
+  readonly owner: string | undefined;
+}
+
+/** What was put in a bundle. */
+export interface Bundled {
+  readonly origin: string;
+  /** Events that the checkpoint is of. */
+  readonly size: number;
+  readonly from: number;
+  /** Events in the bundle. */
+  readonly events: number;
+}
+
+/** No bundle can be made. The message is one line. */
+export class ExportRefused extends Error {
+  override readonly name = 'ExportRefused';
+}
+
+/**
+ * The text of a bundle, in pieces, up to the checkpoint that was signed last. Each event is compared with the stored
+ * tree, and what proves it is verified against the checkpoint, before it is handed over. Returns what it holds.
+ * `onProgress` is told how many of how many events were looked at.
+ *
+ * Throws ExportRefused; UnknownPosition for a `from` that this log has not reached; EventRefused, TreeUnavailable and
+ * LogUnavailable; and the signal's reason.
+ */
+export async function* bundleOf(
+  log: EventLog,
+  store: TreeStore,
+  { from: asked, owner }: BundleQuestion,
+  onProgress: (events: number, total: number) => void,
+  signal: AbortSignal,
+): AsyncGenerator<string, Bundled, undefined> {
+  const latest = await store.latestCheckpoint();
+  if (!latest)
+    throw new ExportRefused('no checkpoint has been signed yet: run a service with the role auditor first');
+  const checkpoint = readCheckpoint(latest.note);
+  const { size } = checkpoint;
+  const tree = new StoredNodes(store, size);
+  const from = await firstIndex(log, store, asked, size);
+  const bundle = { checkpoint: latest.note, from };
+  const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
+  const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
+  const isMeant = owner === undefined ? () => true : ownedBy(owner);
+
+  let piece = `${headerLine(owner === undefined ? { ...bundle, before: before ?? [] } : { ...bundle, owner })}\n`;
+  let [next, events] = [from, 0];
+  for await (const event of eventsFrom(log, store, from, size)) {
+    const index = next++;
+    const leaf = leafOf(event);
+    const hash = leafHash(leaf);
+    await tree.compare(index, hash, event);
+    running?.append(hash);
+    if (isMeant(event.stream)) {
+      const proof = owner === undefined ? undefined : await tree.proofOf(index, hash, checkpoint);
+      const line = eventLine({ leaf, hash, index, ...(proof ? { proof } : {}) });
+      if (Buffer.byteLength(line) > MAX_LINE_BYTES)
+        throw new ExportRefused(`event ${index}, ${name(event)}, is too long for a bundle`);
+      piece += `${line}\n`;
+      events += 1;
+    }
+    if (next % BLOCK_EVENTS === 0) {
+      if (owner === undefined) piece += `${await tree.blockLine(index, checkpoint)}\n`;
+      onProgress(next - from, size - from);
+      await setImmediate(); // somebody who asks to stop is heard
+      signal.throwIfAborted();
+    }
+    if (piece.length < PIECE) continue;
+    yield piece;
+    piece = '';
+  }
+  if (next < size)
+    throw new ExportRefused(
+      `the log ends after ${next} events, and ${size} were signed: it has lost some, or it is another log`,
+    );
+  if (running && !sameHash(running.root(), checkpoint.root)) throw damaged();
+  onProgress(size - from, size - from);
+  yield `${piece}${endLine(events)}\n`;
+  return { origin: checkpoint.origin, size, from, events };
+}
+
+const readCheckpoint = (note: string): Checkpoint => {
+  try {
+    return parseCheckpoint(parseNote(note).text);
+  } catch (error) {
+    if (error instanceof NoteRefused) throw damaged(error);
+    throw error;
+  }
+};
+
+const damaged = (cause?: unknown): ExportRefused =>
+  new ExportRefused('the stored tree does not come to the checkpoint that was signed: it is damaged', { cause });
+
+const name = ({ stream, revision }: RecordedEvent): string => `${stream} revision ${revision}`;
+
+/** The index that is asked for. Throws ExportRefused where the checkpoint does not reach so far. */
+const firstIndex = async (
+  log: EventLog,
+  store: TreeStore,
+  asked: string | undefined,
+  size: number,
+): Promise<number> => {
+  if (asked === undefined) return 0;
+  if (/^(0|[1-9]\d{0,15})$/.test(asked)) {
+    if (Number(asked) <= size) return Number(asked);
+    throw new ExportRefused(`--from ${asked}: the checkpoint that was signed last holds ${size} events`);
+  }
+  const position = knownPosition(asked, await log.head(), '--from');
+  const mark = (await store.markOfPosition(position)) ?? { index: 0, before: START };
+  let index = mark.index;
+  for await (const event of log.readAll(mark.before)) {
+    if (index >= size) break;
+    if (event.position >= position) return index;
+    index += 1;
+  }
+  throw new ExportRefused(`--from ${asked}: the checkpoint that was signed last does not reach so far yet`);
+};
+
+/** The events from one index up to, but without, another. */
+async function* eventsFrom(
+  log: EventLog,
+  store: TreeStore,
+  from: number,
+  to: number,
+): AsyncGenerator<RecordedEvent, void, undefined> {
+  if (from === to) return;
+  const { index: first, before }: { index: number; before: Position } = (await store.markOfIndex(from)) ?? {
+    index: 0,
+    before: START,
+  };
+  let index = first;
+  for await (const event of log.readAll(before)) {
+    if (index >= from) yield event;
+    index += 1;
+    if (index === to) return;
+  }
+}
+
+/** The nodes of a tree as they are stored. Nothing that it gives is believed before it was verified. */
+class StoredNodes {
+  readonly #tiles = new Map<string, Uint8Array>();
+  /** Nodes that were hashed together: many proofs have them in common. */
+  readonly #nodes = new Map<string, Hash>();
+
+  constructor(
+    private readonly store: TreeStore,
+    private readonly size: number,
+  ) {}
+
+  /** The complete subtrees that the first events consist of. */
+  async subtreesBefore(events: number): Promise<Hash[]> {
+    const nodes = nodesOfRoot(events);
+    const read = await this.#reader(nodes);
+    return nodes.map(({ level, index }) => read(level, index));
+  }
+
+  /** Throws ExportRefused where the log now has another event than the tree. */
+  async compare(index: number, hash: Hash, event: RecordedEvent): Promise<void> {
+    const tile = this.#tiles.get(keyOf(0, Math.floor(index / BLOCK_EVENTS))) ?? (await this.#tileOf(index));
+    const at = (index % BLOCK_EVENTS) * HASH_BYTES;
+    if (!sameHash(tile.subarray(at, at + HASH_BYTES), hash))
+      throw new ExportRefused(
+        `event ${index} of the log, ${name(event)}, is not the one that was signed: the log was altered`,
+      );
+  }
+
+  /** Throws ExportRefused where it does not prove the event. */
+  async proofOf(index: number, hash: Hash, { size, root }: Checkpoint): Promise<Hash[]> {
+    const proof = await this.#proof(index);
+    verified({ index, leafHash: hash, size, root, proof });
+    return proof;
+  }
+
+  /** The line after a block whose last event has this index. Throws ExportRefused where it does not prove it. */
+  async blockLine(last: number, { size, root }: Checkpoint): Promise<string> {
+    const block = Math.floor(last / BLOCK_EVENTS);
+    const proof = (await this.#proof(last)).slice(BLOCK_LEVEL);
+    const read = await this.#reader([{ level: BLOCK_LEVEL, index: block }]);
+    const blocks = Math.ceil(size / BLOCK_EVENTS);
+    verified({ index: block, leafHash: read(BLOCK_LEVEL, block), size: blocks, root, proof });
+    return blockLine({ block, proof });
+  }
+
+  async #proof(index: number): Promise<Hash[]> {
+    return inclusionProof(index, this.size, await this.#reader(nodesOfInclusion(index, this.size)));
+  }
+
+  async #tileOf(index: number): Promise<Uint8Array> {
+    await this.#reader([{ level: 0, index }]);
+    return this.#tiles.get(keyOf(0, Math.floor(index / BLOCK_EVENTS))) ?? new Uint8Array();
+  }
+
+  async #reader(nodes: readonly TreeNode[]): Promise<(level: number, index: number) => Hash> {
+    const tiles = tilesOf(nodes, this.size);
+    for (const { level, index } of tiles) {
+      const key = keyOf(level, index);
+      if (level === 'entries') continue;
+      const tile = this.#tiles.get(key) ?? (await this.store.tile(level, index));
+      this.#tiles.delete(key); // so that the first key is the one that was wanted longest ago
+      this.#tiles.set(key, tile);
+    }
+    while (this.#tiles.size > MAX_TILES) this.#tiles.delete(String(this.#tiles.keys().next().value));
+    if (this.#nodes.size > MAX_NODES) this.#nodes.clear();
+    const read = tileReader((level, index) => this.#tiles.get(keyOf(level, index)));
+    return (level, index) => {
+      const key = keyOf(level, index);
+      try {
+        const hash = this.#nodes.get(key) ?? read(level, index);
+        this.#nodes.set(key, hash);
+        return hash;
+      } catch (error) {
+        if (error instanceof TileRefused) throw damaged(error);
+        throw error;
+      }
+    };
+  }
+}
+
+const keyOf = (level: number | 'entries', index: number): string => `${level}/${index}`;
+
+const verified = (inclusion: Parameters<typeof verifyInclusion>[0]): void => {
+  try {
+    verifyInclusion(inclusion);
+  } catch (error) {
+    if (error instanceof ProofRefused) throw damaged(error);
+    throw error;
+  }
+};

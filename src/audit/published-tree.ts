@@ -1,0 +1,178 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
+import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { leafOf } from './leaf.js';
+import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
+import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
+import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
+
+/** How often it is looked whether a checkpoint covers an event, in milliseconds: they come once a second. */
+const LOOK_EVERY_MS = 50;
+
+/** An event in the tree. */
+export interface Entry {
+  readonly index: number;
+  readonly event: RecordedEvent;
+  readonly leaf: Buffer;
+}
+
+/** A proof, and the roots that it is about. */
+export interface InclusionAnswer {
+  readonly index: number;
+  readonly size: number;
+  readonly leafHash: Hash;
+  readonly root: Hash;
+  readonly proof: readonly Hash[];
+}
+
+export interface ConsistencyAnswer {
+  readonly from: number;
+  readonly to: number;
+  readonly fromRoot: Hash;
+  readonly toRoot: Hash;
+  readonly proof: readonly Hash[];
+}
+
+/** No checkpoint covers it yet: it will soon, unless an alarm stands. */
+export class NotSignedYet extends Error {
+  override readonly name = 'NotSignedYet';
+}
+
+/** What the log holds is not what the tree does. The message is one line. */
+export class LogAltered extends Error {
+  override readonly name = 'LogAltered';
+}
+
+/** What others may see of the tree: as much of it as the last signed checkpoint covers. */
+export class PublishedTree {
+  constructor(
+    private readonly log: EventLog,
+    private readonly store: TreeStore,
+  ) {}
+
+  /** The last that was signed. Throws NotSignedYet before the first one. */
+  async checkpoint(): Promise<SignedCheckpoint> {
+    const latest = await this.store.latestCheckpoint();
+    if (!latest) throw new NotSignedYet('no checkpoint has been signed yet');
+    return latest;
+  }
+
+  /** The checkpoint of exactly this size, if one was signed. */
+  checkpointOf(size: number): Promise<SignedCheckpoint | undefined> {
+    return this.store.checkpoint(size);
+  }
+
+  /** The bytes of a tile: hashes, or leaves with their lengths. Undefined where the tree does not reach so far. */
+  async tile(tile: Tile): Promise<Uint8Array | undefined> {
+    const { size } = await this.checkpoint();
+    const { level, index, width } = tile;
+    if (tileWidth(level, index, size) < width) return undefined;
+    if (level === 'entries') return encodeBundle(await this.#leaves(index, width));
+    return (await this.store.tile(level, index)).subarray(0, width * HASH_BYTES);
+  }
+
+  /** The event at a position of the log, if one is there and in the tree. Throws LogAltered. */
+  async entryAt(position: Position): Promise<Entry | undefined> {
+    const mark = await this.store.markOfPosition(position);
+    if (!mark || (await this.store.tree()).position < position) return undefined;
+    let { index } = mark;
+    for await (const event of this.#after(mark)) {
+      if (event.position >= position)
+        return event.position === position ? this.#checked(event, index) : undefined;
+      index += 1;
+      if (index === mark.index + MARK_EVERY) return undefined;
+    }
+    return undefined;
+  }
+
+  /** Throws RangeError where the tree that was signed last has no such leaf, or is smaller than `size`. */
+  async inclusion(index: number, size?: number): Promise<InclusionAnswer> {
+    const signed = await this.checkpoint();
+    const of = size ?? signed.size;
+    if (of > signed.size) throw new RangeError(`the last signed tree has ${signed.size} leaves, not ${of}`);
+    const proof = await storedInclusion(this.store, index, of);
+    return {
+      index,
+      size: of,
+      leafHash: await this.#leafHash(index),
+      root: await this.#root(of, signed),
+      proof,
+    };
+  }
+
+  /** Throws RangeError where there is no such proof, or the tree that was signed last is smaller. */
+  async consistency(from: number, to: number): Promise<ConsistencyAnswer> {
+    const signed = await this.checkpoint();
+    if (to > signed.size) throw new RangeError(`the last signed tree has ${signed.size} leaves, not ${to}`);
+    const proof = await storedConsistency(this.store, from, to);
+    return {
+      from,
+      to,
+      fromRoot: await this.#root(from, signed),
+      toRoot: await this.#root(to, signed),
+      proof,
+    };
+  }
+
+  /**
+   * Resolves once a signed checkpoint covers everything up to a position, which is none after the end of the log.
+   * Throws NotSignedYet when `signal` aborts first.
+   */
+  async covers(position: Position, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const [tree, signed] = [await this.store.tree(), await this.store.latestCheckpoint()];
+      const mark = await this.store.markOfPosition(position);
+      if (signed && tree.position >= position) {
+        if (signed.size === tree.size) return;
+        const entry = mark && (await this.#indexUpTo(mark, position));
+        if (entry !== undefined && signed.size > entry) return;
+      }
+      if (signal.aborted) throw new NotSignedYet('no checkpoint that covers the event has been signed yet');
+      await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** The index of the last event at or before a position that is in the tree. */
+  async #indexUpTo(mark: Mark, position: Position): Promise<number> {
+    let index = mark.index - 1;
+    for await (const event of this.#after(mark)) {
+      if (event.position > position || index === mark.index + MARK_EVERY - 1) break;
+      index += 1;
+    }
+    return index;
+  }
+
+  #after(mark: Mark): AsyncIterable<RecordedEvent> {
+    return this.log.readAll(mark.before);
+  }
+
+  async #leaves(bundle: number, width: number): Promise<Buffer[]> {
+    const first = bundle * TILE_WIDTH;
+    const mark = await this.store.markOfIndex(first);
+    const leaves: Buffer[] = [];
+    if (mark?.index === first)
+      for await (const event of this.#after(mark)) {
+        leaves.push((await this.#checked(event, first + leaves.length)).leaf);
+        if (leaves.length === width) return leaves;
+      }
+    throw new LogAltered(`the log does not hold ${width} events from index ${first} on`);
+  }
+
+  /** An event as an entry. Throws LogAltered where it is not the one that was put in the tree. */
+  async #checked(event: RecordedEvent, index: number): Promise<Entry> {
+    const leaf = leafOf(event);
+    if (!sameHash(leafHash(leaf), await this.#leafHash(index)))
+      throw new LogAltered(`event at index ${index} is not the one that was put in the tree`);
+    return { index, event, leaf };
+  }
+
+  async #leafHash(index: number): Promise<Hash> {
+    const tile = await this.store.tile(0, Math.floor(index / TILE_WIDTH));
+    const at = (index % TILE_WIDTH) * HASH_BYTES;
+    return tile.subarray(at, at + HASH_BYTES);
+  }
+
+  async #root(size: number, signed: SignedCheckpoint): Promise<Hash> {
+    return size === signed.size ? signed.root : storedRoot(this.store, size);
+  }
+}

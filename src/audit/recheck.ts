@@ -1,0 +1,224 @@
+import { EventRefused } from '../plants/errors.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type Alarm, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { leafOf } from './leaf.js';
+import {
+  GrowingTree,
+  type Hash,
+  HASH_BYTES,
+  leafHash,
+  ProofRefused,
+  sameHash,
+  verifyInclusion,
+} from './merkle.js';
+import { storedInclusion } from './stored-tree.js';
+import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
+
+/** Events between two occasions to give way: about a millisecond of work. */
+export const SLICE = 100;
+
+export interface RecheckOptions {
+  readonly now: () => Date;
+  /** Called after each slice of work. */
+  readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
+  /** How long a log may seem shorter than the tree before that is believed, in milliseconds. */
+  readonly patienceMs: number;
+}
+
+/**
+ * The hash of an event's leaf. Throws EventRefused for an event that has no leaf, or one that no entry bundle takes:
+ * this service writes no such event.
+ */
+export const leafHashOf = (event: RecordedEvent): Hash => {
+  const leaf = leafOf(event);
+  if (leaf.length > MAX_ENTRY_BYTES)
+    throw new EventRefused(
+      event.stream,
+      event.revision,
+      `its leaf has ${leaf.length} bytes, above ${MAX_ENTRY_BYTES}`,
+    );
+  return leafHash(leaf);
+};
+
+/**
+ * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with what was
+ * signed. Gives the first difference, as an alarm that is yet to be raised; undefined where there is none, or `signal`
+ * aborts. Throws what the ports throw.
+ */
+export const recheck = async (
+  log: EventLog,
+  store: TreeStore,
+  options: RecheckOptions,
+  signal: AbortSignal,
+): Promise<Alarm | undefined> => {
+  const tree = await store.tree();
+  if (tree.size === 0) return undefined;
+  const signed = await store.latestCheckpoint();
+  const alarm = (fields: Omit<Alarm, 'raisedAt'>): Alarm => ({
+    ...fields,
+    raisedAt: options.now().toISOString(),
+  });
+  const again = new GrowingTree();
+  let tile: Uint8Array = new Uint8Array();
+  let position = START;
+  let shortSince: number | undefined;
+  let sliced = 0;
+  for await (const batch of log.subscribe(START, signal)) {
+    for (const event of batch.events) {
+      if (again.size === tree.size) break;
+      const index = again.size;
+      if (index % TILE_WIDTH === 0) {
+        tile = await store.tile(0, index / TILE_WIDTH);
+        const mark = index % MARK_EVERY === 0 ? await store.markOfIndex(index) : undefined;
+        if (mark?.index !== index || mark.before !== position)
+          return alarm(moved(index - 1, position, mark?.before));
+      }
+      const at = (index % TILE_WIDTH) * HASH_BYTES;
+      const stored = tile.subarray(at, at + HASH_BYTES);
+      const hash = hashIfAny(event);
+      if (!hash || !sameHash(hash, stored))
+        return alarm(await difference(log, store, { index, event, hash, stored, signed }));
+      const higher = await appendAndCheck(again, hash, store);
+      if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
+      if (again.size === signed?.size && !sameHash(again.root(), signed.root))
+        return alarm(
+          broken(`its first ${signed.size} leaves have another root than the one that was signed`),
+        );
+      position = event.position;
+      sliced += 1;
+      if (sliced % SLICE === 0) await options.giveWay(signal);
+      if (signal.aborted) return undefined;
+    }
+    if (again.size === tree.size) break;
+    if (batch.caughtUp) {
+      shortSince ??= performance.now();
+      if (performance.now() - shortSince >= options.patienceMs)
+        return alarm({
+          kind: 'shorter',
+          index: again.size,
+          message: `the log ends after ${again.size} events, but ${tree.size} were put in the tree: event at index ${again.size} is not there any more`,
+        });
+    } else shortSince = undefined;
+  }
+  if (signal.aborted) return undefined;
+  if (!sameHash(again.state().hashes, tree.hashes))
+    return alarm(broken(`what it consists of at ${tree.size} leaves is not made of them`));
+  return position === tree.position ? undefined : alarm(moved(tree.size - 1, position, tree.position));
+};
+
+const hashIfAny = (event: RecordedEvent): Hash | undefined => {
+  try {
+    return leafHashOf(event);
+  } catch (error) {
+    if (error instanceof EventRefused) return undefined; // no such event was ever put in the tree
+    throw error;
+  }
+};
+
+/** Appends a leaf. Gives whether the hashes that it completes are those of the stored tiles. */
+const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): Promise<boolean> => {
+  const complete: { readonly level: number; readonly index: number; readonly hash: Hash }[] = [];
+  tree.append(hash, (level, index, node) => {
+    if (level > 0) complete.push({ level, index, hash: node });
+  });
+  for (const node of complete) {
+    const place = placeOf(node);
+    if (place.count > 1) continue;
+    const tile = await store.tile(place.level, place.index);
+    const at = place.from * HASH_BYTES;
+    if (!sameHash(tile.subarray(at, at + HASH_BYTES), node.hash)) return false;
+  }
+  return true;
+};
+
+/** A leaf that is not as it was stored. */
+interface Difference {
+  readonly index: number;
+  /** What the log holds there, and the hash of its leaf if it has one. */
+  readonly event: RecordedEvent;
+  readonly hash: Hash | undefined;
+  readonly stored: Uint8Array;
+  readonly signed: SignedCheckpoint | undefined;
+}
+
+/** Says what has happened, as far as the hashes tell. */
+const difference = async (
+  log: EventLog,
+  store: TreeStore,
+  { index, event, hash, stored, signed }: Difference,
+): Promise<Omit<Alarm, 'raisedAt'>> => {
+  if (signed && index < signed.size && !(await isSigned(store, index, stored, signed)))
+    return broken(`its leaf ${index} is not the one that was signed`, index);
+  const next = await storedLeaf(store, index + 1);
+  const follower = await eventAfter(log, event.position);
+  const followerIsStored = follower !== undefined && sameHash(hashIfAny(follower) ?? NONE, stored);
+  const isNext = hash !== undefined && next !== undefined && sameHash(hash, next);
+  const kinds = { missing: isNext && !followerIsStored, inserted: followerIsStored && !isNext };
+  const kind =
+    isNext && followerIsStored
+      ? 'swapped'
+      : kinds.missing
+        ? 'missing'
+        : kinds.inserted
+          ? 'inserted'
+          : 'changed';
+  const what = {
+    changed: 'it was changed, or others were taken out or put in before it',
+    missing: 'that one is missing, and the one after it stands there',
+    inserted: 'it was put in before that one',
+    swapped: 'the two events from there on were swapped',
+  }[kind];
+  const was = signed && index < signed.size ? 'signed' : 'put in the tree';
+  return {
+    kind,
+    index,
+    position: event.position,
+    stream: event.stream,
+    revision: String(event.revision),
+    message: `event at index ${index} (position ${event.position}, event ${event.revision} of ${event.stream}) is not the one that was ${was}: ${what}`,
+  };
+};
+
+const NONE = new Uint8Array();
+
+const isSigned = async (
+  store: TreeStore,
+  index: number,
+  stored: Uint8Array,
+  { size, root }: SignedCheckpoint,
+): Promise<boolean> => {
+  try {
+    const proof = await storedInclusion(store, index, size);
+    verifyInclusion({ index, size, root, proof, leafHash: stored });
+    return true;
+  } catch (error) {
+    if (error instanceof ProofRefused || error instanceof TileRefused || error instanceof RangeError)
+      return false;
+    throw error;
+  }
+};
+
+const storedLeaf = async (store: TreeStore, index: number): Promise<Uint8Array | undefined> => {
+  const tile = await store.tile(0, Math.floor(index / TILE_WIDTH));
+  const at = (index % TILE_WIDTH) * HASH_BYTES;
+  return at < tile.length ? tile.subarray(at, at + HASH_BYTES) : undefined;
+};
+
+const eventAfter = async (log: EventLog, position: Position): Promise<RecordedEvent | undefined> => {
+  for await (const event of log.readAll(position)) return event;
+  return undefined;
+};
+
+const moved = (index: number, position: Position, stored: Position | undefined): Omit<Alarm, 'raisedAt'> => ({
+  kind: 'moved',
+  index,
+  position,
+  message: `event at index ${index} is as it was put in the tree, but stands at position ${position || 'start'}, not at ${stored ?? 'a known one'}`,
+});
+
+/** Something is wrong with the store of the tree. */
+export const broken = (what: string, index?: number): Omit<Alarm, 'raisedAt'> => ({
+  kind: 'tree',
+  ...(index === undefined ? {} : { index }),
+  message: `the stored tree was altered: ${what}`,
+});

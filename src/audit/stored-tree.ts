@@ -1,0 +1,81 @@
+import { type Position } from '../ports/event-log.js';
+import {
+  MARK_EVERY,
+  type Mark,
+  type StoredTree,
+  type TileGrowth,
+  type TreeGrowth,
+  type TreeStore,
+} from '../ports/tree-store.js';
+import {
+  consistencyProof,
+  GrowingTree,
+  type Hash,
+  inclusionProof,
+  nodesOfConsistency,
+  nodesOfInclusion,
+  nodesOfRoot,
+  type NodeReader,
+  rootOf,
+  type TreeNode,
+} from './merkle.js';
+import { placeOf, tileReader, tilesOf } from './tiles.js';
+
+/** A leaf that is to be appended. */
+export interface NewLeaf {
+  readonly hash: Hash;
+  /** Where its event stands. */
+  readonly position: Position;
+}
+
+/** What a stored tree becomes when these leaves, at least one, are appended. */
+export const grown = (stored: StoredTree, leaves: readonly NewLeaf[]): TreeGrowth => {
+  const tree = new GrowingTree(stored);
+  const tiles = new Map<string, Omit<TileGrowth, 'hashes'> & { readonly hashes: Hash[] }>();
+  const marks: Mark[] = [];
+  let position = stored.position;
+  for (const leaf of leaves) {
+    if (tree.size % MARK_EVERY === 0) marks.push({ index: tree.size, before: position });
+    tree.append(leaf.hash, (level, index, hash) => {
+      const place = placeOf({ level, index });
+      if (place.count > 1) return; // hashed together from those below, whenever it is needed
+      const name = `${place.level}/${place.index}`;
+      const tile = tiles.get(name) ?? { ...place, hashes: [] };
+      tile.hashes.push(hash);
+      tiles.set(name, tile);
+    });
+    position = leaf.position;
+  }
+  return {
+    from: stored.size,
+    tree: { ...tree.state(), position },
+    tiles: Array.from(tiles.values(), ({ level, index, from, hashes }) => ({
+      level,
+      index,
+      from,
+      hashes: Buffer.concat(hashes),
+    })),
+    marks,
+  };
+};
+
+/** Fetches what these nodes are made of. What it gives throws TileRefused where the store lacks some of it. */
+const readerOf = async (store: TreeStore, nodes: readonly TreeNode[], size: number): Promise<NodeReader> => {
+  const tiles = new Map<string, Uint8Array>();
+  for (const { level, index } of tilesOf(nodes, size)) {
+    if (level !== 'entries') tiles.set(`${level}/${index}`, await store.tile(level, index));
+  }
+  return tileReader((level, index) => tiles.get(`${level}/${index}`));
+};
+
+/** The root of the first `size` leaves, by the stored tiles. Throws as `rootOf` and TileRefused. */
+export const storedRoot = async (store: TreeStore, size: number): Promise<Hash> =>
+  rootOf(size, await readerOf(store, nodesOfRoot(size), size));
+
+/** Throws as `inclusionProof` and TileRefused. */
+export const storedInclusion = async (store: TreeStore, index: number, size: number): Promise<Hash[]> =>
+  inclusionProof(index, size, await readerOf(store, nodesOfInclusion(index, size), size));
+
+/** Throws as `consistencyProof` and TileRefused. */
+export const storedConsistency = async (store: TreeStore, first: number, second: number): Promise<Hash[]> =>
+  consistencyProof(first, second, await readerOf(store, nodesOfConsistency(first, second), second));

@@ -1,0 +1,88 @@
+import { once } from 'node:events';
+import { closeSync, createWriteStream, fsyncSync, openSync } from 'node:fs';
+import { Readable, Transform, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import * as zlib from 'node:zlib';
+import { type Bundled, bundleOf, type BundleQuestion, ExportRefused } from '../audit/make-bundle.js';
+import { type EventLog } from '../ports/event-log.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import { Progress } from '../progress.js';
+import { type Desk, duration } from './desk.js';
+
+/** What an export works with. */
+export interface ExportDesk extends Pick<Desk, 'log' | 'signal' | 'json'> {
+  readonly log: EventLog;
+  readonly tree: TreeStore;
+  /** Lets a file be made under another name, and gives it its own once it is whole; nothing is overwritten. */
+  readonly published: (file: string, make: (partial: string) => Promise<Bundled>) => Promise<Bundled>;
+}
+
+/** Standard output, as a file's name. */
+const STDOUT = '-';
+
+/**
+ * Writes a bundle into a new file, compressed as its name says, or to standard output for `-`, and prints what it
+ * holds: on standard error, where the bundle itself goes to standard output. Throws as bundleOf and `published` do.
+ */
+export const exportBundle = async (
+  { log, tree, signal, json, published }: ExportDesk,
+  { file, ...question }: BundleQuestion & { readonly file: string },
+): Promise<void> => {
+  const compressor = compressorFor(file); // before any work that would be in vain
+  const progress = new Progress('events', process.stderr, json);
+  const began = performance.now();
+  const write = async (target: Writable): Promise<Bundled> => {
+    const bundle = bundleOf(log, tree, question, (done, total) => { progress.show('exporting', done, total); }, signal);
+    let bundled: Bundled | undefined;
+    const text = Readable.from(
+      (async function* () {
+        bundled = yield* bundle;
+      })(),
+      { objectMode: false },
+    );
+    if (target === process.stdout) await toStdout(text);
+    else await (compressor ? pipeline(text, compressor(), target) : pipeline(text, target));
+    if (!bundled) throw new ExportRefused('the bundle was not written to its end');
+    return bundled;
+  };
+  try {
+    const bundled = await (file === STDOUT
+      ? write(process.stdout)
+      : published(file, async (partial) => {
+          const written = await write(createWriteStream(partial));
+          const handle = openSync(partial, 'r+');
+          try {
+            fsyncSync(handle);
+          } finally {
+            closeSync(handle);
+          }
+          return written;
+        }));
+    progress.end();
+    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    const { origin, size, from, events } = bundled;
+    const text =
+      `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
+      `verified against the checkpoint of ${size} events of ${origin}`;
+    const told = json ? JSON.stringify({ file, origin, size, from, events, seconds }) : text;
+    (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
+  } finally {
+    progress.end();
+  }
+};
+
+const toStdout = async (text: AsyncIterable<unknown>): Promise<void> => {
+  for await (const piece of text)
+    if (!process.stdout.write(piece as Uint8Array)) await once(process.stdout, 'drain');
+};
+
+/** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */
+const compressorFor = (file: string): (() => Transform) | undefined => {
+  if (file.endsWith('.gz')) return () => zlib.createGzip();
+  if (!file.endsWith('.zst')) return undefined;
+  const { createZstdCompress } = zlib as { createZstdCompress?: () => Transform };
+  if (createZstdCompress) return () => createZstdCompress();
+  throw new ExportRefused(
+    `${file}: Node ${process.versions.node} has no zstd, 22.15 has: name it .gz, or export to - and pipe that into zstd`,
+  );
+};
