@@ -1,10 +1,13 @@
 import { performance } from 'node:perf_hooks';
 import { pause } from './pause.js';
 
-/** While others have work, it rests so many times as long as it has worked. */
+/** While others have work, it rests so many times as long as the event loop was busy with its own. */
 const RESTS = 2;
 
-/** How often it looks whether others have work, in milliseconds: the look costs LOOK_MS. */
+/** It never rests longer at a time, in milliseconds: its stores may be slow, and that is no reason to be slower. */
+const LONGEST_REST_MS = 20;
+
+/** How often it looks whether others have work, in milliseconds: a look takes LOOK_MS. */
 const LOOK_EVERY_MS = 50;
 
 /** How long such a look is, in milliseconds: less than a twentieth of the time is lost where nobody has work. */
@@ -16,44 +19,41 @@ const SURE_MS = 100;
 /** The share of the time that the event loop needs for itself: a process that nobody asks is below it. */
 const NOBODY = 0.02;
 
-/** How busy the event loop was while this piece of work rested. */
-export type Utilization = (rest: () => Promise<void>) => Promise<{ active: number; idle: number }>;
-
-const utilization: Utilization = async (rest) => {
-  const before = performance.eventLoopUtilization();
-  await rest();
-  return performance.eventLoopUtilization(before);
-};
+/** How long the event loop was busy, and how long it had nothing to do, in milliseconds since some moment. */
+export interface LoopTimes {
+  readonly active: number;
+  readonly idle: number;
+}
 
 /**
- * Keeps work that can wait from holding up the requests of the same process: it does a slice of a millisecond or two, and then gives way.
- * Where nobody else has anything to do, it hardly rests.
+ * Keeps work that can wait from holding up the requests of the same process: it does a slice of a millisecond or two,
+ * and then gives way. Where nobody else has anything to do, it hardly rests.
  */
 export class Courtesy {
   #othersWork = true;
-  /** When it last went back to work. */
-  #resumed: number;
+  /** As it was when it last went back to work. */
+  #resumed: LoopTimes;
   #active = 0;
   #idle = 0;
 
   constructor(
-    private readonly measure: Utilization = utilization,
+    private readonly times: () => LoopTimes = () => performance.eventLoopUtilization(),
     private readonly rest: (ms: number, signal: AbortSignal) => Promise<void> = pause,
-    private readonly now: () => number = () => performance.now(),
   ) {
-    this.#resumed = now();
+    this.#resumed = times();
   }
 
-  /** To be awaited after each slice of work. Gives how long it rested, in milliseconds. Ends early when `signal` aborts. */
-  async giveWay(signal: AbortSignal): Promise<number> {
-    const began = this.now();
-    const worked = began - this.#resumed;
-    if (!this.#othersWork && worked < LOOK_EVERY_MS) return 0;
-    const ms = this.#othersWork ? Math.max(LOOK_MS, RESTS * worked) : LOOK_MS;
-    const { active, idle } = await this.measure(() => this.rest(ms, signal));
-    this.#resumed = this.now();
-    this.#learn(active, idle);
-    return this.#resumed - began;
+  /** To be awaited after each slice of work. Ends early when `signal` aborts. */
+  async giveWay(signal: AbortSignal): Promise<void> {
+    const began = this.times();
+    // What it waited for, a store's answer, was no work: others had the event loop meanwhile.
+    const worked = began.active - this.#resumed.active;
+    const waited = began.idle - this.#resumed.idle;
+    if (!this.#othersWork && worked + waited < LOOK_EVERY_MS) return;
+    const ms = this.#othersWork ? Math.min(Math.max(LOOK_MS, RESTS * worked), LONGEST_REST_MS) : LOOK_MS;
+    await this.rest(ms, signal);
+    this.#resumed = this.times();
+    this.#learn(this.#resumed.active - began.active, this.#resumed.idle - began.idle);
   }
 
   #learn(active: number, idle: number): void {

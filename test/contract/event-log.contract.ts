@@ -369,6 +369,33 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(caught.at(-1)).toBe(true);
       });
 
+      it('that takes nothing holds up nobody else', async () => {
+        const before = await log.head();
+        const large = { text: 'x'.repeat(2_000) };
+        const streams = Array.from({ length: 30 }, freshStream);
+        for (const stream of streams)
+          await log.append(
+            stream,
+            'none',
+            Array.from({ length: 100 }, () => newEvent(large)),
+          );
+        const ending = new AbortController();
+        const lazy = log.subscribe(before, ending.signal)[Symbol.asyncIterator]();
+        const first = await lazy.next();
+        try {
+          const appended: Position[] = [];
+          for (const stream of streams)
+            appended.push((await log.append(stream, 99n, [newEvent(large)])).position);
+          const seen = await follow(log, before, (events) => events.length >= 3_030);
+          expect(seen.at(-1)?.position).toBe(appended.at(-1));
+          expect(await log.readStream(streams[0] ?? '')).toHaveLength(101);
+        } finally {
+          ending.abort();
+          await lazy.return?.();
+        }
+        expect(first.done).toBe(false);
+      });
+
       it('is not caught up before it has delivered what was there', async () => {
         const before = await log.head();
         const streams = Array.from({ length: 11 }, freshStream);
