@@ -9,6 +9,7 @@ import {
 } from '../plants/stream.js';
 import { type RecordedEvent } from '../ports/event-log.js';
 import { parseInstant } from './instant.js';
+import { isDeeperThan, MAX_DEPTH } from './leaf.js';
 
 /**
  * Where all events come from, as CloudEvents name it: no host and no store, since those change when a log is copied
@@ -57,12 +58,6 @@ export interface CloudEvent {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-
-/**
- * How deep what an event holds may be nested to be shown. Ours is nested three deep; what is deeper was put into the
- * store by somebody else, and no program could write it down as JSON.
- */
-const MAX_DEPTH = 100;
 
 /** Any event of a log, also one that the codec refuses: auditors see everything. */
 export const cloudEventOf = (event: RecordedEvent): CloudEvent => {
@@ -119,11 +114,6 @@ export const decidedAtOf = ({ metadata }: Pick<RecordedEvent, 'metadata'>) => {
 /** Who asked for an event; undefined where it does not say. */
 export const actorOf = ({ metadata }: Pick<RecordedEvent, 'metadata'>): string | undefined =>
   textIn(fieldsOf(fieldsOf(metadata).actor), 'sub');
-
-const isDeeperThan = (value: unknown, levels: number): boolean =>
-  typeof value === 'object' &&
-  value !== null &&
-  (levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1)));
 
 const given = (name: keyof CloudEvent, value: string | undefined) =>
   value === undefined ? {} : { [name]: value };

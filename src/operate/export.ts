@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { closeSync, createWriteStream, fsyncSync, openSync } from 'node:fs';
-import { Readable, Transform, type Writable } from 'node:stream';
+import { Readable, type Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
 import { type Bundled, bundleOf, type BundleQuestion, ExportRefused } from '../audit/make-bundle.js';
@@ -32,7 +32,15 @@ export const exportBundle = async (
   const progress = new Progress('events', process.stderr, json);
   const began = performance.now();
   const write = async (target: Writable): Promise<Bundled> => {
-    const bundle = bundleOf(log, tree, question, (done, total) => { progress.show('exporting', done, total); }, signal);
+    const bundle = bundleOf(
+      log,
+      tree,
+      question,
+      (done, total) => {
+        progress.show('exporting', done, total);
+      },
+      signal,
+    );
     let bundled: Bundled | undefined;
     const text = Readable.from(
       (async function* () {
@@ -40,8 +48,14 @@ export const exportBundle = async (
       })(),
       { objectMode: false },
     );
-    if (target === process.stdout) await toStdout(text);
-    else await (compressor ? pipeline(text, compressor(), target) : pipeline(text, target));
+    try {
+      if (target === process.stdout) await toStdout(text, signal);
+      else if (compressor) await pipeline(text, compressor(), target, { signal });
+      else await pipeline(text, target, { signal });
+    } catch (error) {
+      signal.throwIfAborted(); // which says more than that something was aborted
+      throw error;
+    }
     if (!bundled) throw new ExportRefused('the bundle was not written to its end');
     return bundled;
   };
@@ -71,9 +85,9 @@ export const exportBundle = async (
   }
 };
 
-const toStdout = async (text: AsyncIterable<unknown>): Promise<void> => {
+const toStdout = async (text: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> => {
   for await (const piece of text)
-    if (!process.stdout.write(piece as Uint8Array)) await once(process.stdout, 'drain');
+    if (!process.stdout.write(piece as Uint8Array)) await once(process.stdout, 'drain', { signal });
 };
 
 /** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */

@@ -6,6 +6,7 @@ import { type Operator } from '../projector/rebuilds.js';
 export const operatorHere = (nameOfUser: () => string = () => userInfo().username): Operator => ({
   actor: { sub: `cli:${named(nameOfUser)}` },
   correlationId: randomUUID(),
+  commandId: randomUUID(),
 });
 
 /** In a container a user often has a number only. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { type AuditorStatus } from '../audit/auditor.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type RebuildProgress } from '../projector/rebuilder.js';
@@ -38,6 +39,29 @@ const ProcessReport = z.object({
       problem: z.string().optional(),
     })
     .nullable(),
+  /** Null where the process is no auditor, absent where it is of a version that knows none. */
+  auditor: z
+    .object({
+      state: z.string(),
+      since: z.string(),
+      size: z.number(),
+      position: z.string(),
+      checkpoint: z.object({ size: z.number(), signedAt: z.string() }).optional(),
+      recheckedAt: z.string().optional(),
+      reason: z.string().optional(),
+      alarm: z
+        .object({
+          kind: z.string(),
+          index: z.number().optional(),
+          position: z.string().optional(),
+          stream: z.string().optional(),
+          revision: z.string().optional(),
+          message: z.string(),
+          raisedAt: z.string(),
+        })
+        .optional(),
+    })
+    .nullish(),
 });
 
 /** What one process tells about itself, and what it is called. */
@@ -52,11 +76,23 @@ export type ProcessIdentity = Readonly<
 export const reportText = (
   identity: ProcessIdentity,
   projector: { readonly status: ProjectorStatus; readonly rebuild: RebuildProgress | undefined } | undefined,
+  auditor?: { readonly status: AuditorStatus },
 ): string =>
   JSON.stringify(
-    { ...identity, projector: projector?.status ?? null, rebuild: projector?.rebuild ?? null },
+    {
+      ...identity,
+      projector: projector?.status ?? null,
+      rebuild: projector?.rebuild ?? null,
+      auditor: auditor ? shownAuditor(auditor.status) : null,
+    },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );
+
+/** Without the note of the checkpoint, which is at /log/checkpoint. */
+const shownAuditor = ({ checkpoint, ...status }: AuditorStatus) => ({
+  ...status,
+  ...(checkpoint ? { checkpoint: { size: checkpoint.size, signedAt: checkpoint.signedAt } } : {}),
+});
 
 /** Reads what all processes tell. What is not understood was told by another version of the service: it is left out. */
 export const readReports = async (model: ReadModel): Promise<ProcessReport[]> =>

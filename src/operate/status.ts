@@ -1,8 +1,14 @@
 import { decode } from '../plants/codec.js';
 import { type EventSkipped } from '../plants/operation.js';
 import { SKIPS_STREAM } from '../plants/stream.js';
-import { type EventLog, type EventMetadata, type Position, START } from '../ports/event-log.js';
-import { type Generation, GenerationMissing, PARTITIONS } from '../ports/read-model.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  LogUnavailable,
+  type Position,
+  START,
+} from '../ports/event-log.js';
+import { type Generation, GenerationMissing, PARTITIONS, ReadModelUnavailable } from '../ports/read-model.js';
 import { GRACE_MS, readRebuilds, type Rebuilds } from '../projector/rebuilds.js';
 import { type Desk, duration, pause, print, printable, table } from './desk.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
@@ -122,7 +128,15 @@ const problemsOf = (
   rebuild: RebuildStatus | null,
 ): string[] => {
   const problems: string[] = [];
-  for (const { process, host, pid, projector } of processes) {
+  for (const { process, host, pid, projector, auditor } of processes) {
+    if (auditor?.alarm)
+      problems.push(
+        `ALARM of the auditor ${host}/${pid}: ${auditor.alarm.message} (nothing is signed until plants audit-lift; see docs/audit.md)`,
+      );
+    if (auditor?.state === 'blocked')
+      problems.push(`the auditor ${host}/${pid} is blocked ${auditor.reason ?? ''}`);
+    if (auditor?.state === 'disconnected')
+      problems.push(`the auditor ${host}/${pid} is disconnected: ${auditor.reason ?? ''}`);
     if (projector?.state === 'blocked')
       problems.push(
         `blocked at position ${projector.position ?? ''}: ${projector.reason ?? ''} (plants skip shows the event)`,
@@ -202,16 +216,31 @@ const readSkipped = async (log: EventLog, skipsAfter: Position): Promise<Skipped
     return { ...data, by: actor.sub, at: decidedAt, inForce: stored.position > skipsAfter };
   });
 
-/** Prints the status, once or until somebody asks to stop. Gives whether all is well. */
-export const status = async (desk: Desk, { watch }: { readonly watch: boolean }): Promise<boolean> => {
-  const repaint = watch && process.stdout.isTTY && !desk.json;
+/** Prints the status. Gives whether all is well. Throws what `readStatus` throws. */
+export const status = async (desk: Desk): Promise<boolean> => {
+  const found = await readStatus(desk);
+  print(desk, found, statusText(found, desk.now()));
+  return found.problems.length === 0;
+};
+
+/**
+ * Prints the status each second until somebody asks to stop, and says on standard error when a store does not answer:
+ * whoever watches wants to see it come back. Gives whether all was well in the end.
+ */
+export const watchStatus = async (desk: Desk): Promise<boolean> => {
+  const repaint = process.stdout.isTTY && !desk.json;
   for (;;) {
-    const found = await readStatus(desk);
-    const text = statusText(found, desk.now());
-    if (repaint) process.stdout.write(`\x1b[H${text.replaceAll('\n', '\x1b[K\n')}\x1b[K\n\x1b[J`);
-    else print(desk, found, watch ? `${text}\n` : text);
-    const well = found.problems.length === 0;
-    if (!watch) return well;
+    let well = false;
+    try {
+      const found = await readStatus(desk);
+      const text = statusText(found, desk.now());
+      if (repaint) process.stdout.write(`\x1b[H${text.replaceAll('\n', '\x1b[K\n')}\x1b[K\n\x1b[J`);
+      else print(desk, found, `${text}\n`);
+      well = found.problems.length === 0;
+    } catch (error) {
+      if (!(error instanceof LogUnavailable || error instanceof ReadModelUnavailable)) throw error;
+      process.stderr.write(`${desk.now().toISOString()} ${printable(error.message)}\n`);
+    }
     try {
       await pause(WATCH_EVERY_MS, desk.signal);
     } catch {
@@ -231,6 +260,7 @@ const statusText = (status: Status, now: Date): string => {
       `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
     ],
     ['rebuild', rebuildText(status)],
+    ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
     ...(status.wayBack
       ? [
           [
@@ -283,6 +313,16 @@ const statusText = (status: Status, now: Date): string => {
   ]
     .map((part) => part.split('\n').map(printable).join('\n'))
     .join('\n');
+};
+
+const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
+  if (!auditor) return '';
+  const { size, position, checkpoint, state, recheckedAt } = auditor;
+  const signed = checkpoint
+    ? `last checkpoint of ${checkpoint.size}, ${since(checkpoint.signedAt)} ago`
+    : 'no checkpoint yet';
+  const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
+  return `${size} events up to ${position || 'start'}; ${signed}; ${read}; ${host}/${pid} is ${state.replace('_', ' ')}`;
 };
 
 const rebuildText = ({ rebuild, lastRebuild }: Status): string => {

@@ -110,12 +110,13 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
         ended = status;
         break;
       }
+      if (!ended) throw new Error(`nobody watches any more: ${watching.stderr}`);
       const over = performance.now();
       const during = traffic.takeLatencies();
       watching.signal('SIGINT');
       await traffic.stop();
 
-      expect(ended?.lastRebuild?.outcome).toBe('promoted');
+      expect(ended.lastRebuild?.outcome).toBe('promoted');
       const log = (await service.events()).filter(({ metadata }) =>
         (metadata as { correlationId: string }).correlationId.startsWith('op-'),
       );

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/operate/interrupted.js';
-import { readStatus, status } from '../../../src/operate/status.js';
+import { readStatus, status, watchStatus } from '../../../src/operate/status.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import {
@@ -30,7 +30,7 @@ describe('the status', () => {
     office.tell({ state: 'live', since: NOON, generation, position: await office.log.head() });
 
   it('of a new system says what is missing', async () => {
-    expect(await status(office.desk(), { watch: false })).toBe(false);
+    expect(await status(office.desk())).toBe(false);
     expect(office.out).toContain(
       'PROBLEM  nothing projects: is a process with the role projector running?\n',
     );
@@ -43,7 +43,7 @@ describe('the status', () => {
   it('of a system where all is well says so, and how it stands', async () => {
     await run(office.log, 'anne', createPlant(1));
     await live(await office.answer());
-    expect(await status(office.desk(), { watch: false })).toBe(true);
+    expect(await status(office.desk())).toBe(true);
     expect(office.out).toMatch(/^all is well\n/);
     expect(office.out).toMatch(/^oak\/7 +api,projector +1\.2\.3 +http:\S+ +0 s +live +0*1 +yes$/m);
     expect(office.out).toMatch(/^1 +yes +0*1 +0*1 +0 of 64$/m);
@@ -65,7 +65,7 @@ describe('the status', () => {
         rebuild: null,
       }),
     );
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toMatch(/^1 +- +start +start +64 of 64$/m);
     expect(office.out).toMatch(/^ash\/9 .* - +- +-$/m);
   });
@@ -93,7 +93,7 @@ describe('the status', () => {
     await live(await office.answer());
     Object.defineProperty(process.stdout, 'isTTY', { value: true, configurable: true });
     try {
-      const watching = status(office.desk(), { watch: true });
+      const watching = watchStatus(office.desk());
       await until(() => office.out !== '');
       office.interrupt(new Interrupted('enough'));
       await watching;
@@ -113,7 +113,7 @@ describe('the status', () => {
     expect((await readStatus(later)).lag).toEqual({ seconds: 90, events: null });
     await office.requested();
     expect((await readStatus(desk)).rebuild).toMatchObject({ phase: 'waiting', events: null, total: null });
-    await status(desk, { watch: false });
+    await status(desk);
     expect(office.out).toMatch(/^lists +0 s behind$/m);
     expect(office.out).toMatch(/^rebuild +\S+: waiting$/m);
   });
@@ -127,7 +127,7 @@ describe('the status', () => {
       ]);
     }
     expect((await readStatus(office.desk())).lag).toEqual({ seconds: null, events: 3 });
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toMatch(/^lists +behind for an unknown time, 3 events$/m);
   });
 
@@ -156,7 +156,7 @@ describe('the status', () => {
     expect(blocked.problems).toEqual([
       `blocked at position ${position}: unknown type (plants skip shows the event)`,
     ]);
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toMatch(new RegExp(`^blocked +at ${position}: event 0 of ${stream}$`, 'm'));
 
     await office.model.report('one', '-', 1);
@@ -198,9 +198,9 @@ describe('the status', () => {
     expect((await readStatus(office.desk())).problems).toEqual([
       'the rebuild does not get on: the disk is full',
     ]);
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toContain(`${rebuild}: building, 1 of 5 events, 2/s, 2 s left\n`);
-    await status(office.desk({ eventsBetween: undefined }), { watch: false });
+    await status(office.desk({ eventsBetween: undefined }));
     expect(office.out).toContain(`${rebuild}: building, 1 events, 2/s, 2 s left\n`);
   });
 
@@ -212,7 +212,7 @@ describe('the status', () => {
       type: 'RebuildPromoted',
       data: { rebuild, generation: 2, replaced: generation },
     });
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toContain('to generation 1 until 2026-01-31T12:15:00.000Z (plants rollback)\n');
     expect(office.out).toContain(`none; the last one, ${rebuild}, was promoted at ${NOON.toISOString()}\n`);
     await office.recorded({ type: 'RollbackRequested', data: { rebuild, reason: 'odd' } });
@@ -225,7 +225,7 @@ describe('the status', () => {
     await appendRaw(office.log, stream, 'PlantWatered', {});
     const { operator } = office.desk();
     await skipEvent(office.log, { stream, revision: 0n }, 'nobody\nwaters', operator, noon);
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toContain(
       `skipped  event 0 of ${stream} by cli:olga at ${NOON.toISOString()}: nobody`,
     );
@@ -237,7 +237,7 @@ describe('the status', () => {
       type: 'RebuildPromoted',
       data: { rebuild: 'again', generation: 2, replaced: 1 },
     });
-    await status(office.desk(), { watch: false });
+    await status(office.desk());
     expect(office.out).toMatch(/^unskipped +event 0 of /m);
   });
 
@@ -257,10 +257,28 @@ describe('the status', () => {
 
   it('watched, is printed again and again until somebody asks to stop', async () => {
     await live(await office.answer());
-    const watching = status(office.desk({ json: true }), { watch: true });
+    const watching = watchStatus(office.desk({ json: true }));
     await until(() => office.out.trimEnd().split('\n').length === 2);
     office.interrupt(new Interrupted('enough'));
     expect(await watching).toBe(true);
     expect(office.json).toMatchObject({ problems: [], leaseHolder: 'one' });
+  });
+
+  it('watched, goes on when a store that was away is there again', async () => {
+    await live(await office.answer());
+    const away = new Faults(office.model).next(
+      'generations',
+      failing(() => new ReadModelUnavailable('it is down')),
+    ).port;
+    const watching = watchStatus(office.desk({ json: true, model: away }));
+    await until(() => office.out !== '');
+    office.interrupt(new Interrupted('enough'));
+    expect(await watching).toBe(true);
+    expect(office.err).toBe(`${NOON.toISOString()} it is down\n`);
+    const broken = new Faults(office.model).next(
+      'generations',
+      failing(() => new TypeError('a mistake of ours')),
+    ).port;
+    await expect(watchStatus(office.desk({ model: broken }))).rejects.toThrow('a mistake of ours');
   });
 });
