@@ -224,7 +224,9 @@ describe('a projection', () => {
       return proceed(into, parts);
     }).port;
     await catchUp(log, store, generation);
-    expect(sizes).toEqual([500, 500, 201]);
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(1_201);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(500);
+    expect(sizes.length).toBeGreaterThan(2);
     expect(await listOf('anne')).toEqual(
       Array.from({ length: 1_201 }, (_, id) => ({ id, row: `{"name":"plant ${id}","tag":""}` })),
     );
