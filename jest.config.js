@@ -18,6 +18,7 @@ const project = {
 const ABOUT_FILES = [
   'terminal',
   'backup',
+  'bundle',
   'cli',
   'crash',
   'readme',

@@ -4,6 +4,8 @@ import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
 import { Registry } from 'prom-client';
 import { PastLists } from './audit/as-of.js';
+import { Auditor } from './audit/auditor.js';
+import { PublishedTree } from './audit/published-tree.js';
 import { type Role } from './config.js';
 import { AuditController } from './http/audit.controller.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
@@ -12,6 +14,7 @@ import { RateLimit } from './http/auth/rate-limit.js';
 import { TokenVerifier } from './http/auth/verify.js';
 import { EventStreams } from './http/event-streams.js';
 import { HealthController } from './http/health.controller.js';
+import { LogController, RECEIPT_WAIT } from './http/log.controller.js';
 import { MetricsController } from './http/metrics.controller.js';
 import { OperationsController, SYSTEM } from './http/operations.controller.js';
 import { PlantsController } from './http/plants.controller.js';
@@ -33,6 +36,10 @@ export interface Parts {
   readonly model: ReadModel;
   /** Undefined where this process leaves projecting to others. */
   readonly projector: Projector | undefined;
+  /** Undefined where this process is no auditor. */
+  readonly tree: { readonly auditor: Auditor; readonly published: PublishedTree } | undefined;
+  /** How long a receipt waits for its checkpoint, in milliseconds. */
+  readonly receiptWaitMs: number;
   readonly roles: ReadonlySet<Role>;
   readonly freshness: Freshness;
   readonly verifier: TokenVerifier;
@@ -51,6 +58,8 @@ export class AppModule {
     log,
     model,
     projector,
+    tree,
+    receiptWaitMs,
     roles,
     freshness,
     verifier,
@@ -66,6 +75,7 @@ export class AppModule {
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
       controllers: [
         ...(roles.has('api') ? [PlantsController, AuditController, OperationsController] : []),
+        ...(tree ? [LogController] : []),
         HealthController,
         MetricsController,
       ],
@@ -73,6 +83,9 @@ export class AppModule {
         { provide: EventLog, useValue: log },
         { provide: ReadModel, useValue: model },
         { provide: Projector, useValue: projector },
+        { provide: Auditor, useValue: tree?.auditor },
+        { provide: PublishedTree, useValue: tree?.published },
+        { provide: RECEIPT_WAIT, useValue: receiptWaitMs },
         { provide: Freshness, useValue: freshness },
         { provide: TokenVerifier, useValue: verifier },
         { provide: RateLimit, useValue: rateLimit },

@@ -1,18 +1,23 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { BackupRefused } from './adapters/sqlite/backup-refused.js';
 import { BadStoreUrl } from './adapters/store-url.js';
+import { AuditKeyError, openAuditKey, originOf } from './audit/audit-key.js';
 import { CopyRefused, copyLog } from './audit/copy-log.js';
 import { UnknownPosition } from './audit/history.js';
 import { type Instant, instantOf, parseInstant } from './audit/instant.js';
+import { ExportRefused } from './audit/make-bundle.js';
+import { formatVerifierKey, NoteRefused, parseVerifierKey, type VerifierKey } from './audit/signed-note.js';
 import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { createLogger } from './logging.js';
 import { type Service } from './main.js';
 import { type Desk } from './operate/desk.js';
+import { CheckFailed, readWhole } from './operate/check-files.js';
 import { Interrupted } from './operate/interrupted.js';
 import { EventRefused } from './plants/errors.js';
 import { idFault } from './plants/fields.js';
@@ -24,6 +29,7 @@ import {
   ReadModelTampered,
   ReadModelUnavailable,
 } from './ports/read-model.js';
+import { TreeUnavailable } from './ports/tree-store.js';
 import { Progress } from './progress.js';
 import { OperationRefused } from './projector/rebuilds.js';
 import { StartError } from './start-error.js';
@@ -270,9 +276,10 @@ const skip = (options: SkipOptions): Promise<void> =>
   );
 
 const status = (options: { readonly watch?: true; readonly json?: true }): Promise<void> =>
-  operate(options, async (desk) =>
-    (await import('./operate/status.js')).status(desk, { watch: options.watch ?? false }),
-  );
+  operate(options, async (desk) => {
+    const { status, watchStatus } = await import('./operate/status.js');
+    return options.watch ? watchStatus(desk) : status(desk);
+  });
 
 const backup = async ({ to, json }: { readonly to: string; readonly json?: true }): Promise<void> => {
   const { eventLog } = loadConfig(process.env);
@@ -300,6 +307,122 @@ const restore = async ({ from, json }: { readonly from: string; readonly json?: 
       ? `before the next start, ${howToDelete(readModel)}: the read model may hold events that this log does not, and is rebuilt from it`
       : undefined;
   await commands.restore(desk, file, (watch) => adapter.restore(from, file, watch), stale);
+};
+
+const auditKey = async ({ json }: { readonly json?: true }): Promise<void> => {
+  const { eventLog, dataDir, auditOrigin } = loadConfig(process.env);
+  const { file, key, created } = await openAuditKey(dataDir, auditOrigin ?? (await originOfLog(eventLog)));
+  if (created) process.stderr.write(`made the audit key ${file}\n`);
+  const vkey = formatVerifierKey(key);
+  process.stdout.write(`${json ? JSON.stringify({ origin: key.name, vkey }) : vkey}\n`);
+};
+
+/** What the log of the settings is called where AUDIT_ORIGIN does not name it. */
+const originOfLog = async (place: EventLogPlace): Promise<string> => {
+  if (place.kind === 'sqlite' && !existsSync(place.file)) throw noLog(place.file);
+  const { openEventLog } = await import('./stores.js');
+  const log = await openEventLog(place);
+  try {
+    return originOf(log.identity());
+  } finally {
+    await log.close();
+  }
+};
+
+interface LiftOptions {
+  readonly reason: string;
+  readonly json?: true;
+}
+
+const liftAlarm = async ({ reason, json }: LiftOptions): Promise<void> => {
+  const { eventLog, dataDir } = loadConfig(process.env);
+  const tree = join(dataDir, 'tree.db');
+  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
+  if (!existsSync(tree))
+    throw new StartError(`there is no tree ${tree}: give this command the auditor's DATA_DIR`);
+  const [{ openEventLog, openTreeStore }, { operatorHere }] = await Promise.all([
+    import('./stores.js'),
+    import('./operate/operator.js'),
+  ]);
+  const log = await openEventLog(eventLog);
+  try {
+    const store = await openTreeStore(tree, log.identity());
+    try {
+      const lifted = await store.lift(operatorHere().actor.sub, reason);
+      if (json) process.stdout.write(`${JSON.stringify({ lifted: lifted ?? null })}\n`);
+      else
+        process.stdout.write(
+          lifted
+            ? `lifted: ${lifted.message}\nan auditor now reads the whole log, and signs again if it is as it was\n`
+            : 'no alarm stands\n',
+        );
+    } finally {
+      await store.close();
+    }
+  } finally {
+    await log.close();
+  }
+};
+
+interface ExportOptions {
+  readonly out: string;
+  readonly from?: string;
+  readonly owner?: string;
+  readonly json?: true;
+}
+
+const exportEvents = async ({ out, from, owner, json }: ExportOptions): Promise<void> => {
+  const { eventLog, dataDir } = loadConfig(process.env);
+  const file = join(dataDir, 'tree.db');
+  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
+  if (!existsSync(file))
+    throw new StartError(
+      `there is no tree ${file}: run a service with the role auditor first, and give this command its DATA_DIR`,
+    );
+  const signal = stopAsked('interrupted: nothing was exported');
+  const [{ openEventLog, openTreeStore }, { published }, { exportBundle }] = await Promise.all([
+    import('./stores.js'),
+    import('./adapters/sqlite/backup.js'),
+    import('./operate/export.js'),
+  ]);
+  const log = await openEventLog(eventLog);
+  try {
+    const tree = await openTreeStore(file, log.identity());
+    try {
+      await exportBundle({ log, tree, signal, json: json ?? false, published }, { file: out, from, owner });
+    } finally {
+      await tree.close();
+    }
+  } finally {
+    await log.close();
+  }
+};
+
+interface CheckOptions {
+  readonly key?: VerifierKey;
+  readonly against?: string;
+  readonly previous?: string;
+  readonly json?: true;
+}
+
+const checkFile = async (file: string, { key, against, previous, json }: CheckOptions): Promise<void> => {
+  for (const needed of [file, against, previous])
+    if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
+  const { check } = await import('./operate/check.js');
+  const kept = against === undefined ? undefined : await readWhole(against);
+  const well = await check({ json: json ?? false }, { file, key, against: kept, previous });
+  process.exitCode = well ? EXIT.ok : EXIT.failed;
+};
+
+/** A verifier key, or the name of a file that holds one. */
+const verifierKeyOf = (value: string): VerifierKey => {
+  try {
+    return parseVerifierKey(existsSync(value) ? readFileSync(value, 'utf8').trim() : value);
+  } catch (error) {
+    throw new InvalidArgumentError(
+      error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
+    );
+  }
 };
 
 /** The embedded log of the settings. */
@@ -580,6 +703,86 @@ ${EXITS}`,
   )
   .action(history);
 
+program
+  .command('export')
+  .description('write events into one file, with what proves that they are those that were signed')
+  .requiredOption('--out <file>', 'the new file, compressed if it ends in .gz or .zst; - for standard output')
+  .option(
+    '--from <index>',
+    'the first event: how many are before it, as an older checkpoint says, or a position',
+    textThatSays,
+  )
+  .option('--owner <name>', "only events of this owner's plants and requests", textThatSays)
+  .option('--json', 'print {file, origin, size, from, events, seconds}, and no progress')
+  .addHelpText(
+    'after',
+    `
+It holds the events up to the checkpoint that an auditor signed last, and runs beside the service. Nothing is
+overwritten. plants check, and docs/check.py, check it without the store; docs/audit.md says what that proves.
+
+Example:
+  npx plants export --out events.ndjson.gz
+${EXITS}`,
+  )
+  .action(exportEvents);
+
+program
+  .command('check')
+  .description('prove what a file of plants export says, with no server, no network and no database')
+  .argument('<file>', 'what plants export wrote')
+  .option('--key <vkey>', "the log's key, or a file that holds it: plants audit-key prints it", verifierKeyOf)
+  .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
+  .option(
+    '--previous <file>',
+    'an older file of plants export: no event of it differs, and what has changed since',
+  )
+  .option('--json', 'print one object, and no progress')
+  .addHelpText(
+    'after',
+    `
+It stops at the first line that does not fit, and names it. Without --key it says only that the file fits together:
+anybody may have made it.
+
+Example:
+  npx plants check events.ndjson.gz --key plants.vkey --against checkpoint-of-last-month
+
+Exit status: 0 if all of it holds, 1 if something does not or cannot be proven, 2 wrong usage.`,
+  )
+  .action(checkFile);
+
+program
+  .command('audit-key')
+  .description('print the key that the checkpoints of this log are verified with')
+  .option('--json', 'print {origin, vkey}')
+  .addHelpText(
+    'after',
+    `
+One line, as C2SP signed-note has it: name+id+key. Give it to auditors by a way that they trust. The private key is made
+in DATA_DIR where there is none yet.
+
+Example:
+  npx plants audit-key > plants.vkey
+${EXITS}`,
+  )
+  .action(auditKey);
+
+program
+  .command('audit-lift')
+  .description('lift the alarm of an auditor, once it is known why it was raised')
+  .requiredOption('--reason <text>', 'why, for the record', textThatSays)
+  .option('--json', 'print {lifted}: the alarm, or null if none stood')
+  .addHelpText(
+    'after',
+    `
+The auditor then reads the whole log before it signs anything, and raises the alarm again if the log is still not what
+was signed: restore it first. Use the auditor's DATA_DIR.
+
+Example:
+  npx plants audit-lift --reason 'log restored from the backup of last night, ticket 123'
+${EXITS}`,
+  )
+  .action(liftAlarm);
+
 tab(program, { completionCommandName: 'completion' });
 program.commands
   .find((command) => command.name() === 'completion')
@@ -619,6 +822,10 @@ function complain(error: unknown): number {
   }
   const known = [
     StartError,
+    AuditKeyError,
+    TreeUnavailable,
+    ExportRefused,
+    CheckFailed,
     BackupRefused,
     LocalKeyError,
     LogUnavailable,

@@ -18,13 +18,14 @@ export const SETTINGS = [
   { name: 'PORT', default: '3000', meaning: 'Port to listen on; 0 for any free one.' },
   {
     name: 'ROLES',
-    default: 'api,projector',
-    meaning: 'What this process does: api answers requests, projector maintains the read model.',
+    default: 'api,projector,auditor',
+    meaning:
+      'What this process does: api answers requests, projector maintains the read model, auditor the tree that proves the events (docs/audit.md).',
   },
   {
     name: 'DATA_DIR',
     default: './data',
-    meaning: 'Folder of the database files and of the local signing key.',
+    meaning: "Folder of the database files, of the local signing key, and of an auditor's key and tree.",
   },
   {
     name: 'EVENT_LOG',
@@ -70,6 +71,18 @@ export const SETTINGS = [
     meaning: 'How long a write waits until lists contain it, in milliseconds, 0 to 60000.',
   },
   {
+    name: 'AUDIT_ORIGIN',
+    default: '',
+    meaning:
+      'What the log is called in its signed checkpoints, such as plants.example/log. Unset: plants/ and the identity of the log.',
+  },
+  {
+    name: 'AUDIT_RECHECK_SECONDS',
+    default: '3600',
+    meaning:
+      'How long an auditor waits before it reads the whole log again and compares it with its tree, 1 to 31536000.',
+  },
+  {
     name: 'LOG_LEVEL',
     default: 'info',
     meaning: 'fatal, error, warn, info, debug, trace or silent.',
@@ -102,7 +115,7 @@ export const SETTINGS = [
 
 type SettingName = (typeof SETTINGS)[number]['name'];
 
-const ROLES = ['api', 'projector'] as const;
+const ROLES = ['api', 'projector', 'auditor'] as const;
 export type Role = (typeof ROLES)[number];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -142,6 +155,9 @@ export interface Config {
   readonly readModel: ReadModelPlace;
   readonly auth: AuthConfig;
   readonly writeWaitMs: number;
+  /** What the log is called in its checkpoints; undefined where its identity names it. */
+  readonly auditOrigin: string | undefined;
+  readonly auditRecheckSeconds: number;
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */
   readonly rateLimit: number | 'off';
@@ -179,6 +195,8 @@ export const loadConfig = (env: Environment): Config => {
     readModel,
     auth: auth(env),
     writeWaitMs: integer(env, 'WRITE_WAIT_MS', 0, 60_000),
+    auditOrigin: auditOrigin(env),
+    auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),
     rateLimit: setting(env, 'RATE_LIMIT') === 'off' ? 'off' : rateLimit(env),
     tracing: tracing(env),
@@ -222,6 +240,14 @@ const rateLimit = (env: Environment): number => {
   const number = /^\d{1,15}$/.test(value) ? Number(value) : 0;
   if (number === 0) throw bad('RATE_LIMIT', value, 'a positive number of requests a minute, or off');
   return number;
+};
+
+/** The name of a key (C2SP signed-note), which stands in a line of its own, too. */
+const auditOrigin = (env: Environment): string | undefined => {
+  const value = given(env, 'AUDIT_ORIGIN');
+  if (value !== undefined && !/^[!-*,-~]{1,200}$/.test(value))
+    throw bad('AUDIT_ORIGIN', value, 'at most 200 visible ASCII characters without spaces and plus signs');
+  return value;
 };
 
 const tracing = (env: Environment): TracingConfig | undefined => {

@@ -1,11 +1,15 @@
 import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { eventsBetween } from './adapters/sqlite/distance.js';
 import { AppModule } from './app.module.js';
+import { openAuditKey, originOf } from './audit/audit-key.js';
+import { Auditor, type AuditorStatus } from './audit/auditor.js';
+import { PublishedTree } from './audit/published-tree.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
 import { RateLimit } from './http/auth/rate-limit.js';
@@ -19,17 +23,19 @@ import { nestLogger } from './logging.js';
 import { countRequests } from './metrics/http.js';
 import { showProjector } from './metrics/projection.js';
 import { createRegistry, showTokenCache } from './metrics/registry.js';
+import { showTree } from './metrics/tree.js';
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
 import { type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
+import { Courtesy } from './projector/courtesy.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { type Failpoint } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { StartError } from './start-error.js';
 import { howToDelete } from './store-places.js';
-import { openEventLog, openReadModel } from './stores.js';
+import { openEventLog, openReadModel, openTreeStore } from './stores.js';
 import { type Tracing } from './tracing/tracing.js';
 
 /** A running service. */
@@ -81,6 +87,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         now,
         eventsBetween: countEvents,
       });
+    const tree = await startAuditor(log, config, logger, opened);
+    if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
@@ -92,6 +100,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         log,
         model,
         projector,
+        tree,
+        receiptWaitMs: config.writeWaitMs,
         roles: config.roles,
         freshness,
         verifier,
@@ -121,7 +131,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const reporter = new Reporter(
       model,
       randomUUID(),
-      () => reportText(identity, projector),
+      () => reportText(identity, projector, tree?.auditor),
       () => projector?.rebuild !== undefined,
     );
     opened.push(() => reporter.close());
@@ -201,6 +211,51 @@ const startProjector = (
     await running;
   });
   return projector;
+};
+
+/** How long a log may seem shorter than its tree before that is an alarm, in milliseconds: a server may lag behind. */
+const SHORT_LOG_MS = 10_000;
+
+const startAuditor = async (
+  log: EventLog,
+  { roles, dataDir, auditOrigin, auditRecheckSeconds }: Config,
+  logger: Logger,
+  opened: (() => Promise<void>)[],
+): Promise<{ readonly auditor: Auditor; readonly published: PublishedTree } | undefined> => {
+  if (!roles.has('auditor')) return undefined;
+  const { key } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
+  const store = await openTreeStore(join(dataDir, 'tree.db'), log.identity());
+  opened.push(() => store.close());
+  const courtesy = new Courtesy();
+  const auditor = new Auditor(log, store, key, {
+    now,
+    giveWay: (signal) => courtesy.giveWay(signal),
+    patienceMs: SHORT_LOG_MS,
+    recheckMs: auditRecheckSeconds * 1_000,
+    onState: (status) => {
+      tellAuditor(logger, status);
+    },
+  });
+  const stopping = new AbortController();
+  const running = auditor.run(stopping.signal);
+  opened.push(async () => {
+    stopping.abort();
+    await running;
+  });
+  return { auditor, published: new PublishedTree(log, store) };
+};
+
+const tellAuditor = (logger: Logger, status: AuditorStatus): void => {
+  const level = {
+    starting: 'debug',
+    catching_up: 'info',
+    live: 'info',
+    disconnected: 'warn',
+    blocked: 'error',
+    alarm: 'fatal',
+  } as const;
+  const said = status.alarm ? `: ${status.alarm.message}` : '';
+  logger[level[status.state]]({ auditor: status }, `auditor is ${status.state.replace('_', ' ')}${said}`);
 };
 
 /** Ends the process as kill -9 would, at a step of a rebuild that a test names. */

@@ -1,7 +1,9 @@
 import { openSqliteEventLog } from './adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from './adapters/sqlite/read-model.js';
+import { openSqliteTreeStore } from './adapters/sqlite/tree-store.js';
 import { type EventLog } from './ports/event-log.js';
 import { type ReadModel } from './ports/read-model.js';
+import { type TreeStore } from './ports/tree-store.js';
 import { type EventLogPlace, type ReadModelPlace } from './store-places.js';
 
 // The clients of servers are loaded where they are needed only: they take longer than all else at start.
@@ -32,3 +34,9 @@ export const openReadModel = async (
   const { openRedisReadModel } = await import('./adapters/redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });
 };
+
+/**
+ * Opens the tree of the log with that identity in a file. Throws TreeUnavailable, in one line that says what to do.
+ */
+export const openTreeStore = (file: string, logIdentity: string): Promise<TreeStore> =>
+  openSqliteTreeStore(file, logIdentity);

@@ -127,7 +127,8 @@ export const parseHeader = (text: string): BundleHeader | string => {
     ...(typeof owner === 'string' ? { owner } : {}),
     ...(hashes?.every((hash) => hash !== undefined) ? { before: hashes } : {}),
   };
-  if (/\p{Surrogate}/u.test(text) || /\p{Surrogate}/u.test(header.owner ?? '')) return 'this is no Unicode text';
+  if (/\p{Surrogate}/u.test(text) || /\p{Surrogate}/u.test(header.owner ?? ''))
+    return 'this is no Unicode text';
   const complete = Number.isSafeInteger(header.from) && 'owner' in header !== 'before' in header;
   return complete && headerLine(header) === text ? header : 'the header is not as it should be written';
 };

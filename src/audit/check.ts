@@ -76,7 +76,7 @@ export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): 
   const against = note && olderCheckpoint(note, key);
   const older = previous && (await checkPrevious(previous, key, onProgress));
   const check = new BundleCheck(key, { checkpoint: against, bundle: older?.checkpoint });
-  const compare = older && previous ? new Comparison(previous, key) : undefined;
+  const compare = previous && new Comparison(previous, key);
   for await (const events of check.events(bundle())) {
     await compare?.take(events, check);
     onProgress('checking', check.count, check.total);
@@ -92,7 +92,8 @@ const checkPrevious = async (
 ): Promise<Contents> => {
   const check = new BundleCheck(key, {});
   try {
-    for await (const _ of check.events(previous())) onProgress('the older', check.count, check.total);
+    const events = check.events(previous());
+    while (!(await events.next()).done) onProgress('the older', check.count, check.total);
     return check.contents();
   } catch (error) {
     if (error instanceof BundleRefused) throw new BundleRefused(`the older bundle: ${error.message}`);
@@ -385,7 +386,8 @@ class BundleCheck {
   #end({ events }: EndLine): void {
     const { size, root } = this.checkpoint;
     if (this.#block) throw this.refusal(this.#missingProof());
-    if (!this.#isOwned && this.#next < size) throw this.refusal('the event is missing: the bundle ends before it');
+    if (!this.#isOwned && this.#next < size)
+      throw this.refusal('the event is missing: the bundle ends before it');
     if (events !== this.count)
       throw this.refusal(`the bundle holds ${this.count} events, and says that it holds ${events}`);
     if (!this.#isOwned && !sameHash(this.#tree.root(), root)) throw this.#notSigned();

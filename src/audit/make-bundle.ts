@@ -93,11 +93,11 @@ export async function* bundleOf(
   let [next, events] = [from, 0];
   for await (const event of eventsFrom(log, store, from, size)) {
     const index = next++;
-    const leaf = leafOf(event);
-    const hash = leafHash(leaf);
-    await tree.compare(index, hash, event);
-    running?.append(hash);
     if (isMeant(event.stream)) {
+      const leaf = leafOf(event);
+      const hash = leafHash(leaf);
+      await tree.compare(index, hash, event);
+      running?.append(hash);
       const proof = owner === undefined ? undefined : await tree.proofOf(index, hash, checkpoint);
       const line = eventLine({ leaf, hash, index, ...(proof ? { proof } : {}) });
       if (Buffer.byteLength(line) > MAX_LINE_BYTES)
@@ -117,7 +117,7 @@ export async function* bundleOf(
   }
   if (next < size)
     throw new ExportRefused(
-      `the log ends after ${next} events, and ${size} were signed: it has lost some, or it is another log`,
+      `the log ends before event ${next}, and ${size} were signed: it has lost some, or it is another log`,
     );
   if (running && !sameHash(running.root(), checkpoint.root)) throw damaged();
   onProgress(size - from, size - from);
@@ -135,7 +135,9 @@ const readCheckpoint = (note: string): Checkpoint => {
 };
 
 const damaged = (cause?: unknown): ExportRefused =>
-  new ExportRefused('the stored tree does not come to the checkpoint that was signed: it is damaged', { cause });
+  new ExportRefused('the stored tree does not come to the checkpoint that was signed: it is damaged', {
+    cause,
+  });
 
 const name = ({ stream, revision }: RecordedEvent): string => `${stream} revision ${revision}`;
 

@@ -17,18 +17,13 @@ export class PlantsHeld {
   #bytes = 0;
   #unread = 0;
 
-  /** Whether it has become more than can be kept; nothing is known then. */
-  get overflowed(): boolean {
-    return this.#bytes > MAX_BYTES;
-  }
-
   /** Events so far that the rules of their type refuse, which change nothing. */
   get unread(): number {
     return this.#unread;
   }
 
   add(event: LeafEvent): void {
-    if (this.overflowed) return;
+    if (this.#isTooMuch()) return;
     try {
       const fact = decode(event);
       if (fact.kind === 'plant') this.#apply(fact.owner, fact.event);
@@ -36,13 +31,17 @@ export class PlantsHeld {
       if (!(error instanceof EventRefused)) throw error;
       this.#unread += 1;
     }
-    if (this.overflowed) this.#plants.clear();
+    if (this.#isTooMuch()) this.#plants.clear();
   }
 
   /** Plants by owner, those without any left out. Undefined where it has become more than can be kept. */
   byOwner(): ReadonlyMap<string, number> | undefined {
-    if (this.overflowed) return undefined;
+    if (this.#isTooMuch()) return undefined;
     return new Map([...this.#plants].map(([owner, ids]) => [owner, ids.size] as const));
+  }
+
+  #isTooMuch(): boolean {
+    return this.#bytes > MAX_BYTES;
   }
 
   #apply(

@@ -119,21 +119,20 @@ export class PublishedTree {
    * Throws NotSignedYet when `signal` aborts first.
    */
   async covers(position: Position, signal: AbortSignal): Promise<void> {
+    let index: number | undefined;
     for (;;) {
-      const [tree, signed] = [await this.store.tree(), await this.store.latestCheckpoint()];
-      const mark = await this.store.markOfPosition(position);
-      if (signed && tree.position >= position) {
-        if (signed.size === tree.size) return;
-        const entry = mark && (await this.#indexUpTo(mark, position));
-        if (entry !== undefined && signed.size > entry) return;
-      }
+      if (index === undefined && (await this.store.tree()).position >= position)
+        index = await this.#indexUpTo(position);
+      if (index !== undefined && ((await this.store.latestCheckpoint())?.size ?? 0) > index) return;
       if (signal.aborted) throw new NotSignedYet('no checkpoint that covers the event has been signed yet');
       await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 
   /** The index of the last event at or before a position that is in the tree. */
-  async #indexUpTo(mark: Mark, position: Position): Promise<number> {
+  async #indexUpTo(position: Position): Promise<number> {
+    const mark = await this.store.markOfPosition(position);
+    if (!mark) return 0;
     let index = mark.index - 1;
     for await (const event of this.#after(mark)) {
       if (event.position > position || index === mark.index + MARK_EVERY - 1) break;

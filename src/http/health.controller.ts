@@ -1,6 +1,7 @@
 import { Controller, Get, HttpException, Optional, Req, Res } from '@nestjs/common';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { Auditor } from '../audit/auditor.js';
 import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
@@ -23,6 +24,7 @@ export class HealthController {
     private readonly model: ReadModel,
     private readonly shutdown: Shutdown,
     @Optional() private readonly projector?: Projector,
+    @Optional() private readonly auditor?: Auditor,
   ) {}
 
   /** The process runs and answers. Restart it when it does not. */
@@ -38,13 +40,14 @@ export class HealthController {
   @HealthDocs('ready', 'Does every part work?')
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
-    const { projector } = this;
+    const { projector, auditor } = this;
     try {
       return await this.checks.check([
         () => this.#process(),
         () => this.#eventLog(),
         () => this.#readModel(),
         ...(projector ? [() => this.#projector(projector)] : []),
+        ...(auditor ? [() => this.#auditor(auditor)] : []),
       ]);
     } catch (error) {
       reply.header('retry-after', '1');
@@ -82,6 +85,21 @@ export class HealthController {
     return status.state === 'live' || status.state === 'standby'
       ? indicator.up({ ...data, since: since.toISOString() })
       : indicator.down({ ...data, since: since.toISOString() });
+  }
+
+  /**
+   * Says what the auditor does, and never that requests should go elsewhere: plants can be written and listed without
+   * it, and whoever altered the log should not be able to stop the service by that.
+   */
+  #auditor(auditor: Auditor) {
+    const { state, since, size, checkpoint, alarm } = auditor.status;
+    return this.indicators.check('auditor').up({
+      state,
+      since: since.toISOString(),
+      size: String(size),
+      ...(checkpoint ? { signed: String(checkpoint.size) } : {}),
+      ...(alarm ? { alarm: alarm.kind } : {}),
+    });
   }
 }
 

@@ -13,6 +13,14 @@ import {
 } from '@nestjs/swagger';
 import { z } from 'zod';
 import { AuditQuery, CloudEvent } from './audit-schemas.js';
+import {
+  ConsistencyProof,
+  ConsistencyQuery,
+  InclusionProof,
+  InclusionQuery,
+  LogReceipt,
+  ReceiptQuery,
+} from './log-schemas.js';
 import { PROBLEMS, type ProblemCode } from './problem.js';
 import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from './operation-schemas.js';
 import { IdempotencyKey, ListQuery, NewPlant, Plant, PlantId, PlantList, PositionHeader } from './schemas.js';
@@ -45,7 +53,10 @@ const reference = (
     | 'NewRebuild'
     | 'NewRollback'
     | 'RebuildAccepted'
-    | 'SystemStatus',
+    | 'SystemStatus'
+    | 'InclusionProof'
+    | 'ConsistencyProof'
+    | 'LogReceipt',
 ) => ({
   $ref: `#/components/schemas/${name}`,
 });
@@ -148,6 +159,10 @@ const positionOut = {
   },
 };
 
+const receiptOut = {
+  Link: textHeader('Where the receipt is, `<…>; rel="receipt"`, where `Prefer: receipt` asked for it.'),
+};
+
 const keyHeader = ApiHeader({
   name: 'Idempotency-Key',
   required: false,
@@ -160,8 +175,9 @@ const writeHeaders = applyDecorators(
   ApiHeader({
     name: 'Prefer',
     required: false,
-    description: '`respond-async` answers as soon as the write is durable; a list may not contain it yet.',
-    schema: { type: 'string', examples: ['respond-async'] },
+    description:
+      '`respond-async` answers as soon as the write is durable; a list may not contain it yet. `receipt` asks for a link to the proof that the write is in the log.',
+    schema: { type: 'string', examples: ['respond-async', 'receipt'] },
   }),
 );
 
@@ -187,6 +203,7 @@ export const CreatePlantDocs = (): MethodDecorator =>
       headers: {
         Location: textHeader('Where the plant is: DELETE it there.'),
         ...positionOut,
+        ...receiptOut,
       },
       content: { 'application/json': { schema: reference('Plant') } },
     }),
@@ -318,9 +335,137 @@ export const DeletePlantDocs = (): MethodDecorator =>
     }),
     ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
     writeHeaders,
-    ApiResponse({ status: 204, description: 'The plant is gone.', headers: positionOut }),
+    ApiResponse({
+      status: 204,
+      description: 'The plant is gone.',
+      headers: { ...positionOut, ...receiptOut },
+    }),
     problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
   );
+
+/** What may go wrong with whatever reads the tree. */
+const TREE = [
+  'invalid_request',
+  'entry_not_found',
+  'not_signed_yet',
+  'tree_unavailable',
+] as const satisfies readonly ProblemCode[];
+
+const caching = {
+  'Cache-Control': textHeader('How long it may be kept: for ever where it never changes.'),
+};
+
+/** All that is said of GET /log/checkpoint. */
+export const CheckpointDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({
+      operationId: 'readCheckpoint',
+      summary: 'Get the last signed checkpoint',
+      description:
+        'A signed note (C2SP tlog-checkpoint). `plants audit-key` prints what it is verified with.',
+    }),
+    ApiResponse({
+      status: 200,
+      description: 'The checkpoint.',
+      headers: caching,
+      content: { 'text/plain': { schema: { type: 'string' } } },
+    }),
+    problems('invalid_request', 'not_signed_yet', 'tree_unavailable'),
+  );
+
+const bytes = (description: string) =>
+  ApiResponse({
+    status: 200,
+    description,
+    headers: caching,
+    content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+  });
+
+const tilePathParameter = ApiParam({
+  name: 'path',
+  schema: { type: 'string' },
+  example: 'x001/067.p/5',
+  description: 'N, and for a partial tile its width: as C2SP tlog-tiles spells them.',
+});
+
+/** All that is said of GET /log/tile/{level}/{path}. */
+export const TileDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiOperation({ operationId: 'readTile', summary: 'Get hashes of the tree (C2SP tlog-tiles)' }),
+    ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63 }, example: 0 }),
+    tilePathParameter,
+    bytes('Hashes of 32 bytes, one behind the other.'),
+    problems(...TREE),
+  );
+
+/** All that is said of GET /log/tile/entries/{path}. */
+export const EntriesDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiBearerAuth('token'),
+    ApiOperation({
+      operationId: 'readEntries',
+      summary: 'Get leaves of the tree: events as canonical JSON (C2SP tlog-tiles entry bundle)',
+    }),
+    tilePathParameter,
+    bytes('Leaves, each behind its length in two bytes.'),
+    problems(...EVERYWHERE, ...TREE, 'log_altered', 'log_unavailable'),
+  );
+
+/** All that is said of GET /log/proof/inclusion. */
+export const InclusionDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiBearerAuth('token'),
+    ApiOperation({ operationId: 'proveInclusion', summary: 'Prove that an event is in the tree' }),
+    ...Object.entries(InclusionQuery.shape).map(([name, schema]) =>
+      ApiQuery({ name, required: false, schema: schemaOf(schema) }),
+    ),
+    ApiResponse({
+      status: 200,
+      description: 'The proof.',
+      content: { 'application/json': { schema: reference('InclusionProof') } },
+    }),
+    problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
+  );
+
+/** All that is said of GET /log/proof/consistency. */
+export const ConsistencyDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiBearerAuth('token'),
+    ApiOperation({
+      operationId: 'proveConsistency',
+      summary: 'Prove that an earlier tree is the beginning of a later one',
+    }),
+    ApiQuery({ name: 'from', required: true, schema: schemaOf(ConsistencyQuery.shape.from) }),
+    ApiQuery({ name: 'to', required: false, schema: schemaOf(ConsistencyQuery.shape.to) }),
+    ApiResponse({
+      status: 200,
+      description: 'The proof.',
+      content: { 'application/json': { schema: reference('ConsistencyProof') } },
+    }),
+    problems(...EVERYWHERE, 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
+  );
+
+/** All that is said of GET /log/receipt. */
+export const ReceiptDocs = (): MethodDecorator =>
+  applyDecorators(
+    ApiBearerAuth('token'),
+    ApiOperation({
+      operationId: 'readReceipt',
+      summary: 'Get a proof that a write of yours is in the log',
+      description:
+        'Waits a moment for a checkpoint that covers it. Events of other owners are not found, except by auditors.',
+    }),
+    ApiQuery({ name: 'position', required: true, schema: schemaOf(ReceiptQuery.shape.position) }),
+    ApiResponse({
+      status: 200,
+      description: 'The receipt.',
+      content: { 'application/json': { schema: reference('LogReceipt') } },
+    }),
+    problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
+  );
+
+/** What is said of every operation on the tree. */
+export const LogDocs = (): ClassDecorator => ApiTags('log');
 
 /** What is said of every operation on plants. */
 export const PlantsDocs = (): ClassDecorator => applyDecorators(ApiTags('plants'), ApiBearerAuth('token'));
@@ -443,6 +588,9 @@ export const serveDocs = (app: INestApplication, version: string): void => {
       NewRollback: schemaOf(NewRollback),
       RebuildAccepted: schemaOf(RebuildAccepted),
       SystemStatus: schemaOf(SystemStatus),
+      InclusionProof: schemaOf(InclusionProof),
+      ConsistencyProof: schemaOf(ConsistencyProof),
+      LogReceipt: schemaOf(LogReceipt),
     },
   };
   SwaggerModule.setup('docs', app, document, {

@@ -92,6 +92,36 @@ const ProcessStatus = z.object({
     })
     .nullable()
     .meta({ description: 'What it rebuilds.' }),
+  auditor: z
+    .object({
+      state: z.string(),
+      since: z.string(),
+      size: z.number().meta({ description: 'Leaves in its tree.' }),
+      position,
+      checkpoint: z
+        .object({ size: z.number(), signedAt: z.string() })
+        .optional()
+        .meta({ description: 'The last that it signed.' }),
+      recheckedAt: z
+        .string()
+        .optional()
+        .meta({ description: 'When it last found the whole log as it was signed.' }),
+      reason: z.string().optional(),
+      alarm: z
+        .object({
+          kind: z.string(),
+          index: z.number().optional(),
+          position: position.optional(),
+          stream: z.string().optional(),
+          revision: z.string().optional(),
+          message: z.string(),
+          raisedAt: z.string(),
+        })
+        .optional()
+        .meta({ description: 'The log is not what was signed: nothing more is until it is lifted.' }),
+    })
+    .nullish()
+    .meta({ description: 'Null where the process is no auditor.' }),
 });
 
 /** The answer of GET /operations/status. Members may be added: clients ignore what they do not know. */

@@ -156,10 +156,12 @@ export class PlantsController {
   /** Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands. */
   async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
     reply.header(POSITION, position);
-    if (preferences(request).has('respond-async')) {
-      reply.header('preference-applied', 'respond-async');
-      return;
-    }
+    const preferred = preferences(request);
+    const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
+    if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
+    if (preferred.has('receipt'))
+      reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
+    if (preferred.has('respond-async')) return;
     const { owner } = principalOf(request);
     await this.freshness.reached(owner, position);
     // Not before: a list that is asked for meanwhile owes nothing to a write that has no answer yet.

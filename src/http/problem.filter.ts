@@ -2,10 +2,12 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../audit/as-of.js';
 import { UnknownPosition } from '../audit/history.js';
+import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { OPERATION_STREAMS } from '../plants/stream.js';
 import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
 import { GenerationMissing, ReadModelIncomplete, ReadModelUnavailable } from '../ports/read-model.js';
+import { TreeUnavailable } from '../ports/tree-store.js';
 import { OperationRefused, RebuildNotUnderWay } from '../projector/rebuilds.js';
 import { NotFreshYet } from '../read/freshness.js';
 import { PositionUnknown } from '../read/list-plants.js';
@@ -102,6 +104,12 @@ export const problemOf = (error: unknown): Problem => {
     return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
   if (error instanceof ReadModelUnavailable || error instanceof GenerationMissing)
     return unavailable('read_model_unavailable', 'Lists cannot be read at present. Try again.');
+  if (error instanceof NotSignedYet)
+    return unavailable('not_signed_yet', `${sentence(error.message)} Try again.`);
+  if (error instanceof LogAltered)
+    return unavailable('log_altered', `${sentence(error.message)} Tell whoever runs this service.`);
+  if (error instanceof TreeUnavailable)
+    return unavailable('tree_unavailable', 'The tree cannot be read at present. Try again.');
   if (error instanceof NotFreshYet)
     return unavailable('not_fresh_yet', 'The list does not contain yet what it has to. Try again.');
   if (error instanceof UnknownPosition)
@@ -136,7 +144,10 @@ const unavailable = (
     | 'log_unavailable'
     | 'read_model_unavailable'
     | 'read_model_incomplete'
-    | 'not_fresh_yet',
+    | 'not_fresh_yet'
+    | 'not_signed_yet'
+    | 'log_altered'
+    | 'tree_unavailable',
   detail: string,
 ): Problem => new Problem(code, detail, { headers: RETRY_AFTER });
 

@@ -14,6 +14,7 @@ export const PROBLEMS = {
   scope_missing: { status: 403, title: 'The token does not allow this' },
   plant_not_found: { status: 404, title: 'There is no such plant' },
   rebuild_not_found: { status: 404, title: 'That rebuild is not under way' },
+  entry_not_found: { status: 404, title: 'There is no such entry in the tree' },
   route_not_found: { status: 404, title: 'There is nothing at this path' },
   method_not_allowed: { status: 405, title: 'This path does not know this method' },
   not_acceptable: { status: 406, title: 'No acceptable representation' },
@@ -33,6 +34,9 @@ export const PROBLEMS = {
   read_model_incomplete: { status: 503, title: 'The read model is still being built' },
   not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
   past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
+  not_signed_yet: { status: 503, title: 'No signed checkpoint covers this yet' },
+  log_altered: { status: 503, title: 'The log is not what was put in the tree' },
+  tree_unavailable: { status: 503, title: 'The tree is not available' },
   keys_unavailable: { status: 503, title: 'Tokens cannot be checked at present' },
   not_ready: { status: 503, title: 'The service is not ready' },
 } as const satisfies Record<string, { status: number; title: string }>;

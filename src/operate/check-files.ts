@@ -72,12 +72,22 @@ class Packed {
   async *bytes(): AsyncGenerator<Uint8Array, void, undefined> {
     let chunk: Uint8Array | undefined = this.first;
     while (chunk) {
-      this.count += chunk.length;
-      const last = chunk.findLastIndex((byte) => byte !== 0);
-      this.zeros = last < 0 ? this.zeros + chunk.length : chunk.length - 1 - last;
+      this.#count(chunk);
       yield chunk;
       chunk = (await this.rest.next()).value;
     }
+  }
+
+  /** Reads what nobody wants any more. */
+  async drain(): Promise<void> {
+    for (let next = await this.rest.next(); !next.done; next = await this.rest.next())
+      this.#count(next.value);
+  }
+
+  #count(chunk: Uint8Array): void {
+    this.count += chunk.length;
+    const last = chunk.findLastIndex((byte) => byte !== 0);
+    this.zeros = last < 0 ? this.zeros + chunk.length : chunk.length - 1 - last;
   }
 }
 
@@ -87,8 +97,13 @@ async function* unpacked(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const flowing = pipeline(Readable.from(packed.bytes(), { objectMode: false }), unpacker);
   flowing.catch(() => undefined); // it comes out of the unpacker, too
-  yield* unpacker as AsyncIterable<Uint8Array>;
-  await flowing;
+  try {
+    yield* unpacker as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    // Where much follows the end, nobody takes it any more, and the pipeline is given up.
+    if (!unpacker.readableEnded || (error as Error).name !== 'AbortError') throw error;
+  }
+  await packed.drain();
   // Node ignores what follows a zero behind the end; padding is nothing but zeros.
   if (packed.count - unpacker.bytesWritten > packed.zeros)
     throw new BundleRefused('the file goes on after the end of what is compressed');

@@ -101,7 +101,7 @@ describe('the commands of operators, beside a running service', () => {
       });
       expect(found.processes).toHaveLength(1);
       expect(one).toMatchObject({
-        roles: ['api', 'projector'],
+        roles: ['api', 'projector', 'auditor'],
         address: service.url,
         projector: { state: 'live' },
       });
@@ -113,7 +113,7 @@ describe('the commands of operators, beside a running service', () => {
       watching.signal('SIGINT');
       expect(await watching.ended()).toBe(0);
       expect(watching.stdout).toMatch(
-        /^PROCESS +ROLES +VERSION +ADDRESS .*\n.* api,projector .* live .* yes$/m,
+        /^PROCESS +ROLES +VERSION +ADDRESS .*\n.* api,projector,auditor .* live .* yes$/m,
       );
       expect(watching.stdout).toMatch(/^GENERATION +ACTIVE .*\n1 +yes .* 0 of 64$/m);
       expect(watching.stdout).not.toContain('\x1b');

@@ -35,12 +35,13 @@ describe('without any setting', () => {
     expect(loadConfig({})).toEqual({
       host: '127.0.0.1',
       port: 3000,
-      roles: new Set(['api', 'projector']),
+      roles: new Set(['api', 'projector', 'auditor']),
       dataDir: './data',
       eventLog: { kind: 'sqlite', file: 'data/events.db' },
       readModel: { kind: 'sqlite', file: 'data/read-model.db' },
       auth: { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' },
       writeWaitMs: 2000,
+      auditRecheckSeconds: 3600,
       logLevel: 'info',
       rateLimit: 'off',
     });
@@ -73,6 +74,9 @@ describe('good values', () => {
     [{ PORT: '65535' }, { port: 65_535 }],
     [{ ROLES: 'projector' }, { roles: new Set(['projector']) }],
     [{ ROLES: 'projector, api' }, { roles: new Set(['projector', 'api']) }],
+    [{ ROLES: 'auditor' }, { roles: new Set(['auditor']) }],
+    [{ AUDIT_ORIGIN: 'plants.example/log' }, { auditOrigin: 'plants.example/log' }],
+    [{ AUDIT_RECHECK_SECONDS: '1' }, { auditRecheckSeconds: 1 }],
     [
       { DATA_DIR: '/var/lib/plants' },
       {
@@ -143,9 +147,12 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ PORT: '80\n443' }, 'not "80\\n443"'],
     [
       { ROLES: 'api,admin' },
-      'ROLES must be one or more of api, projector, separated by commas, not "api,admin"',
+      'ROLES must be one or more of api, projector, auditor, separated by commas, not "api,admin"',
     ],
     [{ ROLES: ',' }, /^ROLES must be/],
+    [{ AUDIT_ORIGIN: 'my log' }, /^AUDIT_ORIGIN must be at most 200 visible ASCII characters/],
+    [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
+    [{ AUDIT_RECHECK_SECONDS: '0' }, 'AUDIT_RECHECK_SECONDS must be an integer from 1 to 31536000, not "0"'],
     [{ ROLES: 'api,' }, /^ROLES must be/],
     [{ ROLES: 'API' }, /^ROLES must be/],
     [{ DATA_DIR: 'a\0b' }, 'DATA_DIR must be a path without control characters, not "a\\u0000b"'],

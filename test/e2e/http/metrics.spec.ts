@@ -11,7 +11,7 @@ const OWNER = 'owner-of-nothing-else';
 let http: HttpClient;
 let api: HttpClient;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ ROLES: 'projector,api', WRITE_WAIT_MS: '10000' }));
+  http = new HttpClient(await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000' }));
   await http.service.ready();
   api = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
 });

@@ -60,9 +60,15 @@ describe('/openapi.json', () => {
       'deletePlant: DELETE /plants/{id}',
       'listPlants: GET /plants',
       'live: GET /health/live',
+      'proveConsistency: GET /log/proof/consistency',
+      'proveInclusion: GET /log/proof/inclusion',
+      'readCheckpoint: GET /log/checkpoint',
+      'readEntries: GET /log/tile/entries/{path}',
       'readEvents: GET /audit/events',
       'readPlantHistory: GET /plants/{id}/history',
+      'readReceipt: GET /log/receipt',
       'readStatus: GET /operations/status',
+      'readTile: GET /log/tile/{level}/{path}',
       'ready: GET /health/ready',
       'requestRebuild: POST /operations/rebuilds',
       'requestRollback: POST /operations/rollback',
@@ -99,8 +105,12 @@ describe('/openapi.json', () => {
       'createPlant',
       'deletePlant',
       'listPlants',
+      'proveConsistency',
+      'proveInclusion',
+      'readEntries',
       'readEvents',
       'readPlantHistory',
+      'readReceipt',
       'readStatus',
       'requestRebuild',
       'requestRollback',
@@ -132,6 +142,11 @@ describe('/openapi.json', () => {
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, ...always].sort((a, b) => a - b));
     expect(statuses.readEvents).toEqual([200, ...always].sort((a, b) => a - b));
+    for (const found of [statuses.readEntries, statuses.proveInclusion, statuses.readReceipt])
+      expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
+    expect(statuses.proveConsistency).toEqual([200, ...always].sort((a, b) => a - b));
+    expect(statuses.readTile).toEqual([200, 400, 404, 503]);
+    expect(statuses.readCheckpoint).toEqual([200, 400, 503]);
     expect(statuses.readPlantHistory).toEqual([200, ...always, 404].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));

@@ -7,7 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import { GrowingTree, leafHash } from '../../../src/audit/merkle.js';
 import { plantStream } from '../../../src/plants/stream.js';
+import { START } from '../../../src/ports/event-log.js';
+import { parseEventLogUrl } from '../../../src/store-places.js';
+import { openEventLog } from '../../../src/stores.js';
 import { CLI, runCli } from '../../support/http-cli.js';
 import { metadataOf } from '../../support/log-events.js';
 import { newEventLog } from '../../support/stores-of-this-run.js';
@@ -32,6 +37,18 @@ const exported = (name: string): unknown[] => {
       .all();
   } finally {
     database.close();
+  }
+};
+
+/** The root of the tree over a log, as an auditor would sign it. */
+const rootOf = async (place: string): Promise<string> => {
+  const log = await openEventLog(parseEventLogUrl(place));
+  try {
+    const tree = new GrowingTree();
+    for await (const event of log.readAll(START)) tree.append(leafHash(leafOf(event)));
+    return `${tree.size} ${Buffer.from(tree.root()).toString('base64')}`;
+  } finally {
+    await log.close();
   }
 };
 
@@ -66,6 +83,9 @@ describe('plants copy', () => {
     const there = await copy(url('first.db'), server, '--json');
     expect(there).toMatchObject({ status: 0, stderr: '' });
     expect(JSON.parse(there.stdout)).toMatchObject({ events: EVENTS, appended: EVENTS });
+    const root = await rootOf(url('first.db'));
+    expect(root).toMatch(new RegExp(`^${EVENTS} `));
+    expect(await rootOf(server)).toBe(root);
     const back = await copy(server, url('second.db'));
     expect(back.status).toBe(0);
     expect(back.stdout).toMatch(

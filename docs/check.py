@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Checks a bundle of the plant store, independently of its code: check.py FILE [--key VKEY] [--against CHECKPOINT]
+What it proves stands in docs/audit.md. Exit status: 0 everything holds, 1 something does not, 2 wrong usage.
+Python 3.8, and openssl for --key. FILE may be gzip; unpack zstd first."""
+import argparse, base64, functools, gzip, hashlib, json, re, subprocess, sys, tempfile, urllib.parse, zlib
+from decimal import Decimal
+MAX_LINE, INTEGER, HASH = 2097152, r'(0|[1-9][0-9]{0,15})', r'[A-Za-z0-9+/]{43}='
+HASHES = r'\[((?:"%s"(?:,"%s")*)?)\]' % (HASH, HASH)
+AFTER_EVENT = re.compile(r',"hash":"(%s)","index":%s(?:,"proof":%s)?\}' % (HASH, INTEGER, HASHES))
+BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
+
+def need(holds, reason):
+    if not holds: raise ValueError(reason)
+def sha256(data): return hashlib.sha256(data).digest()
+def node(left, right): return sha256(b'\1' + left + right)
+def hashes_in(text): return [from_base64(quoted[1:-1]) for quoted in text.split(',')] if text else []
+def from_base64(text):
+    data = base64.b64decode(text, validate=True)
+    need(data and base64.b64encode(data).decode() == text, 'this is not base64')
+    return data
+def inclusion_root(index, size, leaf, proof):  # the inverse of PATH, RFC 9162, section 2.1.3.1
+    need((size == 1) == (not proof), 'its proof is too long or too short')
+    if size == 1: return leaf
+    split = 1 << (size - 1).bit_length() - 1
+    if index < split: return node(inclusion_root(index, split, leaf, proof[:-1]), proof[-1])
+    return node(proof[-1], inclusion_root(index - split, size - split, leaf, proof[:-1]))
+def append(stack, leaf):  # stack: [(leaves, hash)], the complete subtrees; gives the hash of the last 256, if complete
+    block, hash, leaves = None, leaf, 1
+    while stack and stack[-1][0] == leaves:
+        hash, leaves = node(stack.pop()[1], hash), 2 * leaves
+        if leaves == 256: block = hash
+    stack.append((leaves, hash))
+    return block
+def root_of(stack):
+    if not stack: return sha256(b'')
+    return functools.reduce(lambda right, left: node(left[1], right), stack[-2::-1], stack[-1][1])
+class Number(str):  # a number as RFC 8785 writes it
+    def __new__(cls, text):
+        value = Decimal(repr(float(text))).normalize()
+        need(value.is_finite(), 'a number is too large')
+        exponent = value.adjusted()
+        written = format(value, 'f') if -7 < exponent < 21 else '%se%+d' % (value.scaleb(-exponent), exponent)
+        return str.__new__(cls, written if value else '0')
+def canonical(value, levels=101):
+    if isinstance(value, Number): return value
+    if not isinstance(value, (dict, list)): return json.dumps(value, ensure_ascii=False)
+    need(levels > 0, 'values are nested too deep')
+    if isinstance(value, list): return '[' + ','.join(canonical(inner, levels - 1) for inner in value) + ']'
+    keys = sorted(value, key=lambda key: key.encode('utf-16-be'))
+    return '{' + ','.join(canonical(key) + ':' + canonical(value[key], levels - 1) for key in keys) + '}'
+def parse(text, names):  # an object that can be written, and read, in one way only
+    value = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number)
+    need(isinstance(value, dict) and canonical(value) == text, 'this is not in the canonical form of RFC 8785')
+    need(set(value) == set(names.split()), 'it should have ' + names)
+    return value
+def is_signed(text, signature, key):
+    files = [tempfile.NamedTemporaryFile(buffering=0) for _ in range(3)]
+    for file, data in zip(files, (bytes.fromhex('302a300506032b6570032100') + key, signature, text)): file.write(data)
+    command = 'openssl pkeyutl -verify -pubin -keyform DER -rawin -inkey %s -sigfile %s -in %s'
+    return subprocess.run((command % tuple(file.name for file in files)).split(), capture_output=True).returncode == 0
+
+def checkpoint(note, vkey):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root)
+    need(len(note.encode()) <= 1000000 and not re.search('[\0-\x09\x0b-\x1f]', note), 'this is no signed note')
+    text, _, below = note.rpartition('\n\n')
+    origin, size, root, *_ = (text + '\n\n\n').split('\n')
+    lines = [re.fullmatch('\u2014 ([^\\s+]+) (.+)', line) for line in below.split('\n')[:-1]]
+    need(below.endswith('\n') and 0 < len(lines) <= 100 and all(lines), 'there should be signatures')
+    signatures = [(line[1], from_base64(line[2])) for line in lines]
+    known = [data[4:] for name, data in signatures if vkey and (name, data[:4]) == vkey[:2]]
+    need(all(len(data) > 4 for _, data in signatures) and (known or not vkey), 'it is not signed by that key')
+    need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data in known), 'its signature is wrong')
+    fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
+    need(fits and (int(size) or from_base64(root) == sha256(b'')), 'this is no checkpoint')
+    need(not vkey or origin == vkey[0], 'it is of another log')
+    return origin, int(size), from_base64(root)
+
+def check(lines, vkey, older, at):  # at: the line and the event that it is at, for whoever catches what is thrown
+    at[0], size, ended, owner = 0, None, None, None
+    for at[0], raw in enumerate(lines, 1):
+        need(len(raw) <= MAX_LINE + 1 and raw.endswith(b'\n') and not ended, 'it is too long, cut off, or one too many')
+        text = raw[:-1].decode()
+        if size is None:
+            header = parse(text, 'checkpoint format from version ' + ('owner' if '"owner":' in text else 'before'))
+            numbers = type(header['version']) is type(header['from']) is Number
+            need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
+            origin, total, root = checkpoint(header['checkpoint'], vkey)
+            next = start = unproven = int(header['from'])
+            owner, before, events, block = header.get('owner'), header.get('before', []), 0, None
+            need(owner is None or type(owner) is str, 'this is no header')
+            sizes = [2 ** bit for bit in range(52, -1, -1) if owner is None and start >> bit & 1]
+            stack = list(zip(sizes, map(from_base64, before)))
+            fits = len(sizes) == len(before) and all(len(one) == 32 for _, one in stack)
+            need(0 <= start <= total and fits, 'from and before do not fit')
+            known, known_root = older[1:] if older else (0, None)
+            fits = not older or older[0] == origin and known <= total and (known < total or known_root == root)
+            need(fits, 'the older checkpoint is of another log, of other events, or not older')
+            need(known in (0, total) or owner is None and start <= known, 'it cannot be compared with the older checkpoint')
+            size = total
+        elif text.startswith('{"event":'):
+            split = text.rfind(',"hash":"')
+            match = AFTER_EVENT.fullmatch(text[split:])
+            need(match and not block, 'this is no event, or its turn has not come')
+            index, leaf = int(match[2]), sha256(b'\0' + text[9:split].encode())
+            need(owner is not None or index == next, 'here stands event %d' % index)
+            at[1] = index
+            need(next <= index < size, 'it is not in order')
+            need(base64.b64encode(leaf).decode() == match[1], 'the event or its hash was altered')
+            event = parse(text[9:split], 'data id metadata revision stream type')
+            fits = [type(event[name]) for name in ('id', 'stream', 'type', 'revision')] == [str, str, str, Number]
+            need(fits and 0 <= int(event['revision']) < 2 ** 53, 'this is no event of the plant store')
+            need((match[3] is None) == (owner is None), 'it has a proof too many, or none')
+            if owner is None: block = append(stack, leaf)
+            else:
+                names = tuple(kind + urllib.parse.quote(owner, safe='-_.~') + '/' for kind in ('plant-', 'request-'))
+                proven = inclusion_root(index, size, leaf, hashes_in(match[3])) == root
+                need(proven and event['stream'].startswith(names), 'it is not what was signed, or of another owner')
+            next, events = index + 1, events + 1
+        else:
+            match, end = BLOCK.fullmatch(text), END.fullmatch(text)
+            need(match and block and int(match[1]) == next // 256 - 1 or end and not block, 'this line does not belong here')
+            need(match or (owner is not None or next == size) and int(end[1]) == events, 'events are missing')
+            at[1] = unproven if owner is None else None
+            came_to = inclusion_root(int(match[1]), -(-size // 256), block, hashes_in(match[2])) if match else root_of(stack)
+            need(owner is not None or came_to == root, 'one from %d to %d is not what was signed' % (unproven, next - 1))
+            block, unproven, ended = None, next, end
+        at[1] = next - 1
+        need(owner is not None or next != known or known_root in (None, root_of(stack)), 'the older ones were others')
+        at[1] = next if owner is None and next < size else None
+    at[0] += 1
+    need(ended, 'the bundle is cut off')
+    return '%d events from %d on, of %s, are in the checkpoint of %d events of %s' % (
+        events, start, 'all owners' if owner is None else json.dumps(owner), size, json.dumps(origin))
+def verifier_key(vkey):
+    name, key_id, key = vkey.split('+', 2)
+    need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) == 33, 'no key')
+    return name, bytes.fromhex(key_id), from_base64(key)[1:]
+
+parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
+parser.add_argument('file', type=argparse.FileType('rb'))
+parser.add_argument('--key', type=verifier_key)
+parser.add_argument('--against', type=argparse.FileType('rb'))
+options = parser.parse_args()
+try:
+    older = options.against and checkpoint(options.against.read(1000001).decode(), options.key)
+    file = gzip.open(options.file) if options.file.peek(2)[:2] == b'\x1f\x8b' else options.file
+    what = check(iter(lambda: file.readline(MAX_LINE + 2), b''), options.key, older, at)
+except Exception as error:  # whatever it is: nothing is proven
+    where = ', '.join('%s %d: ' % pair for pair in zip(('line', 'event'), at) if pair[1] is not None).replace(': ,', ',')
+    sys.exit('refused: %s%s' % ('' if isinstance(error, (OSError, EOFError, zlib.error)) else where, error))
+print('%s: %s' % ('proven' if options.key else 'consistent, but signed by nobody knows whom', what))

@@ -1,0 +1,191 @@
+import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { knownPosition } from '../audit/history.js';
+import { type Hash } from '../audit/merkle.js';
+import { type Entry, PublishedTree } from '../audit/published-tree.js';
+import { receiptText } from '../audit/receipt.js';
+import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../audit/tiles.js';
+import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../plants/stream.js';
+import { EventLog, type Position } from '../ports/event-log.js';
+import { BearerGuard, Scopes } from './auth/bearer.guard.js';
+import { type GuardedRequest, principalOf } from './auth/principal.js';
+import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
+import {
+  CheckpointDocs,
+  ConsistencyDocs,
+  EntriesDocs,
+  InclusionDocs,
+  LogDocs,
+  ReceiptDocs,
+  TileDocs,
+} from './openapi.js';
+import { Problem } from './problem.js';
+import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from './requests.js';
+import { NoQuery } from './schemas.js';
+
+/** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
+export const RECEIPT_WAIT = Symbol('receipt wait');
+
+/** A checkpoint holds for a moment only: the next may come in a second. */
+const MOMENT = 'public, max-age=1';
+
+/** What is full never changes. A partial tile does not either, but nobody asks for it for long. */
+const FOR_EVER = 'public, max-age=31536000, immutable';
+const FOR_AN_HOUR = 'public, max-age=3600';
+
+const BYTES = 'application/octet-stream';
+
+/**
+ * The tree over all events, for auditors and their tools. What is public tells strangers how many events there are,
+ * and nothing of what they are: each leaf holds a random id.
+ */
+@Controller('log')
+@LogDocs()
+export class LogController {
+  constructor(
+    private readonly tree: PublishedTree,
+    private readonly log: EventLog,
+    @Inject(RECEIPT_WAIT) private readonly waitMs: number,
+  ) {}
+
+  @Get('checkpoint')
+  @CheckpointDocs()
+  async checkpoint(
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    readQuery(request, NoQuery);
+    const { note } = await this.tree.checkpoint();
+    reply.header('cache-control', MOMENT).type('text/plain; charset=utf-8');
+    return note;
+  }
+
+  @Get('tile/entries/*')
+  @EntriesDocs()
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    await this.#tile(request, reply, 'no-store');
+  }
+
+  @Get('tile/:level/*')
+  @TileDocs()
+  async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    await this.#tile(request, reply, undefined);
+  }
+
+  @Get('proof/inclusion')
+  @InclusionDocs()
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async inclusion(@Req() request: GuardedRequest) {
+    refuseUnlessJsonIsAccepted(request);
+    const { index, position, size } = readQuery(request, InclusionQuery);
+    if ((index === undefined) === (position === undefined))
+      throw badQuery('?index', 'either this or ?position is needed, not both');
+    const leaf =
+      position === undefined
+        ? index
+        : (await this.tree.entryAt(knownPosition(position, await this.log.head(), '?position')))?.index;
+    if (leaf === undefined) throw notThere();
+    const proof = await inRange('?size', () => this.tree.inclusion(leaf, size));
+    return {
+      index: leaf,
+      size: proof.size,
+      leafHash: base64(proof.leafHash),
+      root: base64(proof.root),
+      proof: proof.proof.map(base64),
+    };
+  }
+
+  @Get('proof/consistency')
+  @ConsistencyDocs()
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async consistency(@Req() request: GuardedRequest) {
+    refuseUnlessJsonIsAccepted(request);
+    const { from, to } = readQuery(request, ConsistencyQuery);
+    const until = to ?? (await this.tree.checkpoint()).size;
+    const proof = await inRange('?to', () => this.tree.consistency(from, until));
+    return {
+      from,
+      to: until,
+      fromRoot: base64(proof.fromRoot),
+      toRoot: base64(proof.toRoot),
+      proof: proof.proof.map(base64),
+    };
+  }
+
+  @Get('receipt')
+  @ReceiptDocs()
+  @UseGuards(BearerGuard)
+  @Scopes('plants:read')
+  async receipt(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    refuseUnlessJsonIsAccepted(request);
+    const query = readQuery(request, ReceiptQuery);
+    const position: Position = knownPosition(query.position, await this.log.head(), '?position');
+    await this.tree.covers(position, AbortSignal.timeout(this.waitMs));
+    const entry = await this.tree.entryAt(position);
+    if (!entry || !mayRead(request, entry)) throw notThere();
+    const { note, size } = await this.tree.checkpoint();
+    const { proof } = await this.tree.inclusion(entry.index, size);
+    reply.type('application/json; charset=utf-8');
+    return receiptText(entry.leaf, { index: entry.index, proof: proof.map(base64), checkpoint: note });
+  }
+
+  async #tile(request: FastifyRequest, reply: FastifyReply, caching: string | undefined): Promise<void> {
+    const tile = tileOf(request);
+    readQuery(request, NoQuery);
+    const bytes = await this.tree.tile(tile);
+    if (!bytes) throw noTile();
+    const own = tile.width === TILE_WIDTH ? FOR_EVER : FOR_AN_HOUR;
+    await reply
+      .header('cache-control', caching ?? own)
+      .type(BYTES)
+      .send(Buffer.from(bytes));
+  }
+}
+
+/** The tile that a path names, in its one spelling: what was percent-encoded is another path. */
+const tileOf = ({ url }: FastifyRequest): Tile => {
+  const [path] = splitUrl(url);
+  try {
+    return parseTilePath(path.replace(/^\/log\//, ''));
+  } catch (error) {
+    if (error instanceof TileRefused) throw noTile();
+    throw error;
+  }
+};
+
+const noTile = (): Problem =>
+  new Problem('entry_not_found', 'The tree has no such tile, or the path is not its canonical one.');
+
+const notThere = (): Problem =>
+  new Problem('entry_not_found', 'There is no event of yours at this place of the log.');
+
+const badQuery = (pointer: string, detail: string): Problem =>
+  new Problem('invalid_request', `${pointer}: ${detail}.`, { errors: [{ pointer, detail }] });
+
+/** Says of sizes that no proof exists for that they are the client's mistake. */
+const inRange = async <T>(pointer: string, prove: () => Promise<T>): Promise<T> => {
+  try {
+    return await prove();
+  } catch (error) {
+    if (error instanceof RangeError) throw badQuery(pointer, error.message);
+    throw error;
+  }
+};
+
+/** Whether somebody may see an event: an auditor, or who owns the plant or the request that it is of. */
+const mayRead = (request: GuardedRequest, { event }: Entry): boolean => {
+  const { owner, scopes } = principalOf(request);
+  if (scopes.has('plants:audit')) return true;
+  return [PLANT_STREAMS, REQUEST_STREAMS].some((kind) =>
+    event.stream.startsWith(`${kind}${encodeOwner(owner)}/`),
+  );
+};
+
+const base64 = (hash: Hash): string => Buffer.from(hash).toString('base64');

@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import {
+  GrowingTree,
+  type Hash,
+  leafHash,
+  rootOf,
+  verifyConsistency,
+  verifyInclusion,
+} from '../../../src/audit/merkle.js';
+import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
+import { parseVerifierKey, type VerifierKey } from '../../../src/audit/signed-note.js';
+import { decodeBundle, TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
+import { type RecordedEvent } from '../../../src/ports/event-log.js';
+import { runCli } from '../../support/http-cli.js';
+import { type Answer, HttpClient } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+/** Nobody else's on a shared server. */
+const anne = `anne ${randomUUID()}`;
+const bob = `bob ${randomUUID()}`;
+
+let http: HttpClient;
+let audit: string;
+let key: VerifierKey;
+let first: Answer;
+
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  audit = await http.token('auditor', 'plants:audit');
+  const token = await http.token(anne);
+  first = await http.create({ id: 1, name: 'Φίκος', tag: '' }, { token, headers: { prefer: 'receipt' } });
+  for (let id = 2; id < 20; id++)
+    await http.create({ id, name: `n${id}`, tag: '' }, { token, headers: { prefer: 'respond-async' } });
+  const printed = await runCli(['audit-key', '--json'], http.service.env);
+  key = parseVerifierKey((JSON.parse(printed.stdout) as { vkey: string }).vkey);
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+const get = (path: string, token?: string): Promise<Answer> => http.send({ path, token });
+const bytes = async (path: string, token?: string): Promise<Buffer> => {
+  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const answer = await fetch(`${http.service.url}/log/${path}`, { headers });
+  expect([path, answer.status, answer.headers.get('content-type')]).toEqual([
+    path,
+    200,
+    'application/octet-stream',
+  ]);
+  return Buffer.from(await answer.arrayBuffer());
+};
+const hash = (text: string): Hash => Buffer.from(text, 'base64');
+
+/** The checkpoint, once it covers the whole log as it is now. */
+const covering = async (): Promise<{ checkpoint: Checkpoint; events: RecordedEvent[] }> => {
+  for (;;) {
+    const answer = await get('/log/checkpoint');
+    const events = await http.service.events();
+    if (answer.status !== 200) continue;
+    const checkpoint = openCheckpoint(answer.text, key.name, [key]);
+    if (checkpoint.size >= events.length) return { checkpoint, events };
+  }
+};
+
+describe('/log', () => {
+  it('publishes a checkpoint of what the log holds, to anybody', async () => {
+    const { checkpoint, events } = await covering();
+    const tree = new GrowingTree();
+    for (const event of events.slice(0, checkpoint.size)) tree.append(leafHash(leafOf(event)));
+    expect(Buffer.from(checkpoint.root)).toEqual(Buffer.from(tree.root()));
+    expect(checkpoint.origin).toBe(`plants/${(await http.service.log()).identity()}`);
+    const { headers } = await get('/log/checkpoint');
+    expect(headers['content-type']).toBe('text/plain; charset=utf-8');
+    expect(headers['cache-control']).toBe('public, max-age=1');
+  });
+
+  it('publishes the tiles that this root is made of, and to auditors the entries', async () => {
+    const { checkpoint, events } = await covering();
+    const { size } = checkpoint;
+    const leaves = events.map(leafOf);
+    const tiles = new Map<number, Buffer>();
+    for (let index = 0; index * TILE_WIDTH < size; index++) {
+      const width = Math.min(TILE_WIDTH, size - index * TILE_WIDTH);
+      const hashes = await bytes(tilePath({ level: 0, index, width }));
+      tiles.set(index, hashes);
+      const bundle = await bytes(tilePath({ level: 'entries', index, width }), audit);
+      for (const [at, leaf] of decodeBundle(bundle, width).entries()) {
+        expect(leaf).toEqual(leaves[index * TILE_WIDTH + at]);
+        expect(hashes.subarray(at * 32, at * 32 + 32)).toEqual(leafHash(leaf));
+      }
+    }
+    const below = tileReader((_level, index) => tiles.get(index));
+    if (size < TILE_WIDTH) expect(Buffer.from(rootOf(size, below))).toEqual(Buffer.from(checkpoint.root));
+  });
+
+  it('has one path for each tile, and none beyond the tree', async () => {
+    const { size } = (await covering()).checkpoint;
+    const width = Math.min(size, 5);
+    const path = `/log/tile/0/000.p/${width}`;
+    expect((await get(path)).headers['cache-control']).toBe('public, max-age=3600');
+    for (const other of [
+      `/log/tile/0/0.p/${width}`,
+      `/log/tile/00/000.p/${width}`,
+      `/log/tile/0/000.p/0${width}`,
+      `/log/tile/0/%3000.p/${width}`,
+      '/log/tile/0/x001/x234/067',
+      '/log/tile/64/000',
+      '/log/tile/0/000.p/0',
+      '/log/tile/0/000.p/256',
+      '/log/tile/7/000.p/1',
+      '/log/tile/a/000',
+      '/log/tile/0/../../../etc/passwd',
+    ])
+      expect([other, (await get(other)).status]).toEqual([other, 404]);
+    expect((await get(`${path}?a=1`)).status).toBe(400);
+    expect((await get(`/log/tile/entries/000.p/${width}`)).status).toBe(401);
+    expect((await get(`/log/tile/entries/000.p/${width}`, await http.token(anne))).status).toBe(403);
+    await http.refused(get('/log/tile/entries/999', audit), 404, 'entry_not_found');
+  });
+
+  it('proves that an event is in the tree, and that the tree only grew', async () => {
+    const { checkpoint, events } = await covering();
+    const position = String(first.headers['plants-position']);
+    const index = events.findIndex((event) => event.position === position);
+    for (const query of [`position=${position}`, `index=${index}`, `index=${index}&size=${index + 1}`]) {
+      const answer = await get(`/log/proof/inclusion?${query}`, audit);
+      expect([query, answer.status]).toEqual([query, 200]);
+      const proof = JSON.parse(answer.text) as Record<'size', number> &
+        Record<'leafHash' | 'root', string> & { proof: string[] };
+      expect(hash(proof.leafHash)).toEqual(events.map(leafOf).map(leafHash)[index]);
+      verifyInclusion({
+        index,
+        size: proof.size,
+        leafHash: hash(proof.leafHash),
+        root: hash(proof.root),
+        proof: proof.proof.map(hash),
+      });
+    }
+    const from = index + 1;
+    const answer = await get(`/log/proof/consistency?from=${from}&to=${checkpoint.size}`, audit);
+    const proof = JSON.parse(answer.text) as Record<'fromRoot' | 'toRoot', string> & { proof: string[] };
+    expect(hash(proof.toRoot)).toEqual(Buffer.from(checkpoint.root));
+    verifyConsistency({
+      first: from,
+      second: checkpoint.size,
+      firstRoot: hash(proof.fromRoot),
+      secondRoot: hash(proof.toRoot),
+      proof: proof.proof.map(hash),
+    });
+    for (const path of [
+      'inclusion',
+      'inclusion?index=1&position=0000000000000001',
+      'inclusion?index=01',
+      'inclusion?index=99999999',
+      'inclusion?index=0&size=99999999',
+      'consistency',
+      'consistency?from=0',
+      'consistency?from=2&to=1',
+      'consistency?from=1&to=99999999',
+    ])
+      expect([path, (await get(`/log/proof/${path}`, audit)).status]).toEqual([path, 400]);
+    for (const path of ['inclusion?index=0', 'consistency?from=1'])
+      expect((await get(`/log/proof/${path}`, await http.token(anne))).status).toBe(403);
+  });
+
+  it('gives the owner of an event a receipt, which proves it offline, and nobody else', async () => {
+    expect(first.headers['preference-applied']).toBe('receipt');
+    const [, path = ''] =
+      /^<(\/log\/receipt\?position=\w+)>; rel="receipt"$/.exec(String(first.headers.link)) ?? [];
+    const answer = await get(path, await http.token(anne));
+    expect(answer.status).toBe(200);
+    expect(answer.headers['cache-control']).toBe('no-store');
+    const receipt = JSON.parse(answer.text) as Receipt & {
+      event: Omit<RecordedEvent, 'position' | 'revision'> & { revision: number };
+    };
+    expect(receipt.event).toMatchObject({
+      type: 'PlantCreated',
+      data: { id: 1, name: 'Φίκος' },
+      revision: 0,
+    });
+    const leaf = leafOf({ ...receipt.event, revision: BigInt(receipt.event.revision) });
+    verifyReceipt(leaf, receipt, key.name, [key]);
+    const forged = leafOf({ ...receipt.event, revision: 1n });
+    expect(() => {
+      verifyReceipt(forged, receipt, key.name, [key]);
+    }).toThrow('is not proven');
+
+    await http.refused(get(path, await http.token(bob)), 404, 'entry_not_found');
+    expect((await get(path, await http.token('auditor', 'plants:read plants:audit'))).status).toBe(200);
+    expect((await get(path)).status).toBe(401);
+    await http.refused(get('/log/receipt', await http.token(anne)), 400, 'invalid_request', ['?position']);
+    const beyond = '9'.repeat(String(first.headers['plants-position']).length);
+    await http.refused(
+      get(`/log/receipt?position=${beyond}`, await http.token(anne)),
+      400,
+      'position_unknown',
+      ['?position'],
+    );
+  });
+
+  it('gives a receipt for a write right after it, by both preferences at once', async () => {
+    const token = await http.token(anne);
+    const written = await http.delete(2, { token, headers: { prefer: 'respond-async, receipt' } });
+    expect(written.headers['preference-applied']).toBe('respond-async, receipt');
+    const answer = await get(`/log/receipt?position=${String(written.headers['plants-position'])}`, token);
+    expect(answer.status).toBe(200);
+    expect(JSON.parse(answer.text)).toMatchObject({ event: { type: 'PlantDeleted' } });
+  });
+
+  it('shows itself in status, health and metrics, and is not there without the role', async () => {
+    const { size } = (await covering()).checkpoint;
+    const ready = JSON.parse((await get('/health/ready')).text) as { details: { auditor: object } };
+    expect(ready.details.auditor).toMatchObject({ status: 'up', state: 'live' });
+    expect((await get('/metrics')).text).toMatch(/^plants_tree_alarm 0$/m);
+    let shown = 0;
+    for (let looked = 0; looked < 10 && shown < size; looked++) {
+      const { stdout } = await runCli(['status'], http.service.env); // told every two seconds
+      expect(stdout).not.toMatch(/PROBLEM .*auditor/);
+      shown = Number(/^tree +(\d+) events up to \d+; last checkpoint of \d+, .* is live$/m.exec(stdout)?.[1]);
+    }
+    expect(shown).toBeGreaterThanOrEqual(size);
+    const beside = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
+    await beside.refused(beside.send({ path: '/log/checkpoint' }), 404, 'route_not_found');
+    await beside.service.stop();
+  }, 20_000);
+});

@@ -1,0 +1,86 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
+import { signCheckpoint } from '../../src/audit/checkpoint.js';
+import { leafOf } from '../../src/audit/leaf.js';
+import { bundleOf, type BundleQuestion } from '../../src/audit/make-bundle.js';
+import { GrowingTree, leafHash } from '../../src/audit/merkle.js';
+import { signerKey, type SignerKey } from '../../src/audit/signed-note.js';
+import { grown } from '../../src/audit/stored-tree.js';
+import { plantStream } from '../../src/plants/stream.js';
+import { type EventLog } from '../../src/ports/event-log.js';
+import { type TreeStore } from '../../src/ports/tree-store.js';
+import { all, metadataOf } from './log-events.js';
+
+export const newSigner = (origin = 'plants.example/log'): SignerKey =>
+  signerKey(origin, generateKeyPairSync('ed25519').privateKey);
+
+/** The owners of `fill`, the last of them with a name that streams spell otherwise. */
+export const OWNERS = ['alice', 'bob', 'Zoë/1'] as const;
+
+/** A log with its tree, signed when the test wants it. */
+export class AuditedLog {
+  #plants = 0;
+
+  private constructor(
+    private readonly folder: string,
+    readonly log: EventLog,
+    readonly tree: TreeStore,
+    readonly key: SignerKey,
+  ) {}
+
+  static async open(key = newSigner()): Promise<AuditedLog> {
+    const folder = mkdtempSync(join(tmpdir(), 'plants-audited-'));
+    const log = await openSqliteEventLog(join(folder, 'events.db'));
+    const tree = await openSqliteTreeStore(join(folder, 'tree.db'), log.identity());
+    return new AuditedLog(folder, log, tree, key);
+  }
+
+  /** So many events more: plants of OWNERS in turn, of which every fifth is deleted at once. */
+  async fill(events: number): Promise<void> {
+    const appends: Promise<unknown>[] = [];
+    for (let left = events; left > 0;) {
+      const id = (this.#plants += 1);
+      const owner = OWNERS[id % OWNERS.length] ?? '';
+      const created = { type: 'PlantCreated', data: { id, name: `Φίκος "${id}" 🌿`, tag: 'ficus' } };
+      const deleted = { type: 'PlantDeleted', data: { id } };
+      const both = (id % 5 === 0 && left > 1 ? [created, deleted] : [created]).map((event) => ({
+        id: randomUUID(),
+        ...event,
+        metadata: metadataOf({ actor: { sub: owner } }),
+      }));
+      left -= both.length;
+      appends.push(this.log.append(plantStream(owner, id), 'none', both));
+    }
+    await Promise.all(appends);
+  }
+
+  /** Puts what is new into the tree, and signs it. Gives the checkpoint. */
+  async sign(): Promise<string> {
+    const stored = await this.tree.tree();
+    const events = await all(this.log.readAll(stored.position));
+    const leaves = events.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
+    const growth = leaves.length > 0 ? grown(stored, leaves) : undefined;
+    if (growth) await this.tree.append(growth);
+    const tree = growth?.tree ?? stored;
+    const root = new GrowingTree(tree).root();
+    const note = signCheckpoint({ origin: this.key.name, size: tree.size, root }, this.key);
+    await this.tree.saveCheckpoint({ size: tree.size, root, note, signedAt: '2026-01-31T12:00:00.000Z' });
+    return note;
+  }
+
+  async bundle(question: Partial<BundleQuestion> = {}): Promise<string> {
+    const signal = new AbortController().signal;
+    const whole = { from: undefined, owner: undefined, ...question };
+    return (await all(bundleOf(this.log, this.tree, whole, () => undefined, signal))).join('');
+  }
+
+  async remove(): Promise<void> {
+    await this.tree.close();
+    await this.log.close();
+    rmSync(this.folder, { recursive: true });
+  }
+}

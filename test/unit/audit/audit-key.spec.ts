@@ -1,0 +1,51 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { AuditKeyError, openAuditKey } from '../../../src/audit/audit-key.js';
+import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
+import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
+import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/audit/signed-note.js';
+
+describe('the audit key', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = join(mkdtempSync(join(tmpdir(), 'plants-key-')), 'data');
+  });
+  afterEach(() => {
+    rmSync(join(folder, '..'), { recursive: true, force: true });
+  });
+  const file = (): string => join(folder, 'audit-key.pem');
+
+  it('is made once by many that start together, readable by its owner only', async () => {
+    const opened = await Promise.all(Array.from({ length: 20 }, () => openAuditKey(folder, 'plants/one')));
+    expect(new Set(opened.map(({ key }) => formatVerifierKey(key))).size).toBe(1);
+    expect(opened.filter(({ created }) => created)).toHaveLength(1);
+    expect(readdirSync(folder)).toEqual(['audit-key.pem']);
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+  });
+
+  it('signs what the key that it prints verifies, also after a restart', async () => {
+    const { key } = await openAuditKey(folder, 'plants/one');
+    const printed = parseVerifierKey(formatVerifierKey((await openAuditKey(folder, 'plants/one')).key));
+    const note = signCheckpoint({ origin: 'plants/one', size: 0, root: EMPTY_ROOT }, key);
+    expect(openCheckpoint(note, 'plants/one', [printed]).size).toBe(0);
+  });
+
+  it('is refused where others can read it, or where it is damaged, without showing it', async () => {
+    await openAuditKey(folder, 'plants/one');
+    chmodSync(file(), 0o644);
+    await expect(openAuditKey(folder, 'plants/one')).rejects.toThrow(/^others can read .* run: chmod 600 /);
+    chmodSync(file(), 0o600);
+    const text = readFileSync(file(), 'utf8');
+    writeFileSync(file(), text.slice(0, 60));
+    const refused = openAuditKey(folder, 'plants/one');
+    await expect(refused).rejects.toThrow(AuditKeyError);
+    await expect(refused).rejects.toThrow(/is damaged: it is no private Ed25519 key \(PKCS #8, PEM\)$/);
+    await expect(refused).rejects.not.toThrow(text.slice(30, 40));
+  });
+
+  it('is refused under a name that notes cannot hold', async () => {
+    await expect(openAuditKey(folder, 'my log')).rejects.toThrow(NoteRefused);
+  });
+});

@@ -1,0 +1,281 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { Auditor, type AuditorStatus } from '../../../src/audit/auditor.js';
+import { openCheckpoint } from '../../../src/audit/checkpoint.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import { GrowingTree, type Hash, leafHash } from '../../../src/audit/merkle.js';
+import { recheck } from '../../../src/audit/recheck.js';
+import { signerKey } from '../../../src/audit/signed-note.js';
+import { grown, storedRoot } from '../../../src/audit/stored-tree.js';
+import { type EventLog, type Json, START } from '../../../src/ports/event-log.js';
+import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../../src/ports/tree-store.js';
+import { alterLog, randomOf } from '../../support/altered-log.js';
+import { all, metadataOf } from '../../support/log-events.js';
+
+/** `TREE_ALTERATIONS=500 TREE_EVENTS=1000` takes two minutes. */
+const ALTERATIONS = Number(process.env.TREE_ALTERATIONS ?? 39);
+const EVENTS = Number(process.env.TREE_EVENTS ?? 300);
+
+const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
+const now = (): Date => new Date();
+const giveWay = (): Promise<unknown> => nextTurn();
+const never = (): AbortSignal => new AbortController().signal;
+
+describe('an auditor', () => {
+  let folder: string;
+  let opened: { close(): Promise<void> }[];
+  let ends: (() => Promise<void>)[];
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'plants-tree-'));
+    [opened, ends] = [[], []];
+  });
+  afterEach(async () => {
+    for (const end of ends) await end();
+    for (const each of opened.reverse()) await each.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const openLog = async (file = 'events.db'): Promise<EventLog> => {
+    const log = await openSqliteEventLog(join(folder, file));
+    opened.push(log);
+    return log;
+  };
+  const openStore = async (log: EventLog, file = 'tree.db'): Promise<TreeStore> => {
+    const store = await openSqliteTreeStore(join(folder, file), log.identity());
+    opened.push(store);
+    return store;
+  };
+  const append = async (log: EventLog, from: number, to: number): Promise<void> => {
+    const appends: Promise<unknown>[] = [];
+    for (let n = from; n < to; n++) {
+      const data: Json = { id: n, name: `n${n}`, tag: '' };
+      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: metadataOf() };
+      appends.push(log.append(`plant-owner/${n}`, 'none', [event]));
+      if (appends.length === 1_000) await Promise.all(appends.splice(0));
+    }
+    await Promise.all(appends);
+  };
+  /** Runs an auditor until `done`, which may go on or end it. */
+  const run = (log: EventLog, store: TreeStore, recheckMs = 3_600_000) => {
+    const states: AuditorStatus[] = [];
+    const stopping = new AbortController();
+    const options = {
+      now,
+      giveWay,
+      patienceMs: 0,
+      recheckMs,
+      onState: (one: AuditorStatus) => states.push(one),
+    };
+    const auditor = new Auditor(log, store, key, options);
+    const running = auditor.run(stopping.signal);
+    const stop = async (): Promise<void> => {
+      stopping.abort();
+      await running;
+    };
+    ends.push(stop);
+    return { auditor, states, stop };
+  };
+  const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+    while (!(await condition())) await delay(10);
+  };
+  const leavesOf = async (log: EventLog): Promise<Hash[]> =>
+    (await all(log.readAll(START))).map((event) => leafHash(leafOf(event)));
+  const rootOver = (leaves: readonly Hash[]): Hash => {
+    const tree = new GrowingTree();
+    for (const leaf of leaves) tree.append(leaf);
+    return tree.root();
+  };
+
+  it('keeps the tree that its log makes, at every size, however the log was cut into batches', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 1_300);
+    const events = await all(log.readAll(START));
+    const random = randomOf(7);
+    for (let at = 0; at < events.length;) {
+      const slice = events.slice(at, at + 1 + random(120));
+      const leaves = slice.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
+      await store.append(grown(await store.tree(), leaves));
+      at += slice.length;
+    }
+    const naive = new GrowingTree();
+    for (const [index, leaf] of (await leavesOf(log)).entries()) {
+      expect(Buffer.from(await storedRoot(store, index))).toEqual(Buffer.from(naive.root()));
+      naive.append(leaf);
+    }
+    expect(await store.markOfIndex(700)).toEqual({ index: 512, before: events[511]?.position });
+    expect(await store.markOfPosition(events[512]?.position ?? START)).toMatchObject({ index: 512 });
+    expect(await store.markOfPosition(events[511]?.position ?? START)).toMatchObject({ index: 256 });
+    expect(await recheck(log, store, { now, giveWay, patienceMs: 0 }, never())).toBeUndefined();
+  });
+
+  it('signs what it has read, goes on after a stop, and signs extensions only', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 400);
+    const first = run(log, store);
+    await until(async () => (await store.latestCheckpoint())?.size === 400);
+    await first.stop();
+    await append(log, 400, 700);
+    const second = run(log, store);
+    await until(() => second.auditor.status.checkpoint?.size === 700);
+    const leaves = await leavesOf(log);
+    for (const size of [400, 700]) {
+      const note = (await store.checkpoint(size))?.note ?? '';
+      const { root } = openCheckpoint(note, 'plants/test', [key]);
+      expect(Buffer.from(root)).toEqual(Buffer.from(rootOver(leaves.slice(0, size))));
+    }
+    await until(() => second.auditor.status.recheckedAt !== undefined);
+    expect(second.auditor.status).toMatchObject({ state: 'live', size: 700 });
+  });
+
+  it('signs the empty tree of an empty log, so that there is a checkpoint from the beginning', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    run(log, store);
+    await until(async () => (await store.latestCheckpoint())?.size === 0);
+  });
+
+  it('appends all of a batch or nothing, and refuses a batch that does not continue the tree', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 3);
+    const leaves = (await all(log.readAll(START))).map((event) => ({
+      hash: leafHash(leafOf(event)),
+      position: event.position,
+    }));
+    const growth = grown(await store.tree(), leaves);
+    const unfit = {
+      ...growth,
+      tiles: [...growth.tiles, { level: 1, index: 0, from: 5, hashes: Buffer.alloc(32) }],
+    };
+    await expect(store.append(unfit)).rejects.toThrow(TreeUnavailable);
+    expect(await store.tree()).toMatchObject({ size: 0 });
+    expect(await store.tile(0, 0)).toHaveLength(0);
+    await store.append(growth);
+    await expect(store.append(growth)).rejects.toThrow(TreeMoved);
+  });
+
+  it('shares a store with another one', async () => {
+    const log = await openLog();
+    const both = [run(log, await openStore(log)), run(log, await openStore(log))];
+    await append(log, 0, 300);
+    await until(() => both.every(({ auditor }) => auditor.status.checkpoint?.size === 300));
+    for (const { auditor } of both) expect(auditor.status.alarm).toBeUndefined();
+  });
+
+  it('finds every alteration of the log, and names the first event that is not as it was', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, EVENTS);
+    const { auditor, stop } = run(log, store);
+    await until(() => auditor.status.checkpoint?.size === EVENTS);
+    await stop();
+    await log.close();
+    const random = randomOf(20_261_121);
+    for (let nth = 0; nth < ALTERATIONS; nth++) {
+      const file = `altered-${nth}.db`;
+      copyFileSync(join(folder, 'events.db'), join(folder, file));
+      const { way, index } = alterLog(join(folder, file), EVENTS, nth, random);
+      const altered = await openSqliteEventLog(join(folder, file));
+      const alarm = await recheck(altered, store, { now, giveWay, patienceMs: 0 }, never());
+      expect([nth, way, alarm?.index]).toEqual([nth, way, index]);
+      expect(alarm?.message).toMatch(/^(event at index|the log ends after) \d+/);
+      await altered.close();
+      for (const suffix of ['', '-wal', '-shm']) rmSync(join(folder, `${file}${suffix}`), { force: true });
+    }
+  }, 3_600_000);
+
+  it('raises an alarm that lasts, signs nothing while it stands, and trusts a mended log only once it has read it', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 60);
+    const before = run(log, store);
+    await until(() => before.auditor.status.checkpoint?.size === 60);
+    await before.stop();
+    await log.close();
+    copyFileSync(join(folder, 'events.db'), join(folder, 'good.db'));
+    const database = new DatabaseSync(join(folder, 'events.db'));
+    database.exec(`DROP TRIGGER events_update; UPDATE events SET data = '{"id":41}' WHERE seq = 42`);
+    database.close();
+
+    const altered = await openLog();
+    const alarmed = run(altered, store);
+    await until(() => alarmed.auditor.status.state === 'alarm');
+    expect(alarmed.auditor.status.alarm?.message).toMatch(
+      /^event at index 41 \(position \d+42, event 0 of plant-owner\/41\) is not the one that was signed: it was changed/,
+    );
+    await append(altered, 60, 70);
+    await expect(
+      store.saveCheckpoint({ size: 60, root: Buffer.alloc(32), note: '', signedAt: '' }),
+    ).rejects.toThrow(AlarmStands);
+    await store.lift('anne', 'a mistake');
+    await until(async () => (await store.alarm()) !== undefined); // it is still altered
+    expect((await store.latestCheckpoint())?.size).toBe(60);
+    await alarmed.stop();
+
+    const mended = await openLog('good.db');
+    const again = run(mended, store);
+    await until(() => again.auditor.status.state === 'alarm');
+    await store.lift('anne', 'restored');
+    await append(mended, 60, 65);
+    await until(() => again.auditor.status.checkpoint?.size === 65);
+    expect(again.auditor.status.alarm).toBeUndefined();
+  }, 20_000);
+
+  it('refuses to sign a tree that is no extension of what it has signed', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 300);
+    const before = run(log, store);
+    await until(() => before.auditor.status.checkpoint?.size === 300);
+    await before.stop();
+    const database = new DatabaseSync(join(folder, 'tree.db'));
+    database.exec('UPDATE tiles SET hashes = zeroblob(length(hashes)) WHERE level = 0 AND idx = 1');
+    database.close();
+    await append(log, 300, 301);
+    const after = run(log, store);
+    await until(() => after.auditor.status.state === 'alarm');
+    expect(after.auditor.status.alarm).toMatchObject({ kind: 'tree' });
+    expect((await store.latestCheckpoint())?.size).toBe(300);
+  });
+
+  it('stops at an event that has no leaf, says so, and signs what is before it', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 5);
+    const database = new DatabaseSync(join(folder, 'events.db'));
+    database.exec(
+      `INSERT INTO events (stream, revision, id, type, data, metadata)
+       SELECT 'plant-odd/1', 0, 'odd', type, '{"name":"\\ud800"}', metadata FROM events LIMIT 1`,
+    );
+    database.close();
+    const { auditor } = run(log, store);
+    await until(() => auditor.status.state === 'blocked');
+    expect(auditor.status.reason).toMatch(/^at position \d+6: event 0 of stream plant-odd\/1 is refused: /);
+    await until(() => auditor.status.checkpoint?.size === 5);
+  });
+
+  it('refuses the tree of another log', async () => {
+    const [log, other] = [await openLog(), await openLog('other.db')];
+    await openStore(log);
+    await expect(openStore(other)).rejects.toThrow(
+      /is the tree of another log .*: move it away, and keep it/,
+    );
+  });
+
+  it('does not go on with a file that was deleted under it', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    rmSync(join(folder, 'tree.db'));
+    await expect(store.tree()).rejects.toThrow(/has been deleted or replaced while it was in use/);
+    await expect(store.lift('anne', 'why')).rejects.toThrow(TreeUnavailable);
+  });
+});

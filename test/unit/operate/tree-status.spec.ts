@@ -1,0 +1,93 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { type AuditorStatus } from '../../../src/audit/auditor.js';
+import { SystemStatus } from '../../../src/http/operation-schemas.js';
+import { showTree } from '../../../src/metrics/tree.js';
+import { reportText } from '../../../src/operate/process-report.js';
+import { readStatus, status } from '../../../src/operate/status.js';
+import { type Position } from '../../../src/ports/event-log.js';
+import { NOON, noon } from '../../support/domain-stores.js';
+import { Office } from './office.js';
+
+const live: AuditorStatus = {
+  state: 'live',
+  since: NOON,
+  size: 70,
+  position: '0000000000000070' as Position,
+  checkpoint: { size: 60, signedAt: '2026-01-31T11:59:58.000Z' },
+  recheckedAt: '2026-01-31T11:59:00.000Z',
+  reason: undefined,
+  alarm: undefined,
+};
+const alarmed: AuditorStatus = {
+  ...live,
+  state: 'alarm',
+  alarm: {
+    kind: 'changed',
+    index: 41,
+    message: 'event at index 41 is not the one that was signed',
+    raisedAt: '2026-01-31T12:00:00.000Z',
+  },
+};
+
+describe('what is told about the tree', () => {
+  let office: Office;
+  beforeEach(async () => {
+    office = await Office.open();
+  });
+  afterEach(() => office.close());
+
+  const tell = (one: AuditorStatus): Promise<void> =>
+    office.tellText(
+      'tree',
+      reportText(
+        {
+          host: 'yew',
+          pid: 3,
+          roles: ['auditor'],
+          version: '1.2.3',
+          address: 'http://127.0.0.1:1',
+          since: NOON.toISOString(),
+        },
+        undefined,
+        { status: one },
+      ),
+    );
+
+  it('is how far it is, and what was signed last', async () => {
+    await tell(live);
+    await status(office.desk());
+    expect(office.out).toMatch(
+      /^tree +70 events up to 0+70; last checkpoint of 60, 2 s ago; log re-read (60 s|1 min( 0 s)?) ago; yew\/3 is live$/m,
+    );
+    expect(office.out).not.toMatch(/PROBLEM .*auditor/);
+  });
+
+  it('is a problem where it is alarmed, blocked or disconnected', async () => {
+    await tell(alarmed);
+    const found = await readStatus(office.desk());
+    expect(found.problems[0]).toMatch(/^ALARM of the auditor yew\/3: event at index 41 is not the one/);
+    expect(SystemStatus.safeParse(found).success).toBe(true);
+    for (const state of ['blocked', 'disconnected'] as const) {
+      await tell({ ...live, state, reason: 'at position 7' });
+      expect((await readStatus(office.desk())).problems[0]).toMatch(`the auditor yew/3 is ${state}`);
+    }
+  });
+
+  it('is in the metrics', async () => {
+    const auditor: { status: AuditorStatus } = { status: live };
+    const registry = new Registry();
+    showTree(registry, auditor, noon);
+    const before = await registry.metrics();
+    expect(before).toMatch(/^plants_tree_size 70\n/m);
+    expect(before).toMatch(/^plants_tree_unsigned_events 10\n/m);
+    expect(before).toMatch(/^plants_tree_checkpoint_age_seconds 2\n/m);
+    expect(before).toMatch(/^plants_tree_recheck_age_seconds 60\n/m);
+    expect(before).toMatch(/^plants_tree_alarm 0\n/m);
+    auditor.status = { ...alarmed, checkpoint: undefined };
+    const after = await registry.metrics();
+    expect(after).toMatch(/^plants_tree_alarm 1\n/m);
+    expect(after).toMatch(/^plants_auditor_state\{state="alarm"\} 1$/m);
+    expect(after).not.toMatch(/^plants_tree_checkpoint_age_seconds /m);
+  });
+});
