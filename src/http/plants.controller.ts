@@ -159,8 +159,7 @@ export class PlantsController {
     const preferred = preferences(request);
     const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
     if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
-    if (preferred.has('receipt'))
-      reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
+    if (preferred.has('receipt')) reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
     if (preferred.has('respond-async')) return;
     const { owner } = principalOf(request);
     await this.freshness.reached(owner, position);

@@ -91,7 +91,7 @@ export class Chaos implements Stage {
   }
 
   next(): Promise<boolean> {
-    if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#failure) return Promise.reject(new Error('a fault failed', { cause: this.#failure }));
     // A fault may last until so many more operations have come to their end.
     return Promise.resolve(
       this.faults.length < this.options.faults || this.#ended < this.#nextFault || this.#pending.size > 0,
