@@ -6,4 +6,7 @@ import { eventLogContract } from './event-log.contract.js';
 const store = await eventStoreForTests();
 afterAll(store.stop);
 
-eventLogContract(`eventstoredb (${store.kind})`, () => openEventStoreDb(store.place));
+// A busy machine's patience: what happens when it runs out is in the adapter's own tests.
+const patience = { deadlineMs: 30_000, readDeadlineMs: 3_000 };
+
+eventLogContract(`eventstoredb (${store.kind})`, () => openEventStoreDb(store.place, patience));

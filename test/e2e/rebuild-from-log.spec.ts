@@ -348,7 +348,7 @@ describe('lists built from the log', () => {
       for (const id of [1, 2, 3])
         expect((await client.create({ id, name: `of the old log ${id}`, tag: '' })).status).toBe(201);
       await service.kill();
-      for (const file of copied) rmSync(join(service.dataDir, file), { force: true });
+      for (const file of [...copied, 'tree.db']) rmSync(join(service.dataDir, file), { force: true });
 
       await service.start();
       for (let complete = false; !complete;) {

@@ -128,10 +128,15 @@ export class TestService {
     return status;
   }
 
-  /** Stops the process, which then says what of it was covered, and removes its data. */
-  async remove(): Promise<void> {
+  /** Stops the process, and leaves its data to others. */
+  async leave(): Promise<void> {
     await this.stop();
     await (await this.#log)?.close();
+  }
+
+  /** Stops the process, which then says what of it was covered, and removes its data. */
+  async remove(): Promise<void> {
+    await this.leave();
     rmSync(this.dataDir, { recursive: true, force: true });
   }
 

@@ -225,6 +225,6 @@ describe('/log', () => {
     expect(shown).toBeGreaterThanOrEqual(size);
     const beside = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
     await beside.refused(beside.send({ path: '/log/checkpoint' }), 404, 'route_not_found');
-    await beside.service.stop();
+    await beside.service.leave();
   }, 20_000);
 });

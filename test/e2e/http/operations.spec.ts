@@ -88,7 +88,9 @@ describe('GET /operations/status', () => {
     const found = JSON.parse(answer.text) as Status;
     expect(found).toMatchObject({
       problems: [],
-      processes: [{ roles: ['api', 'projector'], address: http.service.url, projector: { state: 'live' } }],
+      processes: [
+        { roles: ['api', 'projector', 'auditor'], address: http.service.url, projector: { state: 'live' } },
+      ],
       generations: [{ generation: 1, active: true }],
       rebuild: null,
       lastRebuild: null,
