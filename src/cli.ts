@@ -579,7 +579,8 @@ program
   .addHelpText(
     'after',
     `
-A projector does the work, and goes on with it after a restart: Ctrl-C ends only the watching. Clients notice nothing.
+A projector does the work, and goes on with it after a restart: Ctrl-C ends only the watching. No request
+fails by it.
 
 Example:
   npx plants rebuild --rate 5000
