@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { pause } from './pause.js';
 import {
   type Alarm,
   AlarmStands,
@@ -309,8 +309,3 @@ export class Auditor {
     return this.options.now().toISOString();
   }
 }
-
-/** Waits, less long where `signal` aborts. */
-const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
-  await delay(ms, undefined, { signal }).catch(() => undefined);
-};

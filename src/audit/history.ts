@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { encodeOwner, PLANT_STREAMS, plantStream, REQUEST_STREAMS } from '../plants/stream.js';
 import {
   type EventLog,
@@ -7,6 +6,7 @@ import {
   type RecordedEvent,
   START,
 } from '../ports/event-log.js';
+import { pause } from './pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
 
@@ -151,8 +151,3 @@ async function* subscription(log: EventLog, after: Position, signal: AbortSignal
     throw error;
   }
 }
-
-/** Waits, less long where `signal` aborts. */
-const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
-  await delay(ms, undefined, { signal }).catch(() => undefined);
-};

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
+import { pause } from './pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { leafOf } from './leaf.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
@@ -125,7 +125,7 @@ export class PublishedTree {
         index = await this.#indexUpTo(position);
       if (index !== undefined && ((await this.store.latestCheckpoint())?.size ?? 0) > index) return;
       if (signal.aborted) throw new NotSignedYet('no checkpoint that covers the event has been signed yet');
-      await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+      await pause(LOOK_EVERY_MS, signal);
     }
   }
 

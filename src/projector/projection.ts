@@ -60,7 +60,7 @@ export const project = async (
   skips: Skips = NO_SKIPS,
 ): Promise<void> => {
   const at = await model.positions(generation);
-  const from = at.reduce((oldest, position) => (position < oldest ? position : oldest));
+  const from = oldestOf(at);
   if (at.some((position) => position !== START) && max(at) > (await log.head()))
     throw new ReadModelAhead(
       'the read model holds events that the log does not: its log was put back to an earlier state',
@@ -150,6 +150,10 @@ export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undef
     row: event.type === 'PlantCreated' ? rowOf(event.data.name, event.data.tag) : undefined,
   };
 };
+
+/** The least of some positions. */
+export const oldestOf = (positions: readonly Position[]): Position =>
+  positions.reduce((oldest, position) => (position < oldest ? position : oldest));
 
 const max = (positions: readonly Position[]): Position =>
   positions.reduce((greatest, position) => (position > greatest ? position : greatest));

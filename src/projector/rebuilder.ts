@@ -3,7 +3,7 @@ import { type Generation, type GenerationInfo, type ReadModel } from '../ports/r
 import { Courtesy } from './courtesy.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { pause } from './pause.js';
-import { project } from './projection.js';
+import { oldestOf, project } from './projection.js';
 import {
   type Building,
   type Operator,
@@ -366,8 +366,5 @@ const progressOf = (
   elapsedMs: performance.now() - shadow.began,
   problem: shadow.problem,
 });
-
-const oldestOf = (positions: readonly Position[]): Position =>
-  positions.reduce((oldest, position) => (position < oldest ? position : oldest));
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
