@@ -5,7 +5,7 @@
 const build = `<rootDir>/${process.env.TEST_BUILD ?? 'build'}/test`;
 
 const project = {
-  testEnvironment: 'node',
+  testEnvironment: `${build}/support/tidy-environment.js`,
   roots: [build],
   testMatch: ['**/*.spec.js'],
   transform: {},

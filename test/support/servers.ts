@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { execFileSync } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { ensureRedis, RedisServer } from './redis-server.js';
+import { stillOpen } from './still-open.js';
 
 /** What is to be stopped when all tests have run. */
 const started: (() => Promise<void>)[] = [];
@@ -26,9 +26,19 @@ export default async function setUp(): Promise<void> {
   process.stdout.write(`\nThese tests use SQLite, ${redis} and ${eventStore}.\n`);
 }
 
-/** Jest's global tear-down. */
+/** How long Jest may take to end when all tests have run, in milliseconds. */
+const END_MS = 60_000;
+
+/**
+ * Jest's global tear-down. Something that a test left open would keep Jest alive for ever, and CI waiting: it fails
+ * instead, and says what is open.
+ */
 export const tearDown = async (): Promise<void> => {
   for (const stop of started.splice(0)) await stop();
+  setTimeout(() => {
+    process.stderr.write(`Jest cannot end: a test has left open\n  ${stillOpen().join('\n  ')}\n`);
+    process.exit(1);
+  }, END_MS).unref();
 };
 
 const startRedis = async (): Promise<string> => {
@@ -43,7 +53,7 @@ const startStandIn = async (): Promise<string> => {
   process.once('exit', () => child.kill());
   started.push(async () => {
     const ended = once(child, 'exit');
-    child.kill();
+    child.kill('SIGKILL'); // a client that a test has left connected would keep it
     await ended;
   });
   for await (const url of createInterface({ input: child.stdout })) return url;
