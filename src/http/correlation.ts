@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage } from 'node:http';
-import { type FastifyRequest } from 'fastify';
+import { type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 
 /** What a client or a proxy may name a request: short, and harmless in logs and headers. */
 const ID = /^[\w.:/+=@-]{1,128}$/;
@@ -10,6 +10,10 @@ export const requestIdOf = ({ headers }: Pick<IncomingMessage, 'headers'>): stri
   const given = headers['x-request-id'];
   return typeof given === 'string' && ID.test(given) ? given : randomUUID();
 };
+
+/** The log for lines about one request: they carry its id. */
+export const requestLog = (request: FastifyRequest): FastifyBaseLogger =>
+  request.log.child({ requestId: request.id });
 
 /** What joins everything that follows from one action: `X-Correlation-Id`, else the trace, else the request. */
 export const correlationIdOf = (request: FastifyRequest): string => {

@@ -5,6 +5,7 @@ import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { cloudEventText, cloudTypeOf } from '../audit/cloud-event.js';
 import { type HistoryBatch } from '../audit/history.js';
 import { LogUnavailable, type RecordedEvent, START } from '../ports/event-log.js';
+import { requestLog } from './correlation.js';
 import { Problem } from './problem.js';
 
 /** How much is handed to a connection at once, in characters: no more than that is kept for a slow client. */
@@ -97,6 +98,12 @@ function* pieces(events: readonly RecordedEvent[], textOf: (event: RecordedEvent
   if (piece !== '') yield piece;
 }
 
+/**
+ * So many streams at a time: each has some 0.5 MB under way to its client, and all share one event loop. More than that
+ * are not auditors at work, but connections that somebody has forgotten.
+ */
+const STREAMS_AT_ONCE = 50;
+
 /** Tells a stream that nobody wants more of it. */
 export interface Ending {
   /** The client has gone. */
@@ -110,10 +117,12 @@ export class EventStreams implements OnModuleDestroy {
   readonly #open = new Map<ServerResponse, AbortController>();
   #stopping = false;
 
+  constructor(private readonly atOnce = STREAMS_AT_ONCE) {}
+
   /**
    * Sends what `make` gives, piece by piece; nothing is asked of it before the client has taken what was there.
-   * Throws what it throws before the first piece. What it throws later breaks the connection off, so that no client
-   * takes a part for the whole.
+   * Throws what it throws before the first piece, and Problem where too many are under way. What it throws later
+   * breaks the connection off, so that no client takes a part for the whole.
    */
   async send(
     request: FastifyRequest,
@@ -122,6 +131,12 @@ export class EventStreams implements OnModuleDestroy {
     make: (ending: Ending) => AsyncGenerator<string, void, undefined>,
   ): Promise<void> {
     const { raw } = reply;
+    if (this.#open.size >= this.atOnce)
+      throw new Problem(
+        'too_many_streams',
+        `${this.atOnce} streams of events are under way, and there cannot be more: try again in some seconds, or read in pages.`,
+        { headers: { 'Retry-After': '5' } },
+      );
     const gone = goneSignal(request, reply);
     const over = new AbortController();
     const end = (): void => {
@@ -177,10 +192,10 @@ export class EventStreams implements OnModuleDestroy {
     } catch (error) {
       // What a client breaks off is its own affair. The rest is broken off by us, and it cannot be told why.
       if (error instanceof Problem || (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE')
-        request.log.info('a stream of events was broken off by its client, or by our stop');
+        requestLog(request).info('a stream of events was broken off by its client, or by our stop');
       else if (error instanceof LogUnavailable)
-        request.log.warn({ reason: error.message }, 'a stream of events was broken off');
-      else request.log.error({ err: error }, 'a stream of events was broken off');
+        requestLog(request).warn({ reason: error.message }, 'a stream of events was broken off');
+      else requestLog(request).error({ err: error }, 'a stream of events was broken off');
     }
   }
 }

@@ -319,7 +319,7 @@ export const AuditEventsDocs = (): MethodDecorator =>
         'text/event-stream',
       ),
     }),
-    problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable'),
+    problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable', 'too_many_streams'),
   );
 
 /** What is said of every operation of auditors. */

@@ -15,6 +15,7 @@ import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/verify.js';
+import { requestLog } from './correlation.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, sentence } from './problem.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { KnownRoutes } from './routes.js';
@@ -36,10 +37,10 @@ export class ProblemFilter implements ExceptionFilter {
     const request = host.switchToHttp().getRequest<AnsweredRequest>();
     const reply = host.switchToHttp().getResponse<FastifyReply>();
     const problem = this.#problemOf(error, request);
-    if (problem.status === 500) request.log.error({ err: error }, problem.message);
+    if (problem.status === 500) requestLog(request).error({ err: error }, problem.message);
     // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
     else if (problem.status === 503 && problem.code !== 'not_ready')
-      request.log.warn({ code: problem.code, reason: messageOf(error) }, problem.message);
+      requestLog(request).warn({ code: problem.code, reason: messageOf(error) }, problem.message);
     request.problem = problem.code;
     if (reply.sent) return; // the answer has begun: its connection is all that can still be ended
     void reply

@@ -34,6 +34,7 @@ export const PROBLEMS = {
   read_model_incomplete: { status: 503, title: 'The read model is still being built' },
   not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
   past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
+  too_many_streams: { status: 503, title: 'Too many streams of events are under way' },
   not_signed_yet: { status: 503, title: 'No signed checkpoint covers this yet' },
   log_altered: { status: 503, title: 'The log is not what was put in the tree' },
   tree_unavailable: { status: 503, title: 'The tree is not available' },

@@ -516,6 +516,30 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         );
       });
 
+      it('gives a list that was asked for before as it is now, after a change and after a switch', async () => {
+        const { model, generation } = await openActive();
+        const list = async (): Promise<[number[], Position]> => {
+          const page = await model.list(ANNE, undefined, 10);
+          return [ids(page), page.position];
+        };
+        await model.apply(generation, between(0, 1, [put(1, ANNE, 1)]));
+        expect([await list(), await list()]).toEqual([
+          [[1], at(1)],
+          [[1], at(1)],
+        ]);
+        await model.apply(generation, between(1, 3, [put(2, ANNE, 2), remove(3, ANNE, 1)]));
+        expect(await list()).toEqual([[2], at(3)]);
+        expect((await model.list(ANNE, 1, 10)).rows).toHaveLength(1);
+        expect((await model.list(ANNE, 2, 10)).rows).toHaveLength(0);
+        // As far as the first, with other rows: an event that was skipped is not skipped any more.
+        const other = await model.createGeneration();
+        await model.apply(other, between(0, 3, [put(1, ANNE, 1)]));
+        await model.promote(other, generation);
+        expect(await list()).toEqual([[1], at(3)]);
+        await model.promote(generation, other);
+        expect(await list()).toEqual([[2], at(3)]);
+      });
+
       it('keeps every owner apart from every other', async () => {
         const { model, generation } = await openActive();
         const owners = [

@@ -319,6 +319,7 @@ describe('read model in SQLite', () => {
       const { model } = await openWith(1);
       rmSync(join(folder, 'deep'), { recursive: true });
       writeFileSync(join(folder, 'deep'), '');
+      await expect(model.generations()).rejects.toThrow('deleted or replaced');
       const first: unknown = await model.generations().catch((error: unknown) => error);
       expect(first).toBeInstanceOf(ReadModelUnavailable);
       await expect(model.list(OWNER, undefined, 9)).rejects.toBe(first);
@@ -328,6 +329,7 @@ describe('read model in SQLite', () => {
       const { model } = await openWith(1);
       rmSync(join(folder, 'deep'), { recursive: true });
       writeFileSync(join(folder, 'deep'), '');
+      await expect(model.generations()).rejects.toThrow('deleted or replaced');
       const asking = expect(model.generations()).rejects.toThrow('cannot be made');
       await model.close();
       await asking;
