@@ -714,7 +714,7 @@ program
     textThatSays,
   )
   .option('--owner <name>', "only events of this owner's plants and requests", textThatSays)
-  .option('--json', 'print {file, origin, size, from, events, seconds}, and no progress')
+  .option('--json', 'print {file, origin, size, from, events, seconds, alarm}, and no progress')
   .addHelpText(
     'after',
     `

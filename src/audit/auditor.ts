@@ -11,7 +11,7 @@ import {
 } from '../ports/tree-store.js';
 import { parseCheckpoint, signCheckpoint } from './checkpoint.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
-import { broken, leafHashOf, recheck, type RecheckOptions, SLICE } from './recheck.js';
+import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { NoteRefused, parseNote, type SignerKey } from './signed-note.js';
 import { grown, type NewLeaf, storedConsistency, storedRoot } from './stored-tree.js';
 import { TileRefused } from './tiles.js';
@@ -73,6 +73,7 @@ export class Auditor {
   /** An alarm stood: before anything is signed the whole log has to be as it was. */
   #distrusts = false;
   #recheckAt = 0;
+  #reread = new Reread();
   #ring: () => void = () => undefined;
 
   constructor(
@@ -116,6 +117,7 @@ export class Auditor {
     const alarm = await this.store.alarm();
     if (alarm) {
       this.#distrusts = true;
+      this.#reread = new Reread();
       this.#become('alarm', { alarm });
       await pause(LOOK_EVERY_MS, signal);
       return;
@@ -268,9 +270,10 @@ export class Auditor {
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {
-    const alarm = await recheck(this.log, this.store, this.options, signal);
+    const alarm = await recheck(this.log, this.store, this.options, signal, this.#reread);
     if (alarm) await this.#raise(alarm);
     if (signal.aborted) return;
+    this.#reread = new Reread();
     this.#recheckAt = performance.now() + this.options.recheckMs;
     this.#show({ recheckedAt: this.#now() });
   }

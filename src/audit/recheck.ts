@@ -9,9 +9,10 @@ import {
   leafHash,
   ProofRefused,
   sameHash,
+  type TreeState,
   verifyInclusion,
 } from './merkle.js';
-import { storedInclusion } from './stored-tree.js';
+import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
 /** Events between two occasions to give way: about a millisecond of work. */
@@ -40,16 +41,25 @@ export const leafHashOf = (event: RecordedEvent): Hash => {
   return leafHash(leaf);
 };
 
+/** How far a log was read again. A reading that failed goes on from there: a long one might never come to its end. */
+export class Reread {
+  /** What was read makes this tree, of full tiles only. */
+  tree: TreeState = { size: 0, hashes: new Uint8Array() };
+  /** Where the event of its last leaf stands. */
+  position: Position = START;
+}
+
 /**
  * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with what was
  * signed. Gives the first difference, as an alarm that is yet to be raised; undefined where there is none, or `signal`
- * aborts. Throws what the ports throw.
+ * aborts. Throws what the ports throw; called again with the same `reread`, it then goes on.
  */
 export const recheck = async (
   log: EventLog,
   store: TreeStore,
   options: RecheckOptions,
   signal: AbortSignal,
+  reread = new Reread(),
 ): Promise<Alarm | undefined> => {
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
@@ -58,12 +68,15 @@ export const recheck = async (
     ...fields,
     raisedAt: options.now().toISOString(),
   });
-  const again = new GrowingTree();
+  const from = reread.tree.size <= tree.size ? reread : new Reread();
+  const again = new GrowingTree(from.tree);
+  // What was read before was compared with the tiles, but with a checkpoint that may be older.
+  if (signed && signed.size <= again.size && !(await hasRoot(store, signed))) return alarm(otherRoot(signed));
   let tile: Uint8Array = new Uint8Array();
-  let position = START;
+  let { position } = from;
   let shortSince: number | undefined;
   let sliced = 0;
-  for await (const batch of log.subscribe(START, signal)) {
+  for await (const batch of log.subscribe(position, signal)) {
     for (const event of batch.events) {
       if (again.size === tree.size) break;
       const index = again.size;
@@ -72,6 +85,7 @@ export const recheck = async (
         const mark = index % MARK_EVERY === 0 ? await store.markOfIndex(index) : undefined;
         if (mark?.index !== index || mark.before !== position)
           return alarm(moved(index - 1, position, mark?.before));
+        Object.assign(reread, { tree: again.state(), position });
       }
       const at = (index % TILE_WIDTH) * HASH_BYTES;
       const stored = tile.subarray(at, at + HASH_BYTES);
@@ -81,9 +95,7 @@ export const recheck = async (
       const higher = await appendAndCheck(again, hash, store);
       if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
       if (again.size === signed?.size && !sameHash(again.root(), signed.root))
-        return alarm(
-          broken(`its first ${signed.size} leaves have another root than the one that was signed`),
-        );
+        return alarm(otherRoot(signed));
       position = event.position;
       sliced += 1;
       if (sliced % SLICE === 0) await options.giveWay(signal);
@@ -129,6 +141,19 @@ const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): 
     if (!sameHash(tile.subarray(at, at + HASH_BYTES), node.hash)) return false;
   }
   return true;
+};
+
+const otherRoot = ({ size }: SignedCheckpoint): Omit<Alarm, 'raisedAt'> =>
+  broken(`its first ${size} leaves have another root than the one that was signed`);
+
+/** Whether the stored tiles have the root that was signed. */
+const hasRoot = async (store: TreeStore, { size, root }: SignedCheckpoint): Promise<boolean> => {
+  try {
+    return sameHash(await storedRoot(store, size), root);
+  } catch (error) {
+    if (error instanceof TileRefused || error instanceof RangeError) return false;
+    throw error;
+  }
 };
 
 /** A leaf that is not as it was stored. */

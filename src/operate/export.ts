@@ -7,7 +7,7 @@ import { type Bundled, bundleOf, type BundleQuestion, ExportRefused } from '../a
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { Progress } from '../progress.js';
-import { type Desk, duration } from './desk.js';
+import { type Desk, duration, printable } from './desk.js';
 
 /** What an export works with. */
 export interface ExportDesk extends Pick<Desk, 'log' | 'signal' | 'json'> {
@@ -22,13 +22,21 @@ const STDOUT = '-';
 
 /**
  * Writes a bundle into a new file, compressed as its name says, or to standard output for `-`, and prints what it
- * holds: on standard error, where the bundle itself goes to standard output. Throws as bundleOf and `published` do.
+ * holds: on standard error, where the bundle itself goes to standard output. An alarm that stands is told first. Throws
+ * as bundleOf and `published` do.
  */
 export const exportBundle = async (
   { log, tree, signal, json, published }: ExportDesk,
   { file, ...question }: BundleQuestion & { readonly file: string },
 ): Promise<void> => {
   const compressor = compressorFor(file); // before any work that would be in vain
+  const alarm = await tree.alarm();
+  if (alarm)
+    process.stderr.write(
+      printable(
+        `plants: an alarm of the auditor stands, and what is exported is what it signed before: ${alarm.message}`,
+      ) + '\n',
+    );
   const progress = new Progress('events', process.stderr, json);
   const began = performance.now();
   const write = async (target: Writable): Promise<Bundled> => {
@@ -78,7 +86,8 @@ export const exportBundle = async (
     const text =
       `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
       `verified against the checkpoint of ${size} events of ${origin}`;
-    const told = json ? JSON.stringify({ file, origin, size, from, events, seconds }) : text;
+    const found = { file, origin, size, from, events, seconds, alarm: alarm?.message ?? null };
+    const told = json ? JSON.stringify(found) : text;
     (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
   } finally {
     progress.end();

@@ -22,6 +22,12 @@ export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS, O
  * becomes `%u` and four hexadecimal digits, which percent-encoding never yields.
  */
 export const encodeOwner = (owner: string): string =>
+  // Most are plain; this is asked for every event and every list.
+  PLAIN.test(owner) ? owner : encodeSpecials(owner);
+
+const PLAIN = /^[A-Za-z0-9_.~-]*$/;
+
+const encodeSpecials = (owner: string): string =>
   owner.replace(/[^A-Za-z0-9_.~-]/gu, (character) =>
     /\p{Surrogate}/u.test(character)
       ? `%u${character.charCodeAt(0).toString(16).toUpperCase()}`

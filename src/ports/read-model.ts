@@ -6,10 +6,10 @@ export const PARTITIONS = 64;
 
 /** The partition of an owner, 0 to PARTITIONS - 1: FNV-1a (32 bits) over the encoded owner. */
 export const partitionOf = (owner: string): number => {
+  const encoded = encodeOwner(owner);
   let hash = 0x811c9dc5;
-  for (const byte of Buffer.from(encodeOwner(owner), 'ascii')) {
-    hash = Math.imul(hash ^ byte, 0x01000193);
-  }
+  for (let index = 0; index < encoded.length; index++)
+    hash = Math.imul(hash ^ encoded.charCodeAt(index), 0x01000193);
   return (hash >>> 0) % PARTITIONS;
 };
 

@@ -4,8 +4,11 @@ import { pause } from './pause.js';
 /** While others have work, it rests so many times as long as the event loop was busy with its own. */
 const RESTS = 2;
 
-/** It never rests longer at a time, in milliseconds: its stores may be slow, and that is no reason to be slower. */
-const LONGEST_REST_MS = 20;
+/** And so many times as long as it waited for its stores: others wait for the same stores. */
+const RESTS_FOR_STORES = 1;
+
+/** It never rests longer at a time, in milliseconds: a store that hangs for a second is no reason to be slower. */
+const LONGEST_REST_MS = 100;
 
 /** How often it looks whether others have work, in milliseconds: a look takes LOOK_MS. */
 const LOOK_EVERY_MS = 50;
@@ -46,11 +49,11 @@ export class Courtesy {
   /** To be awaited after each slice of work. Ends early when `signal` aborts. */
   async giveWay(signal: AbortSignal): Promise<void> {
     const began = this.times();
-    // What it waited for, a store's answer, was no work: others had the event loop meanwhile.
     const worked = began.active - this.#resumed.active;
     const waited = began.idle - this.#resumed.idle;
     if (!this.#othersWork && worked + waited < LOOK_EVERY_MS) return;
-    const ms = this.#othersWork ? Math.min(Math.max(LOOK_MS, RESTS * worked), LONGEST_REST_MS) : LOOK_MS;
+    const wanted = RESTS * worked + RESTS_FOR_STORES * waited;
+    const ms = this.#othersWork ? Math.min(Math.max(LOOK_MS, wanted), LONGEST_REST_MS) : LOOK_MS;
     await this.rest(ms, signal);
     this.#resumed = this.times();
     this.#learn(this.#resumed.active - began.active, this.#resumed.idle - began.idle);

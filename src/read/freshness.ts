@@ -43,7 +43,8 @@ export class Freshness {
 
   /** From now on, lists of this owner are at least at this position. */
   raise(owner: string, position: Position): void {
-    if (position > this.floor(owner)) this.#floors[partitionOf(owner)] = position;
+    const partition = partitionOf(owner);
+    if (position > (this.#floors[partition] ?? START)) this.#floors[partition] = position;
   }
 
   /** Waits until a list of this owner is at least at this position; false where that takes too long. */

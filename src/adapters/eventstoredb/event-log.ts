@@ -34,7 +34,7 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
 }
 
 /** The most events of one batch: what the port allows. */
-const MAX_BATCH = 500;
+const MAX_BATCH = 100;
 
 /** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */
 const HEARTBEAT_MS = 750;

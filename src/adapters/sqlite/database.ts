@@ -5,6 +5,37 @@ const builtin = process.getBuiltinModule('node:sqlite') as { DatabaseSync: typeo
 export const DatabaseSync = builtin?.DatabaseSync ?? DropIn;
 export type Database = InstanceType<typeof DropIn>;
 
+type Statement = ReturnType<Database['prepare']>;
+
+/** A value of a column, as SQLite's types come to us. */
+type Column = string | number | null;
+
+/** A statement whose rows are arrays of their columns. */
+interface Columns {
+  get(...parameters: Column[]): Column[] | undefined;
+  all(...parameters: Column[]): Column[][];
+}
+
+/**
+ * Prepares a statement of many or hot rows: an array for each takes half the time of an object. Node can give
+ * them from 22.16 and 24 on, https://nodejs.org/api/sqlite.html#statementsetreturnarraysenabled
+ */
+export const prepareColumns = (db: Database, sql: string): Columns => {
+  const statement: Omit<Statement, 'setReturnArrays'> & Partial<Statement> = db.prepare(sql);
+  if (statement.setReturnArrays) {
+    statement.setReturnArrays(true);
+    return statement;
+  }
+  const columnsOf = (row: object): Column[] => Object.values(row) as Column[];
+  return {
+    get: (...parameters) => {
+      const row = statement.get(...parameters) as object | undefined;
+      return row && columnsOf(row);
+    },
+    all: (...parameters) => (statement.all(...parameters) as object[]).map(columnsOf),
+  };
+};
+
 /**
  * How long a statement waits for a lock that another process holds, in milliseconds: longer than any transaction
  * of ours, shorter than a client waits for an answer.

@@ -30,6 +30,7 @@ import {
   DatabaseSync,
   SQLITE,
   explainSqliteError,
+  prepareColumns,
   sqliteCode,
 } from './database.js';
 
@@ -50,6 +51,13 @@ const READ_BUSY_MS = 100;
 
 /** Owners that one step looks up, each by its own way down the tree: the event loop waits for two milliseconds. */
 const OWNERS_AT_ONCE = 300;
+
+/**
+ * How often it is looked whether another file stands at the path, in milliseconds. Until then lists are answered from
+ * the one that was removed: they are right, for nothing is written to it any more, and none is older than what its
+ * client has seen.
+ */
+const LOOK_EVERY_MS = 100;
 
 /** All pages that are kept, in bytes. */
 const KEPT_BYTES = 16 * 1024 * 1024;
@@ -328,12 +336,13 @@ class Reader {
     );
     this.#activePositions = (partitions: readonly number[]) =>
       activePositions.all(log, JSON.stringify(partitions)) as { partition: number; position: Position }[];
-    const activeAt = prepare(
+    const activeAt = prepareColumns(
+      this.#db,
       `SELECT generation, position FROM generations LEFT JOIN positions USING (generation)
        WHERE log = ? AND state = 'active' AND partition = ?`,
     );
     this.#activeAt = (partition: number) =>
-      activeAt.get(log, partition) as { generation: Generation; position: Position } | undefined;
+      activeAt.get(log, partition) as [generation: Generation, position: Position] | undefined;
     const generationAt = prepare(
       `SELECT position FROM generations
        LEFT JOIN positions ON positions.generation = generations.generation AND partition = ?
@@ -341,11 +350,12 @@ class Reader {
     );
     this.#generationAt = (partition: number, generation: Generation) =>
       generationAt.get(partition, generation, log) as { position: Position | null } | undefined;
-    const rows = prepare(
+    const rows = prepareColumns(
+      this.#db,
       'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
     );
     this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
-      rows.all(generation, owner, after, limit) as { id: number; row: string }[];
+      rows.all(generation, owner, after, limit) as [id: number, row: string][];
     // One look-up in the tree for each owner: DISTINCT would read all of their plants.
     const owners = prepare(
       `WITH RECURSIVE found (owner) AS (
@@ -418,7 +428,8 @@ class Reader {
   #active(partition: number): { readonly generation: Generation; readonly position: Position } {
     const at = this.#activeAt(partition);
     if (!at) throw new ReadModelIncomplete('no generation is active yet');
-    return at;
+    const [generation, position] = at;
+    return { generation, position };
   }
 
   #lacksPositions(): ReadModelUnavailable {
@@ -434,7 +445,8 @@ class Reader {
   ): Page {
     const rows = this.#rows(generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
     const more = rows.length > limit;
-    return { rows: more ? rows.slice(0, limit) : rows, more, position };
+    if (more) rows.length = limit;
+    return { rows: rows.map(([id, row]) => ({ id, row })), more, position };
   }
 
   /** One state of the file: a switch of generations or an apply in between is not seen. */
@@ -466,6 +478,7 @@ class Session {
   #sweeping: Promise<void> = Promise.resolve();
   /** Something else, or nothing, stands at the path. */
   #gone = false;
+  #lookedAt = -Infinity;
 
   private constructor(
     private readonly file: string,
@@ -508,7 +521,8 @@ class Session {
     try {
       const answer = ask(this.reader);
       // Afterwards: a file that is still the same now was so when it was read.
-      if (!this.#look()) throw replaced(this.file);
+      if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
+      if (this.#gone) throw replaced(this.file);
       return answer;
     } catch (error) {
       const known = explained(error, this.file);
@@ -543,10 +557,9 @@ class Session {
     }
   }
 
-  /** Whether the file still stands at the path. */
-  #look(): boolean {
+  #look(): void {
+    this.#lookedAt = performance.now();
     this.#gone ||= identityOf(this.file) !== this.identity;
-    return !this.#gone;
   }
 
   #noteDamage(error: unknown): unknown {
