@@ -17,7 +17,10 @@ import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
 import { serveDocs } from './http/openapi.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
+import { tellAnswered } from './http/answered.js';
+import { answerListsFast } from './http/list-fast-path.js';
 import { createHttpAdapter } from './http/server.js';
+import { ListPlantsHandler } from './read/list-plants.js';
 import { Shutdown } from './http/shutdown.js';
 import { nestLogger } from './logging.js';
 import { countRequests } from './metrics/http.js';
@@ -93,7 +96,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
     const routes = new KnownRoutes();
-    const adapter = createHttpAdapter(logger, routes, countRequests(registry));
+    const onAnswered = tellAnswered(logger, countRequests(registry));
+    const adapter = createHttpAdapter(logger, routes, onAnswered);
     tracing?.requests(adapter.getInstance());
     const app = await NestFactory.create<NestFastifyApplication>(
       AppModule.of({
@@ -117,6 +121,14 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     );
     app.useGlobalFilters(app.get(ProblemFilter));
     serveDocs(app, version);
+    // Spans and limits belong to requests that go the long way.
+    if (config.roles.has('api') && !tracing && config.rateLimit === 'off')
+      answerListsFast(adapter.getHttpServer(), {
+        verifier,
+        lists: app.get(ListPlantsHandler),
+        onAnswered,
+        stopping: () => shutdown.begun,
+      });
     opened.push(() => app.close());
     await listen(app, config);
     const url = await app.getUrl();

@@ -19,6 +19,9 @@ import { TileRefused } from './tiles.js';
 /** Between two checkpoints, in milliseconds: clients wait no longer for one, and nobody has to read more of them. */
 const SIGN_EVERY_MS = 1_000;
 
+/** Leaves of one append: what one more costs is then small beside what it takes to hash them. */
+const MAX_APPEND = 100;
+
 /** How often it is looked whether an alarm still stands, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
@@ -148,8 +151,8 @@ export class Auditor {
     let tree = await this.store.tree();
     this.#reached(tree);
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
-      for (let at = 0; at < events.length; at += SLICE) {
-        tree = await this.#append(tree, events.slice(at, at + SLICE));
+      for (let at = 0; at < events.length; at += MAX_APPEND) {
+        tree = await this.#append(tree, events.slice(at, at + MAX_APPEND), signal);
         this.#reached(tree);
         await this.options.giveWay(signal);
         if (signal.aborted) return;
@@ -161,12 +164,17 @@ export class Auditor {
     }
   }
 
-  async #append(tree: StoredTree, events: readonly RecordedEvent[]): Promise<StoredTree> {
+  async #append(
+    tree: StoredTree,
+    events: readonly RecordedEvent[],
+    signal: AbortSignal,
+  ): Promise<StoredTree> {
     const leaves: NewLeaf[] = [];
     let refused: BlockedAt | undefined;
     for (const event of events) {
       try {
         leaves.push({ hash: leafHashOf(event), position: event.position });
+        if (leaves.length % SLICE === 0) await this.options.giveWay(signal);
       } catch (error) {
         if (!(error instanceof EventRefused)) throw error;
         refused = new BlockedAt(`at position ${event.position}: ${error.message}`);

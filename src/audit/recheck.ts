@@ -15,8 +15,8 @@ import {
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
-/** Events between two occasions to give way: about a millisecond of work. */
-export const SLICE = 100;
+/** Events between two occasions to give way: about a millisecond of work, most of it for their canonical JSON. */
+export const SLICE = 25;
 
 export interface RecheckOptions {
   readonly now: () => Date;

@@ -16,7 +16,7 @@ export const requestLog = (request: FastifyRequest): FastifyBaseLogger =>
   request.log.child({ requestId: request.id });
 
 /** What joins everything that follows from one action: `X-Correlation-Id`, else the trace, else the request. */
-export const correlationIdOf = (request: FastifyRequest): string => {
+export const correlationIdOf = (request: Pick<FastifyRequest, 'id' | 'headers'>): string => {
   const given = request.headers['x-correlation-id'];
   if (typeof given === 'string' && ID.test(given)) return given;
   return traceparentOf(request)?.split('-')[1] ?? request.id;
@@ -30,5 +30,7 @@ export const isTraceparent = (value: unknown): value is string =>
   typeof value === 'string' && TRACEPARENT.test(value);
 
 /** The `traceparent` of a request, where it has a valid one. */
-export const traceparentOf = ({ headers: { traceparent } }: FastifyRequest): string | undefined =>
+export const traceparentOf = ({
+  headers: { traceparent },
+}: Pick<FastifyRequest, 'headers'>): string | undefined =>
   isTraceparent(traceparent) ? traceparent : undefined;

@@ -17,6 +17,7 @@ import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { nameOf } from './command-name.js';
 import { goneSignal } from './event-streams.js';
 import { CreatePlantDocs, DeletePlantDocs, ListPlantsDocs, PlantHistoryDocs, PlantsDocs } from './openapi.js';
+import { listAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
   acceptedOf,
@@ -38,9 +39,6 @@ import {
   PlantId,
   PositionHeader,
 } from './schemas.js';
-
-/** The header that carries a position, in both directions. */
-const POSITION = 'plants-position';
 
 /** An owner's plants: add, list, delete. */
 @Controller('plants')
@@ -86,11 +84,9 @@ export class PlantsController {
     const page = await this.queries.execute(
       new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
     );
-    const last = page.rows.at(-1);
-    if (page.more && last)
-      reply.header('link', `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"`);
-    reply.header(POSITION, page.position).type('application/json; charset=utf-8');
-    return `[${page.rows.map(({ row }) => row).join(',')}]`;
+    const answer = listAnswer(page, limit);
+    reply.headers(answer.headers);
+    return answer.body;
   }
 
   @Get(':id/history')

@@ -3,11 +3,12 @@ import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
+import { type OnAnswered } from './answered.js';
 import { Connections } from './connections.js';
-import { correlationIdOf, requestIdOf } from './correlation.js';
+import { requestIdOf } from './correlation.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
-import { BODY_LIMIT, splitUrl } from './requests.js';
+import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 
 /** How long a whole request may take to arrive, in milliseconds: a phone on a bad line manages 16 KiB in that. */
@@ -32,18 +33,7 @@ const HEADERS_LIMIT = 16 * 1024;
 const CLOSING_TIMEOUT_MS = 3_000;
 
 /** The header fields of every answer. */
-const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
-
-/** A request that was answered, without what would name its client or a plant. */
-export interface Answered {
-  readonly method: string;
-  /** The pattern of its path, `/plants/:id`; undefined where nothing is there. */
-  readonly route: string | undefined;
-  readonly status: number;
-  /** From its header fields to the end of the answer. */
-  readonly seconds: number;
-  readonly problem: ProblemCode | undefined;
-}
+export const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
 /**
  * The HTTP server: limits, ids, and answers to what never becomes a request for Nest. `onAnswered` is called after
@@ -52,10 +42,8 @@ export interface Answered {
 export const createHttpAdapter = (
   logger: Logger,
   routes: KnownRoutes,
-  onAnswered: (answered: Answered) => void,
+  onAnswered: OnAnswered,
 ): FastifyAdapter => {
-  // Its fields are ours alone: looking for secrets in them would take longer than writing them.
-  const requests = logger.child({}, { redact: [] });
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -124,28 +112,14 @@ export const createHttpAdapter = (
     done(ambiguity(request.raw));
   });
   fastify.addHook('onResponse', (request: AnsweredRequest, reply, done) => {
-    const [path] = splitUrl(request.url); // a query may hold a secret by mistake
-    // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
-    const level = path.startsWith('/health/') || path === '/metrics' ? 'debug' : 'info';
-    requests[level](
-      {
-        requestId: request.id,
-        method: request.method,
-        path,
-        status: reply.statusCode,
-        ms: Math.round(reply.elapsedTime * 10) / 10,
-        correlationId: correlationIdOf(request),
-        owner: request.principal?.owner,
-      },
-      'request',
-    );
-    onAnswered({
+    const answered = {
       method: request.method,
       route: request.routeOptions.url,
       status: reply.statusCode,
       seconds: reply.elapsedTime / 1_000,
       problem: request.problem,
-    });
+    };
+    onAnswered(answered, request, request.principal?.owner);
     done();
   });
   return adapter;

@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { type Answered } from '../http/server.js';
+import { type Answered } from '../http/answered.js';
 
 /**
  * In seconds. A list takes a millisecond or few; a write waits for the lists, WRITE_WAIT_MS at most, which is 2 s

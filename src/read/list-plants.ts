@@ -52,6 +52,17 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     return page;
   }
 
+  /**
+   * The first page of an owner's plants, where it is fresh enough already; undefined where it has to be waited for.
+   * Throws ReadModelIncomplete and ReadModelUnavailable.
+   */
+  async atOnce(owner: string, limit: number): Promise<Page | undefined> {
+    const page = await this.model.list(owner, undefined, limit);
+    if (page.position < this.freshness.floor(owner)) return undefined;
+    this.freshness.raise(owner, page.position);
+    return page;
+  }
+
   /** Throws PositionUnknown, where the log can be asked: where it cannot, a list waits, as for any position. */
   async #assertReached(position: Position): Promise<void> {
     let head: Position;

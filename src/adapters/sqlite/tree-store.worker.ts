@@ -104,7 +104,7 @@ const isEmpty = (db: Database): boolean => {
     const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
     if (found?.identity === log) return false;
     throw new TreeUnavailable(
-      `${file} is the tree of another log (${found?.identity ?? 'none'}, not ${log}): move it away, and keep it: it holds the checkpoints that were signed for that log`,
+      `${file} is the tree of another log (${found?.identity ?? 'none'}, not ${log}): move it away, and keep it: it holds the checkpoints that were signed for that log (after plants copy see docs/audit.md)`,
     );
   }
   const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };

@@ -139,6 +139,31 @@ describe('what is stored is what was given', () => {
 });
 
 describe('GET /plants', () => {
+  it('answers the same in every part, whichever way it is asked for', async () => {
+    const owner = await stranger();
+    for (const id of [3, 1, 2]) await http.create({ name: `plant ${id}`, tag: 'Größe, 木', id }, owner);
+    for (const query of ['', '?limit=2', '?limit=3']) {
+      const usual = await http.list(query, owner);
+      // What nobody sends, so that nothing is made for it in particular.
+      const unusual = await http.list(query, { ...owner, headers: { accept: 'application/json;q=0.9' } });
+      const parts = ({ status, headers, text }: Answer) => {
+        expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+        return { status, text, headers: { ...headers, date: '', 'x-request-id': '', 'plants-position': '' } };
+      };
+      expect(parts(usual)).toEqual(parts(unusual));
+      const line = { requestId: usual.headers['x-request-id'] };
+      const other = { requestId: unusual.headers['x-request-id'] };
+      const [one, two] = [await http.logged(line), await http.logged(other)];
+      expect(Object.keys(one)).toEqual(Object.keys(two));
+      expect({ ...one, ...other, time: 0, ms: 0, correlationId: 0 }).toEqual({
+        ...two,
+        time: 0,
+        ms: 0,
+        correlationId: 0,
+      });
+    }
+  });
+
   it('200 and an empty list where there is nothing', async () => {
     const answer = await http.list('', await stranger());
     expect([answer.status, answer.text]).toEqual([200, '[]']);

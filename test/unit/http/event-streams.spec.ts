@@ -108,6 +108,30 @@ describe('an answer of any length', () => {
     socket.destroy();
   });
 
+  it('is refused while as many are under way as there may be, and comes once one has ended', async () => {
+    const [{ opened, open }, { opened: enough, open: end }] = [gate(), gate()];
+    streams = new EventStreams(1);
+    make = async function* () {
+      open();
+      yield 'one ';
+      await enough;
+    };
+    const first = got();
+    await opened;
+    make = async function* () {
+      await nextTurn();
+      yield 'two';
+    };
+    expect(await got()).toMatchObject({
+      status: 503,
+      text: expect.stringMatching(/1 streams of events are under way/) as unknown,
+    });
+    end();
+    expect(await first).toEqual({ status: 200, text: 'one ', whole: true });
+    await until(() => released);
+    expect(await got()).toMatchObject({ status: 200, text: 'two' });
+  });
+
   it('ends well when the service stops, where it has no end of its own', async () => {
     make = async function* ({ over }) {
       yield 'one ';

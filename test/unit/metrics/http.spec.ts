@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type Answered } from '../../../src/http/server.js';
+import { type Answered } from '../../../src/http/answered.js';
 import { countRequests } from '../../../src/metrics/http.js';
 import { samplesIn } from '../../support/samples.js';
 

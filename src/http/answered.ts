@@ -1,0 +1,47 @@
+import { type FastifyRequest } from 'fastify';
+import { type Logger } from 'pino';
+import { correlationIdOf } from './correlation.js';
+import { type ProblemCode } from './problem.js';
+import { splitUrl } from './requests.js';
+
+/** A request that was answered, without what would name its client or a plant. */
+export interface Answered {
+  readonly method: string;
+  /** The pattern of its path, `/plants/:id`; undefined where nothing is there. */
+  readonly route: string | undefined;
+  readonly status: number;
+  /** From its header fields to the end of the answer. */
+  readonly seconds: number;
+  readonly problem: ProblemCode | undefined;
+}
+
+/** What of a request its line in the log shows. */
+export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers'> & { readonly url: string };
+
+/** To be called with each request that was answered. */
+export type OnAnswered = (answered: Answered, request: ShownRequest, owner: string | undefined) => void;
+
+/** Writes a line for each request that was answered, and lets it be counted. */
+export const tellAnswered = (logger: Logger, count: (answered: Answered) => void): OnAnswered => {
+  // The fields are ours alone: looking for secrets in them would take longer than writing them.
+  const lines = logger.child({}, { redact: [] });
+  return (answered, request, owner) => {
+    const { method, status, seconds } = answered;
+    const [path] = splitUrl(request.url); // a query may hold a secret by mistake
+    // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
+    const level = path.startsWith('/health/') || path === '/metrics' ? 'debug' : 'info';
+    lines[level](
+      {
+        requestId: request.id,
+        method,
+        path,
+        status,
+        ms: Math.round(seconds * 10_000) / 10,
+        correlationId: correlationIdOf(request),
+        owner,
+      },
+      'request',
+    );
+    count(answered);
+  };
+};

@@ -1,0 +1,151 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { type AuthConfig } from '../../../src/config.js';
+import { type Answered } from '../../../src/http/answered.js';
+import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
+import { answerListsFast } from '../../../src/http/list-fast-path.js';
+import { type EventLog } from '../../../src/ports/event-log.js';
+import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { Freshness } from '../../../src/read/freshness.js';
+import { ListPlantsHandler } from '../../../src/read/list-plants.js';
+import { TokenMint } from '../../support/auth-tokens.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
+import { createPlant } from '../../support/given.js';
+
+const AUTH: AuthConfig = { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' };
+const mint = await TokenMint.make('one');
+const LONG_WAY = 'the long way';
+
+describe('the fast path of lists', () => {
+  let stores: Stores;
+  let log: EventLog;
+  let model: ReadModel;
+  let generation: Generation;
+  let freshness: Freshness;
+  let verifier: TokenVerifier;
+  let server: Server;
+  let token: string;
+  let stopping: boolean;
+  let answered: [Answered, string | undefined][];
+
+  beforeEach(async () => {
+    stores = new Stores();
+    log = await stores.log();
+    model = await stores.model(log);
+    generation = await model.createGeneration();
+    await model.promote(generation);
+    for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id, `plant ${id}`, ''));
+    await catchUp(log, model, generation);
+    freshness = await Freshness.from(log, model, 20);
+    verifier = new TokenVerifier(
+      AUTH,
+      localKeys({ publicJwk: mint.publicJwk } as Parameters<typeof localKeys>[0]),
+    );
+    token = await mint.token({ sub: 'anne' });
+    await verifier.verify(token);
+    stopping = false;
+    answered = [];
+    server = createServer((_request, response) => {
+      response.end(LONG_WAY);
+    });
+    answerListsFast(server, {
+      verifier,
+      lists: new ListPlantsHandler(model, freshness, log),
+      onAnswered: (one, _request, owner) => answered.push([one, owner]),
+      stopping: () => stopping,
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  });
+  afterEach(async () => {
+    server.close();
+    await stores.remove();
+  });
+
+  /** The body that a request is answered with; the lines of its head may be anything. */
+  const ask = async (
+    lines: readonly string[] = [`Authorization: Bearer ${token}`],
+    target = 'GET /plants HTTP/1.1',
+  ): Promise<string> => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    socket.write([target, 'Host: here', 'Connection: close', ...lines, '', ''].join('\r\n'));
+    return (await text(socket)).split('\r\n\r\n').at(-1) ?? ''; // after a 100 there is a second head
+  };
+  const ANNES = '[{"name":"plant 1","tag":""},{"name":"plant 2","tag":""},{"name":"plant 3","tag":""}]';
+
+  it('answers the first page for a token that is known, and tells of it', async () => {
+    expect(await ask()).toBe(ANNES);
+    expect(await ask()).toBe(ANNES);
+    const one = { method: 'GET', route: '/plants', status: 200, problem: undefined };
+    expect(answered).toMatchObject([
+      [one, 'anne'],
+      [one, 'anne'],
+    ]);
+  });
+
+  it('answers so many plants as are asked for, and says where the next are', async () => {
+    const first = '[{"name":"plant 1","tag":""}]';
+    expect(await ask(undefined, 'GET /plants?limit=1 HTTP/1.1')).toBe(first);
+    expect(await ask(undefined, 'GET /plants?limit=1000 HTTP/1.1')).toBe(ANNES);
+    expect(await ask(['Accept: application/json', `AUTHORIZATION: Bearer ${token}`])).toBe(ANNES);
+  });
+
+  it.each([
+    ['another method', 'HEAD /plants HTTP/1.1', []],
+    ['another path', 'GET /plants/ HTTP/1.1', []],
+    ['a further page', 'GET /plants?limit=1&after=MTox HTTP/1.1', []],
+    ['a limit that is none', 'GET /plants?limit=0 HTTP/1.1', []],
+    ['a limit above the greatest', 'GET /plants?limit=1001 HTTP/1.1', []],
+    ['a token in the query', 'GET /plants?access_token=x HTTP/1.1', []],
+    ['HTTP/1.0', 'GET /plants HTTP/1.0', []],
+    ['a position to wait for', undefined, ['Plants-Position: 0000000000000001']],
+    ['another media type', undefined, ['Accept: text/html']],
+    ['a body', undefined, ['Content-Length: 0']],
+    ['an expectation', undefined, ['Expect: 100-continue']],
+    ['a second Host', undefined, ['Host: there']],
+    ['a second token', undefined, ['Authorization: Bearer other']],
+  ])('leaves a request with %s to the long way', async (_what, target, lines) => {
+    const body = await ask([`Authorization: Bearer ${token}`, ...lines], target);
+    expect(body).toBe(target?.startsWith('HEAD') ? '' : LONG_WAY);
+    expect(answered).toEqual([]);
+  });
+
+  it('leaves who is not known, or may not read, to the long way', async () => {
+    expect(await ask([])).toBe(LONG_WAY);
+    expect(await ask([`Authorization: Bearer ${await mint.token({ sub: 'anne', jti: 'unseen' })}`])).toBe(
+      LONG_WAY,
+    );
+    expect(await ask([`Authorization: Basic ${token}`])).toBe(LONG_WAY);
+    const writer = await mint.token({ sub: 'anne', scope: 'plants:write' });
+    await verifier.verify(writer);
+    expect(await ask([`Authorization: Bearer ${writer}`])).toBe(LONG_WAY);
+  });
+
+  it('leaves a list that is not fresh enough to the long way, until it is', async () => {
+    const { position } = await run(log, 'anne', createPlant(4, 'plant 4', ''));
+    expect(await ask()).toBe(ANNES); // nobody was told of the fourth yet
+    freshness.raise('anne', position);
+    expect(await ask()).toBe(LONG_WAY);
+    await catchUp(log, model, generation);
+    expect(await ask()).toContain('plant 4');
+  });
+
+  it('promises what it has shown: no later list is older', async () => {
+    const before = freshness.floor('anne');
+    await run(log, 'anne', createPlant(4, 'plant 4', ''));
+    await catchUp(log, model, generation);
+    await ask();
+    expect(freshness.floor('anne') > before).toBe(true);
+  });
+
+  it('leaves everything to the long way when the store fails, and when the service stops', async () => {
+    await model.close();
+    expect(await ask()).toBe(LONG_WAY);
+    stopping = true;
+    expect(await ask()).toBe(LONG_WAY);
+    expect(answered).toEqual([]);
+  });
+});
