@@ -85,7 +85,8 @@ export const recheck = async (
         const mark = index % MARK_EVERY === 0 ? await store.markOfIndex(index) : undefined;
         if (mark?.index !== index || mark.before !== position)
           return alarm(moved(index - 1, position, mark?.before));
-        Object.assign(reread, { tree: again.state(), position });
+        reread.tree = again.state();
+        reread.position = position;
       }
       const at = (index % TILE_WIDTH) * HASH_BYTES;
       const stored = tile.subarray(at, at + HASH_BYTES);

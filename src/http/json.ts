@@ -14,11 +14,13 @@ export class InexactNumber {
  */
 export const parseStrictly = (body: Uint8Array): unknown => {
   const text = decodeUtf8(body);
+  let parsed: unknown;
   try {
-    JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch {
     throw malformed(`${whereMalformed(text)}.`);
   }
+  if (isUnambiguous(text, parsed)) return parsed;
   try {
     const duplicates: FieldError[] = [];
     const value = valueOf(parseTree(text, { mode: 'json' }).body, '', text, duplicates);
@@ -33,11 +35,30 @@ export const parseStrictly = (body: Uint8Array): unknown => {
   }
 };
 
+/** An object of texts without escapes and of integers that are always exact: what nearly every client sends. */
+const FLAT =
+  /^\s*\{\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|-?\d{1,15})(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|-?\d{1,15}))*\s*\}\s*$/;
+
+/**
+ * Whether every reader understands a text as JSON.parse did, as far as one look can tell: a tree of its tokens, which
+ * would tell for certain, takes ten times as long.
+ */
+const isUnambiguous = (text: string, parsed: unknown): boolean => {
+  if (!FLAT.test(text)) return false;
+  const values = Object.values(parsed as Record<string, string | number>);
+  const strings = values.length + values.filter((value) => typeof value === 'string').length;
+  let quotes = 0;
+  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at + 1)) quotes += 1;
+  return quotes === 2 * strings; // of a name that occurs twice there would be more
+};
+
 const malformed = (detail: string): Problem => new Problem('malformed_json', detail);
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const decodeUtf8 = (body: Uint8Array): string => {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+    return utf8.decode(body);
   } catch {
     throw malformed('It is not UTF-8.');
   }

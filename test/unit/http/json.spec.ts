@@ -54,6 +54,44 @@ describe('parseStrictly', () => {
     );
   });
 
+  it('reads flat objects as every other: names twice and inexact numbers are seen in them', () => {
+    const number = fc.oneof(
+      fc.integer().map(String),
+      fc.bigInt({ min: -(10n ** 18n), max: 10n ** 18n }).map(String),
+      fc.constantFrom('-0', '1.0', '1e2', '1.00000000000000000001', '9007199254740993', '999999999999999'),
+    );
+    const string = fc.string({
+      unit: fc.constantFrom('a', ':', ',', '{', '}', '1', ' ', '木', '\\\\', '\\"'),
+    });
+    const member = fc.tuple(
+      fc.constantFrom('id', 'name', 'tag', '__proto__'),
+      fc.oneof(
+        number,
+        string.map((text) => `"${text}"`),
+      ),
+    );
+    fc.assert(
+      fc.property(
+        fc.array(member, { minLength: 1, maxLength: 4 }),
+        fc.constantFrom('', ' ', '\n\t'),
+        (members, space) => {
+          const body = members
+            .map(([name, value]) => `${space}"${name}"${space}:${space}${value}`)
+            .join(`${space},`);
+          const text = `${space}{${body}${space}}${space}`;
+          const twice = new Set(members.map(([name]) => name)).size < members.length;
+          if (twice) {
+            expect(refusal(text).code).toBe('invalid_request');
+            expect(refusal(`[${text}]`).code).toBe('invalid_request');
+          }
+          // In an array it is never read the quick way.
+          else expect([parse(text)]).toEqual(parse(`[${text}]`));
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
   it('refuses every object with a name twice, and says where', () => {
     const names = fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 5 });
     fc.assert(
