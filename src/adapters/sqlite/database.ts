@@ -8,7 +8,7 @@ export type Database = InstanceType<typeof DropIn>;
 type Statement = ReturnType<Database['prepare']>;
 
 /** A value of a column, as SQLite's types come to us. */
-type Column = string | number | null;
+type Column = string | number | bigint | null;
 
 /** A statement whose rows are arrays of their columns. */
 interface Columns {

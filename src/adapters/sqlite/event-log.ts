@@ -14,7 +14,14 @@ import {
   type RecordedEvent,
 } from '../../ports/event-log.js';
 import { jsonText, name, parsed } from '../stored-text.js';
-import { DatabaseSync, SQLITE, explainSqliteError, sqliteCode, type Database } from './database.js';
+import {
+  DatabaseSync,
+  SQLITE,
+  explainSqliteError,
+  prepareColumns,
+  sqliteCode,
+  type Database,
+} from './database.js';
 import { eventsBetween } from './distance.js';
 import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
 import { type AppendOrder } from './event-log.worker.js';
@@ -41,15 +48,17 @@ const READ_TIMEOUT_MS = 250;
 /** As many digits as the greatest safe integer has. */
 const POSITION_DIGITS = 16;
 
-interface EventRow {
-  readonly seq: number;
-  readonly stream: string;
-  readonly revision: number;
-  readonly id: string;
-  readonly type: string;
-  readonly data: string;
-  readonly metadata: string;
-}
+type EventRow = [
+  seq: number,
+  stream: string,
+  revision: number,
+  id: string,
+  type: string,
+  data: string,
+  metadata: string,
+];
+
+const EVENTS = 'SELECT seq, stream, revision, id, type, data, metadata FROM events';
 
 /**
  * Opens the event log in a file, which is created where there is none. Several processes may open the same one.
@@ -95,10 +104,11 @@ class SqliteEventLog extends EventLog {
     this.#reader = reader;
     try {
       reader.exec(`PRAGMA busy_timeout = ${READ_TIMEOUT_MS}`);
-      this.#readStream = reader.prepare(
-        'SELECT * FROM events WHERE stream = ? AND revision > ? ORDER BY revision',
+      this.#readStream = prepareColumns(
+        reader,
+        `${EVENTS} WHERE stream = ? AND revision > ? ORDER BY revision`,
       );
-      this.#readAll = reader.prepare(`SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
+      this.#readAll = prepareColumns(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
       this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
     } catch (error) {
       reader.close();
@@ -269,12 +279,12 @@ const fromPosition = (position: Position): number => {
   return Number(position);
 };
 
-const toEvent = (row: EventRow): RecordedEvent => ({
-  stream: row.stream,
-  revision: BigInt(row.revision),
-  position: toPosition(row.seq),
-  id: row.id,
-  type: row.type,
-  data: parsed(row.data),
-  metadata: parsed(row.metadata),
+const toEvent = ([seq, stream, revision, id, type, data, metadata]: EventRow): RecordedEvent => ({
+  stream,
+  revision: BigInt(revision),
+  position: toPosition(seq),
+  id,
+  type,
+  data: parsed(data),
+  metadata: parsed(metadata),
 });
