@@ -1,0 +1,144 @@
+/* eslint-disable -- without their types, typed rules can say nothing */
+// @ts-nocheck -- its packages are its own: bench/peers/emmett/package.json, installed by `npm run bench:peers` only
+/**
+ * The same API with Emmett, as its documentation and its sample for Express and PostgreSQL show it: a command handler
+ * with evolve and initialState, one stream for each plant, and an inline projection, which writes the row of the list
+ * in the transaction of the append. The projection is one of plain SQL into a table with the primary key (owner, id):
+ * it does less than one that reads, changes and writes a Pongo document. No log of requests.
+ */
+import { SQL } from '@event-driven-io/dumbo';
+import { CommandHandler, projections } from '@event-driven-io/emmett';
+import { HttpResponse, NoContent, OK, getApplication, on, startAPI } from '@event-driven-io/emmett-expressjs';
+import { getPostgreSQLEventStore, postgreSQLRawSQLProjection } from '@event-driven-io/emmett-postgresql';
+import jwt from 'jsonwebtoken';
+import pg from 'pg';
+
+const MAX_LIMIT = 1_000;
+const connectionString = process.env.DATABASE_URL;
+
+const rows = postgreSQLRawSQLProjection({
+  name: 'plants',
+  canHandle: ['PlantCreated', 'PlantDeleted'],
+  evolve: ({ type, data: { owner, id, name, tag } }) =>
+    type === 'PlantCreated'
+      ? SQL`INSERT INTO plants (owner, id, name, tag) VALUES (${owner}, ${id}, ${name}, ${tag})`
+      : SQL`DELETE FROM plants WHERE owner = ${owner} AND id = ${id}`,
+  init: () =>
+    SQL`CREATE TABLE IF NOT EXISTS plants (owner text, id bigint, name text NOT NULL, tag text NOT NULL, PRIMARY KEY (owner, id))`,
+});
+
+const pool = new pg.Pool({ connectionString, max: Number(process.env.POOL_SIZE) });
+const eventStore = getPostgreSQLEventStore(connectionString, {
+  projections: projections.inline([rows]),
+  connectionOptions: { pool },
+});
+await eventStore.schema.migrate();
+
+const handle = CommandHandler({
+  evolve: (_state, { type }) => (type === 'PlantCreated' ? 'present' : 'absent'),
+  initialState: () => 'absent',
+});
+
+/** What the client is answered instead. */
+class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const authenticate = (request, _response, next) => {
+  const [type, token] = request.headers.authorization?.split(' ') ?? [];
+  try {
+    if (type !== 'Bearer') throw new Error('no token');
+    request.owner = jwt.verify(token, process.env.JWT_SECRET, { algorithms: ['HS256'] }).sub;
+  } catch {
+    next(new Refused(401, 'the token is missing or not good'));
+    return;
+  }
+  next();
+};
+
+const text = (value: unknown, minimum: number, what: string): string => {
+  if (typeof value !== 'string' || value.length < minimum || value.length > 200 || /\p{Cc}/u.test(value))
+    throw new Refused(400, `${what} is not allowed`);
+  return value;
+};
+
+const integer = (value: unknown, what: string): number => {
+  if (!Number.isSafeInteger(value)) throw new Refused(400, `${what} must be an integer`);
+  return value as number;
+};
+
+const newPlant = (body) => {
+  const unknown = Object.keys(body).find((field) => !['name', 'tag', 'id'].includes(field));
+  if (unknown !== undefined) throw new Refused(400, `${unknown} is not known`);
+  return { name: text(body.name, 1, 'name'), tag: text(body.tag, 0, 'tag'), id: integer(body.id, 'id') };
+};
+
+const streamOf = (owner: string, id: number): string => `plant-${encodeURIComponent(owner)}/${id}`;
+
+const plants = (router) => {
+  router.get(
+    '/health/ready',
+    on(() => OK({ body: { status: 'ok' } })),
+  );
+
+  router.post(
+    '/plants',
+    authenticate,
+    on(async ({ owner, body }) => {
+      const plant = newPlant(body);
+      await handle(eventStore, streamOf(owner, plant.id), (state) => {
+        if (state === 'present') throw new Refused(409, 'you have that plant');
+        return { type: 'PlantCreated', data: { owner, ...plant } };
+      });
+      return HttpResponse(201, {
+        location: `/plants/${plant.id}`,
+        body: { name: plant.name, tag: plant.tag },
+      });
+    }),
+  );
+
+  router.get(
+    '/plants',
+    authenticate,
+    on(async ({ owner, query }) => {
+      const limit = integer(Number(query.limit ?? 100), 'limit');
+      if (limit < 1) throw new Refused(400, 'limit must be at least 1');
+      const { rows: found } = await pool.query(
+        'SELECT name, tag FROM plants WHERE owner = $1 ORDER BY id LIMIT $2',
+        [owner, Math.min(limit, MAX_LIMIT)],
+      );
+      return OK({ body: found });
+    }),
+  );
+
+  router.delete(
+    '/plants/:id',
+    authenticate,
+    on(async ({ owner, params }) => {
+      const id = integer(Number(params.id), 'id');
+      await handle(eventStore, streamOf(owner, id), (state) => {
+        if (state === 'absent') throw new Refused(404, 'there is no such plant');
+        return { type: 'PlantDeleted', data: { owner, id } };
+      });
+      return NoContent();
+    }),
+  );
+};
+
+const application = getApplication({
+  apis: [plants],
+  mapError: (error) =>
+    error instanceof Refused
+      ? { status: error.status, title: error.message, type: 'about:blank' }
+      : undefined,
+});
+const server = startAPI(application, { port: Number(process.env.PORT) });
+process.once('SIGTERM', () => {
+  server.close(() => process.exit(0));
+  server.closeAllConnections();
+});

@@ -1,0 +1,192 @@
+/* eslint-disable -- without their types, typed rules can say nothing */
+// @ts-nocheck -- its packages are its own: bench/peers/typeorm/package.json, installed by `npm run bench:peers` only
+/**
+ * The same API as most would write it: NestJS on Express, TypeORM, PostgreSQL, as the documentation of NestJS shows
+ * it. One row for each plant, found by its primary key (owner, id), which also serves the list. No log of requests.
+ */
+import 'reflect-metadata';
+import {
+  Body,
+  CanActivate,
+  ConflictException,
+  Controller,
+  Delete,
+  ExecutionContext,
+  Get,
+  HttpCode,
+  Injectable,
+  Module,
+  NotFoundException,
+  Param,
+  ParseIntPipe,
+  Post,
+  Query,
+  Req,
+  Res,
+  UnauthorizedException,
+  UseGuards,
+  ValidationPipe,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { JwtModule, JwtService } from '@nestjs/jwt';
+import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
+import { Type } from 'class-transformer';
+import { IsInt, IsOptional, IsString, Length, Matches, Max, Min } from 'class-validator';
+import { Column, Entity, PrimaryColumn, Repository } from 'typeorm';
+
+const MAX_LIMIT = 1_000;
+
+@Entity('plants')
+class Plant {
+  @PrimaryColumn('text')
+  owner: string;
+
+  @PrimaryColumn('bigint', { transformer: { to: (id: number) => id, from: Number } })
+  id: number;
+
+  @Column('varchar', { length: 200 })
+  name: string;
+
+  @Column('varchar', { length: 200 })
+  tag: string;
+}
+
+/** TypeORM advises against `synchronize` in production. */
+class CreatePlants1700000000000 {
+  up(runner) {
+    return runner.query(
+      'CREATE TABLE plants (owner text, id bigint, name varchar(200) NOT NULL, tag varchar(200) NOT NULL, PRIMARY KEY (owner, id))',
+    );
+  }
+
+  down(runner) {
+    return runner.query('DROP TABLE plants');
+  }
+}
+
+class NewPlant {
+  @IsString()
+  @Length(1, 200)
+  @Matches(/^\P{Cc}*$/u)
+  name: string;
+
+  @IsString()
+  @Length(0, 200)
+  @Matches(/^\P{Cc}*$/u)
+  tag: string;
+
+  @IsInt()
+  @Min(Number.MIN_SAFE_INTEGER)
+  @Max(Number.MAX_SAFE_INTEGER)
+  id: number;
+}
+
+class ListQuery {
+  @IsOptional()
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  limit = 100;
+}
+
+@Injectable()
+class AuthGuard implements CanActivate {
+  constructor(private readonly jwt: JwtService) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const request = context.switchToHttp().getRequest();
+    const [type, token] = request.headers.authorization?.split(' ') ?? [];
+    if (type !== 'Bearer' || !token) throw new UnauthorizedException();
+    try {
+      request.owner = (await this.jwt.verifyAsync(token)).sub;
+    } catch {
+      throw new UnauthorizedException();
+    }
+    return true;
+  }
+}
+
+@Injectable()
+class PlantsService {
+  constructor(@InjectRepository(Plant) private readonly plants: Repository<Plant>) {}
+
+  async create(owner: string, plant: NewPlant): Promise<void> {
+    try {
+      await this.plants.insert({ owner, ...plant });
+    } catch (error) {
+      if (error.driverError?.code === '23505') throw new ConflictException();
+      throw error;
+    }
+  }
+
+  list(owner: string, limit: number): Promise<Plant[]> {
+    return this.plants.find({
+      select: { name: true, tag: true },
+      where: { owner },
+      order: { id: 'ASC' },
+      take: Math.min(limit, MAX_LIMIT),
+    });
+  }
+
+  async delete(owner: string, id: number): Promise<void> {
+    const { affected } = await this.plants.delete({ owner, id });
+    if (affected === 0) throw new NotFoundException();
+  }
+}
+
+@Controller('plants')
+@UseGuards(AuthGuard)
+class PlantsController {
+  constructor(private readonly plants: PlantsService) {}
+
+  @Post()
+  async create(@Req() request, @Body() plant: NewPlant, @Res({ passthrough: true }) response) {
+    await this.plants.create(request.owner, plant);
+    response.location(`/plants/${plant.id}`);
+    return { name: plant.name, tag: plant.tag };
+  }
+
+  @Get()
+  list(@Req() request, @Query() { limit }: ListQuery) {
+    return this.plants.list(request.owner, limit);
+  }
+
+  @Delete(':id')
+  @HttpCode(204)
+  async delete(@Req() request, @Param('id', ParseIntPipe) id: number): Promise<void> {
+    await this.plants.delete(request.owner, id);
+  }
+}
+
+@Controller('health')
+class HealthController {
+  @Get('ready')
+  ready() {
+    return { status: 'ok' };
+  }
+}
+
+@Module({
+  imports: [
+    TypeOrmModule.forRoot({
+      type: 'postgres',
+      url: process.env.DATABASE_URL,
+      entities: [Plant],
+      migrations: [CreatePlants1700000000000],
+      migrationsRun: true,
+      synchronize: false,
+      logging: false,
+      poolSize: Number(process.env.POOL_SIZE),
+    }),
+    TypeOrmModule.forFeature([Plant]),
+    JwtModule.register({ secret: process.env.JWT_SECRET }),
+  ],
+  controllers: [PlantsController, HealthController],
+  providers: [PlantsService],
+})
+class AppModule {}
+
+const app = await NestFactory.create(AppModule, { logger: ['error'] });
+app.useGlobalPipes(new ValidationPipe({ whitelist: true, forbidNonWhitelisted: true, transform: true }));
+app.enableShutdownHooks();
+await app.listen(Number(process.env.PORT), '127.0.0.1');

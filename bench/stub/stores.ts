@@ -1,0 +1,24 @@
+import { openEventLog as openRealLog } from '../../src/stores.js';
+import { type EventLog } from '../../src/ports/event-log.js';
+import { instead } from '../../src/ports/instead.js';
+import { type EventLogPlace } from '../../src/store-places.js';
+import { MemoryLog } from './memory-log.js';
+
+export { openReadModel, openTreeStore } from '../../src/stores.js';
+
+/**
+ * The embedded log with its content in memory: an append resolves at once. What is left out is the writer's thread, the
+ * JSON text of events, the transaction and its fsync, and reading events back from the file. What stays is all else:
+ * the request, the command, the projection, the read model's own transactions, and the wait until a list has the write.
+ */
+export const openEventLog = async (place: EventLogPlace): Promise<EventLog> => {
+  const memory = new MemoryLog();
+  return instead(await openRealLog(place), {
+    append: (stream, expected, events) => memory.append(stream, expected, events),
+    readStream: (stream, after) => memory.readStream(stream, after),
+    readAll: (after) => memory.readAll(after),
+    subscribe: (after, signal) => memory.subscribe(after, signal),
+    head: () => memory.head(),
+    distance: (after, upTo) => Number(upTo) - Number(after),
+  });
+};

@@ -1,0 +1,151 @@
+import { median, ratios } from './statistics.js';
+import { type Figure, type Results } from './results.js';
+
+/** A figure that must be reached, and what came of it. */
+export interface TargetRow {
+  readonly figure: string;
+  readonly atLeast: string;
+  /** What was measured, in words; why not, where it was not. */
+  readonly measured: string;
+  readonly verdict: 'reached' | 'missed' | 'not run';
+}
+
+interface Outcome {
+  readonly measured: string;
+  readonly reached: boolean;
+}
+
+interface Target {
+  readonly figure: string;
+  readonly atLeast: string;
+  /** Undefined where something that it needs was not measured. */
+  readonly of: (results: Results) => Outcome | undefined;
+}
+
+/**
+ * The median of the ratios of each round: what both were disturbed by is in neither. Undefined where one of them is
+ * missing, or did nothing.
+ */
+export const ratioOf = (one: Figure | undefined, other: Figure | undefined): number | undefined => {
+  if (!one || !other) return undefined;
+  const ratio = median(ratios(one.values, other.values));
+  return Number.isFinite(ratio) ? ratio : undefined;
+};
+
+const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0);
+
+/** Requests of one contender for each request of another, in the same workload. */
+const against =
+  (workload: string, contender: string, other: string, least: number) =>
+  (results: Results): Outcome | undefined => {
+    const ratio = ratioOf(results.find(workload, contender), results.find(workload, other));
+    if (ratio === undefined) return undefined;
+    return { measured: `${shown(ratio)} ×`, reached: ratio >= least };
+  };
+
+/** A rebuild that may be fast enough by itself, or as good as a share of the bare loop. */
+const rebuild =
+  (workload: string, contender: string, bare: string, perSecond: number) =>
+  (results: Results): Outcome | undefined => {
+    const figure = results.find(workload, contender);
+    const ratio = ratioOf(figure, results.find(workload, bare));
+    if (!figure || ratio === undefined) return undefined;
+    const rate = median(figure.values);
+    return {
+      measured: `${Math.round(rate).toLocaleString('en')} events/s, ${shown(100 * ratio)} % of the bare loop`,
+      reached: ratio >= 0.6 || rate >= perSecond,
+    };
+  };
+
+/** Memory may swing with collections: more than this from the middle to the end of a rebuild is growth. */
+const FLAT = 1.15;
+
+const MUST_REACH: readonly Target[] = [
+  {
+    figure: 'list of 20, embedded, against bare node:http with the same bytes',
+    atLeast: '0.60 ×',
+    of: against('list-20', 'embedded', 'bare', 0.6),
+  },
+  {
+    figure: 'list of 100 from Redis, against the same',
+    atLeast: '0.50 ×',
+    of: against('list-100', 'servers', 'bare', 0.5),
+  },
+  {
+    figure: 'list of 20, against NestJS + Express + TypeORM + PostgreSQL',
+    atLeast: '20 ×',
+    of: against('list-20', 'embedded', 'typeorm', 20),
+  },
+  {
+    figure: 'durable creates at 256 connections, against the same peer',
+    atLeast: '8 ×',
+    of: against('create-256', 'embedded', 'typeorm', 8),
+  },
+  {
+    figure: 'durable creates at 256 connections, against this service with the append stubbed out',
+    atLeast: '0.70 ×',
+    of: against('create-256', 'embedded', 'stubbed', 0.7),
+  },
+  {
+    figure: 'list of 20, against Emmett + PostgreSQL',
+    atLeast: '12 ×',
+    of: against('list-20', 'embedded', 'emmett', 12),
+  },
+  {
+    figure: 'durable creates at 256 connections, against Emmett + PostgreSQL',
+    atLeast: '15 ×',
+    of: against('create-256', 'embedded', 'emmett', 15),
+  },
+  {
+    figure: 'cost of a list of 20 with all plants of the large log, against 1,000 plants',
+    atLeast: '1.2 × at most',
+    of: (results) => {
+      const small = results.find('owner-size', '1,000 plants');
+      const ratio = ratioOf(small, results.find('owner-size', 'all plants'));
+      return ratio === undefined ? undefined : { measured: `${shown(ratio)} ×`, reached: ratio <= 1.2 };
+    },
+  },
+  {
+    figure: 'rebuild of the large log, SQLite → SQLite',
+    atLeast: '150,000 events/s, or 60 % of a bare loop',
+    of: rebuild('rebuild', 'embedded', 'bare loop', 150_000),
+  },
+  {
+    figure: 'rebuild of the large log → Redis',
+    atLeast: '60 % of a bare pipeline',
+    of: rebuild('rebuild-redis', 'to Redis', 'bare pipeline', Infinity),
+  },
+  {
+    figure: 'memory during a rebuild of the large log',
+    atLeast: '250 MB of the process at most, flat',
+    of: (results) => {
+      const greatest = results.find('memory in a rebuild', 'embedded');
+      const growth = results.find('memory in a rebuild, growth', 'embedded');
+      if (!greatest || !growth) return undefined;
+      const megabytes = (Math.max(...greatest.values) * 2 ** 20) / 1e6;
+      const grown = median(growth.values);
+      return {
+        measured: `${shown(megabytes)} MB at most, ${shown(grown)} × from the middle to the end`,
+        reached: megabytes <= 250 && grown <= FLAT,
+      };
+    },
+  },
+  {
+    figure: 'start to first answer, embedded, large log and a current read model',
+    atLeast: '1.5 s at most',
+    of: (results) => {
+      const start = results.find('start', 'large log');
+      if (!start) return undefined;
+      const seconds = median(start.values);
+      return { measured: `${shown(seconds)} s`, reached: seconds <= 1.5 };
+    },
+  },
+];
+
+/** What came of each figure that must be reached. */
+export const targetRows = (results: Results): TargetRow[] =>
+  MUST_REACH.map(({ figure, atLeast, of }) => {
+    const outcome = of(results);
+    if (!outcome) return { figure, atLeast, measured: '', verdict: 'not run' };
+    return { figure, atLeast, measured: outcome.measured, verdict: outcome.reached ? 'reached' : 'missed' };
+  });

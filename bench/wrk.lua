@@ -1,0 +1,46 @@
+-- The requests of a load, for wrk. Arguments: what to ask (create, list, delete, mix), the path of lists, ranges of ids
+-- (1-20,41-60), a file with one Authorization value a line. The plant with an id belongs to the line that is the id
+-- modulo the number of lines. For one thread only: ids count up in one place.
+local authorizations, kind, path, ranges = {}, '', '', {}
+local asked, range, id = 0, 1, 0
+
+function init(args)
+  kind, path = args[1], args[2]
+  for first, last in args[3]:gmatch('(%d+)-(%d+)') do
+    ranges[#ranges + 1] = { first = tonumber(first), last = tonumber(last) }
+  end
+  id = ranges[1].first - 1
+  for line in io.lines(args[4]) do authorizations[#authorizations + 1] = line end
+end
+
+local function next_id()
+  if id == ranges[range].last and ranges[range + 1] then
+    range = range + 1
+    id = ranges[range].first
+  else
+    id = id + 1
+  end
+  return id
+end
+
+function request()
+  asked = asked + 1
+  if kind == 'list' or (kind == 'mix' and asked % 10 ~= 0) then
+    return wrk.format('GET', path, { Authorization = authorizations[asked % #authorizations + 1] })
+  end
+  local plant = next_id()
+  local headers = { Authorization = authorizations[plant % #authorizations + 1] }
+  if kind == 'delete' then return wrk.format('DELETE', string.format('/plants/%d', plant), headers) end
+  headers['Content-Type'] = 'application/json'
+  local body = string.format('{"name":"Monstera deliciosa %d","tag":"aroid","id":%d}', plant, plant)
+  return wrk.format('POST', '/plants', headers, body)
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    'RESULT {"requests":%d,"seconds":%.6f,"failed":%d,"p50":%.3f,"p99":%.3f}\n',
+    summary.requests, summary.duration / 1e6,
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
+end
