@@ -72,13 +72,14 @@ const toRedis = async ({ log, to }: Order): Promise<number> => {
   let written = 0;
   let flight: Promise<unknown> = Promise.resolve();
   for (const rows of batches(log)) {
-    const commands = rows.map(({ owner, id, row }) => {
+    const pipeline = client.multi(); // one promise for all, no transaction
+    for (const { owner, id, row } of rows) {
       const tag = `0123456789abcdef:${String(partitionOf(owner)).padStart(2, '0')}`;
       const key = `plants:{${tag}}:g1-0123456789ab:owner:${encodeOwner(owner)}`;
-      return client.zAdd(key, { score: id, value: `${id}:${row.length}:${row}` });
-    });
+      pipeline.zAdd(key, { score: id, value: `${id}:${row.length}:${row}` });
+    }
     await flight; // while one flight is under way, the next one is read and parsed
-    flight = Promise.all(commands);
+    flight = pipeline.execAsPipeline();
     written += rows.length;
   }
   await flight;

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
@@ -171,5 +172,21 @@ describe('plants export beside a running service, and plants check without it', 
     }
     expect(readdirSync(away)).toEqual(before);
     expect(existsSync(nowhere.DATA_DIR)).toBe(false);
+  });
+
+  it('say it when an alarm stands', async () => {
+    const identity = vkey.split('+')[0]?.replace('plants/', '') ?? '';
+    const tree = await openSqliteTreeStore(join(service.dataDir, 'tree.db'), identity);
+    await tree.raise({ kind: 'changed', index: 7, message: 'event at index 7 …', raisedAt: '' });
+    const { status, stdout, stderr } = await plants('export', '--out', join(away, 'alarm'), '--json');
+    await tree.lift('anne', 'it was raised by a test');
+    await tree.close();
+    expect({ status, alarm: (JSON.parse(stdout) as { alarm: unknown }).alarm }).toEqual({
+      status: 0,
+      alarm: 'event at index 7 …',
+    });
+    expect(stderr).toBe(
+      'plants: an alarm of the auditor stands, and what is exported is what it signed before: event at index 7 …\n',
+    );
   });
 });

@@ -204,9 +204,9 @@ describe('docker-compose.yml', () => {
     expect(mounts).toContain('/certs');
   });
 
-  it('runs two api processes and two projectors, all on the same stores and with the same key', () => {
+  it('runs two api processes, two projectors and an auditor, all on the same stores and with the same key', () => {
     const roles = processes.map(([, one]) => one.environment?.ROLES);
-    expect(roles.sort()).toEqual(['api', 'api', 'projector', 'projector']);
+    expect(roles.sort()).toEqual(['api', 'api', 'auditor', 'projector', 'projector']);
     const shared = processes.map(([, one]) => ({
       ...one,
       build: '',
@@ -257,13 +257,23 @@ describe('deploy/haproxy.cfg', () => {
     const apis = processes
       .filter(([, { environment }]) => environment?.ROLES === 'api')
       .map(([name]) => name);
-    expect(backends).toHaveLength(3);
-    for (const backend of backends) {
+    const theirs = backends.filter((name) => name !== 'backend auditor');
+    expect(theirs).toHaveLength(3);
+    for (const backend of theirs) {
       const servers = section(backend).filter((line) => line.startsWith('server '));
       expect(servers.map((line) => line.split(' ').slice(1, 3))).toEqual(
         apis.map((name) => [name, `${name}:${imageEnvironment.PORT ?? ''}`]),
       );
     }
+  });
+
+  it('sends to the auditor what only an auditor answers, whether lists can be read or not', () => {
+    const [sent, ...others] = section('frontend public').filter((line) => line.startsWith('use_backend'));
+    expect(sent).toBe('use_backend auditor if { path,url_dec -m beg /log/ }');
+    expect(others.join()).not.toContain('auditor');
+    const servers = section('backend auditor').filter((line) => line.startsWith('server '));
+    expect(servers).toEqual([`server auditor auditor:${imageEnvironment.PORT ?? ''} check`]);
+    expect(service('auditor').environment?.ROLES).toBe('auditor');
   });
 
   it('repeats only reads, unless nothing was sent', () => {

@@ -28,7 +28,7 @@ const interpolated = (environment: Readonly<Record<string, string>>): Record<str
     ]),
   );
 
-// No engine runs here: the same four processes with the same environment, but for the addresses of their servers.
+// No engine runs here: the same processes with the same environment, but for the addresses of their servers.
 describe('the processes of docker-compose.yml', () => {
   let standIn: StandIn;
   let redis: RedisServer;
@@ -77,8 +77,8 @@ describe('the processes of docker-compose.yml', () => {
     await standIn.stop();
   });
 
-  it('are two that answer and two that project', () => {
-    expect([...started.keys()]).toEqual(['api-1', 'api-2', 'projector-1', 'projector-2']);
+  it('are two that answer, two that project and one that audits', () => {
+    expect([...started.keys()]).toEqual(['api-1', 'api-2', 'projector-1', 'projector-2', 'auditor']);
   });
 
   it('become ready, and one lists what the other has written', async () => {
@@ -89,6 +89,8 @@ describe('the processes of docker-compose.yml', () => {
     expect((await two?.list())?.body).toBe('[{"name":"観音竹","tag":"palm"}]');
     expect((await two?.delete(1))?.status).toBe(204);
     expect((await one?.list())?.body).toBe('[]');
+    const checkpoint = `${service('auditor').url}/log/checkpoint`;
+    for (let size = 0; size < 2;) size = Number((await (await fetch(checkpoint)).text()).split('\n')[1]);
     one?.close();
     two?.close();
   });
