@@ -7,6 +7,8 @@ export const POSITION = 'plants-position';
 /** The answer to a list. */
 export interface ListAnswer {
   readonly headers: Readonly<Record<string, string>>;
+  /** The same: names and values in turn. */
+  readonly fields: readonly string[];
   readonly body: string;
 }
 
@@ -25,7 +27,7 @@ export const listAnswer = (page: Page, limit: number): ListAnswer => {
     'content-length': String(Buffer.byteLength(body)),
     ...(last && { link: `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"` }),
   };
-  const answer = { headers, body };
+  const answer = { headers, fields: Object.entries(headers).flat(), body };
   made.set(page, { limit, answer });
   return answer;
 };

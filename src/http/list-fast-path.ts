@@ -11,6 +11,9 @@ import { DEFAULT_LIMIT, MAX_LIMIT } from './schemas.js';
 /** The first page of a list, as nearly every client asks for it. */
 const FIRST_PAGE = /^\/plants(?:\?limit=([1-9]\d{0,3}))?$/;
 
+/** Header fields as `writeHead` is quickest to take them, up to the value of the last one. */
+const ALWAYS = [...Object.entries(EVERY_ANSWER).flat(), 'x-request-id'];
+
 const BEARER = 'Bearer ';
 
 /** What the fast path needs of the service. */
@@ -52,9 +55,9 @@ export const answerListsFast = (
       longWay(request, response);
       return;
     }
-    const { headers, body } = listAnswer(page, limit);
+    const { fields, body } = listAnswer(page, limit);
     const id = requestIdOf(request);
-    response.writeHead(200, { ...EVERY_ANSWER, 'x-request-id': id, ...headers }).end(body);
+    response.writeHead(200, [...ALWAYS, id, ...fields]).end(body);
     const seconds = (performance.now() - began) / 1_000;
     onAnswered(
       { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },

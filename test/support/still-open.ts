@@ -15,6 +15,7 @@ interface LibuvHandle {
 
 /** What keeps this process alive, a line each: sockets with their ports, processes with their ids, worker threads. */
 export const stillOpen = (): string[] => {
+  Object.assign(process.report, { excludeNetwork: true }); // else it asks the DNS for names of hosts, and waits
   const { libuv, workers } = process.report.getReport() as unknown as Report;
   const kept = libuv.filter((handle) => handle.is_active && handle.is_referenced && handle.type !== 'async');
   return [
