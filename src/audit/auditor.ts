@@ -223,7 +223,7 @@ export class Auditor {
     const tree = await this.store.tree();
     const last = await this.store.latestCheckpoint();
     if (last?.size === tree.size) {
-      this.#show({ checkpoint: last });
+      this.#show({ checkpoint: { size: last.size, signedAt: last.signedAt } });
       return;
     }
     const root = new GrowingTree(tree).root();
@@ -231,9 +231,9 @@ export class Auditor {
     if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
     const { size } = tree;
     const note = signCheckpoint({ origin: this.key.name, size, root }, this.key);
-    const checkpoint = { size, root, note, signedAt: this.#now() };
-    await this.store.saveCheckpoint(checkpoint);
-    this.#show({ checkpoint });
+    const signedAt = this.#now();
+    await this.store.saveCheckpoint({ size, root, note, signedAt });
+    this.#show({ checkpoint: { size, signedAt } }); // without root and note: this is logged
   }
 
   /** Why this tree is no extension of the last one that was signed, if so. */

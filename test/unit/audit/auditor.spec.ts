@@ -232,6 +232,7 @@ describe('an auditor', () => {
     const altered = await openLog();
     const alarmed = run(altered, store);
     await until(() => alarmed.auditor.status.state === 'alarm');
+    expect(Object.keys(alarmed.auditor.status.checkpoint ?? {})).toEqual(['size', 'signedAt']);
     expect(alarmed.auditor.status.alarm?.message).toMatch(
       /^event at index 41 \(position \d+42, event 0 of plant-owner\/41\) is not the one that was signed: it was changed/,
     );
