@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { type Target } from './contenders.js';
+import { type Stage, type Target } from './contenders.js';
 import { type IdRange, type Load, run } from './load.js';
 import { creation } from './requests.js';
 import { type Sample } from './round.js';
+import { type Service } from './service.js';
 import { usageOf } from './usage.js';
 
 /** Owners whose plants are created and deleted. */
@@ -25,6 +26,17 @@ export class LoadedTarget {
   readonly #files = new Map<string, Promise<string>>();
 
   constructor(readonly target: Target) {}
+
+  /** This service alone, without servers of its own. */
+  static of(service: Service, stage: Stage): LoadedTarget {
+    return new LoadedTarget({
+      url: service.url,
+      pid: service.process.pid,
+      servers: [],
+      authorizations: (owners) => stage.authorizations(owners),
+      stop: () => service.stop(),
+    });
+  }
 
   /** Gives the reader of so many plants those plants. */
   async fill(plants: number): Promise<void> {

@@ -96,13 +96,7 @@ const profileOne = async (
     dataDir,
     nodeArguments: ['--cpu-prof', '--cpu-prof-dir', profiles],
   });
-  const target = new LoadedTarget({
-    url: service.url,
-    pid: service.process.pid,
-    servers: [],
-    authorizations: (owners) => stage.authorizations(owners),
-    stop: () => service.stop(),
-  });
+  const target = LoadedTarget.of(service, stage);
   if (load === 'list') await target.fill(20);
   const loading = (forSeconds: number) =>
     load === 'list' ? target.lists(20, CONNECTIONS, forSeconds) : target.creates(CONNECTIONS, forSeconds);

@@ -82,16 +82,8 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
     results.figures.push({ workload, contender: 'embedded', unit, values });
     say(`${workload}: ${values.map((value) => value.toFixed(2)).join(', ')} ${unit}`);
   };
-  add(
-    'rebuild until promoted, verified',
-    'events/s',
-    whole.map(({ value }) => value),
-  );
-  add(
-    'first build',
-    'events/s',
-    first.map(({ value }) => value),
-  );
+  add('rebuild until promoted, verified', 'events/s', valuesOf(whole));
+  add('first build', 'events/s', valuesOf(first));
   add(
     'memory in a rebuild',
     'MiB',
@@ -104,6 +96,8 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
   );
   say(`rebuilt ${sizes.events} events ${sizes.repeats} times`);
 };
+
+const valuesOf = (samples: readonly Sample[]): number[] => samples.map(({ value }) => value);
 
 /** From listening until lists are answered, without a read model. */
 const firstBuild = async ({ sizes }: Context, dataDir: string, settings: Settings): Promise<Sample> => {
@@ -291,13 +285,7 @@ const ownerCount = async (context: Context, service: Service): Promise<void> => 
   const all = await stage.authorizations(
     Array.from({ length: sizes.owners }, (_, number) => ownerOf(number)),
   );
-  const target = new LoadedTarget({
-    url: service.url,
-    pid: service.process.pid,
-    servers: [],
-    authorizations: (owners) => stage.authorizations(owners),
-    stop: () => Promise.resolve(),
-  });
+  const target = LoadedTarget.of(service, stage);
   const { seconds } = sizes;
   const loading = (kind: 'list' | 'create', authorizations: string) => () =>
     target.load({
@@ -329,13 +317,7 @@ export const ownerSize = async (context: Context): Promise<void> => {
   const service = await startService({ dataDir, settings: NO_AUDITOR, waitFor: '/health/live' });
   try {
     await untilReady(service);
-    const target = new LoadedTarget({
-      url: service.url,
-      pid: service.process.pid,
-      servers: [],
-      authorizations: (owners) => stage.authorizations(owners),
-      stop: () => Promise.resolve(),
-    });
+    const target = LoadedTarget.of(service, stage);
     const lists = async (owner: string) => {
       const authorizations = await stage.authorizations([owner]);
       const load = { kind: 'list', path: '/plants?limit=20', ids: [{ first: 1, last: 1 }] } as const;

@@ -4,7 +4,8 @@ import { type OnAnswered } from './answered.js';
 import { type Principal } from './auth/principal.js';
 import { type TokenVerifier } from './auth/verify.js';
 import { requestIdOf } from './correlation.js';
-import { listAnswer } from './list-answer.js';
+import { listAnswer, POSITION } from './list-answer.js';
+import { countHeader, plainlyAcceptsJson } from './requests.js';
 import { EVERY_ANSWER } from './server.js';
 import { DEFAULT_LIMIT, MAX_LIMIT } from './schemas.js';
 
@@ -88,25 +89,14 @@ const askedBy = (request: IncomingMessage, verifier: TokenVerifier): Asked | und
 };
 
 /** Whether nothing but the token makes this request another one than the next. */
-const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean => {
-  let [hosts, tokens] = [0, 0];
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    // Node keeps one of two and drops the other silently.
-    const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
-    else if (name.length === 13 && name.toLowerCase() === 'authorization') tokens += 1;
-  }
-  const { accept } = headers;
-  return (
-    hosts === 1 &&
-    tokens === 1 &&
-    (accept === undefined || accept === '*/*' || accept === 'application/json') &&
-    headers['plants-position'] === undefined &&
-    headers['content-length'] === undefined &&
-    headers['transfer-encoding'] === undefined &&
-    headers.expect === undefined
-  );
-};
+const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
+  countHeader(rawHeaders, 'host') === 1 &&
+  countHeader(rawHeaders, 'authorization') === 1 &&
+  plainlyAcceptsJson(headers.accept) &&
+  headers[POSITION] === undefined &&
+  headers['content-length'] === undefined &&
+  headers['transfer-encoding'] === undefined &&
+  headers.expect === undefined;
 
 /** Who asks, where the token was verified before and holds. */
 const principalOf = (

@@ -64,10 +64,23 @@ export const readValue = <Schema extends z.ZodType>(
   where: string,
 ): z.output<Schema> => validate(schema, value, where);
 
+/** How often a header field was sent, `name` in lower case: Node keeps one of several, and drops the others silently. */
+export const countHeader = (rawHeaders: readonly string[], name: string): number => {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const sent = rawHeaders[index];
+    if (sent?.length === name.length && sent.toLowerCase() === name) count += 1;
+  }
+  return count;
+};
+
+/** Whether an Accept header allows JSON, as far as one look can tell. */
+export const plainlyAcceptsJson = (accept: string | undefined): boolean =>
+  accept === undefined || accept === '*/*' || accept === 'application/json';
+
 /** Refuses a client that would not take JSON (RFC 9110, section 12.5.1). Throws Problem. */
 export const refuseUnlessJsonIsAccepted = (request: FastifyRequest): void => {
-  const { accept } = request.headers;
-  if (accept === undefined || accept === '*/*' || accept === 'application/json') return;
+  if (plainlyAcceptsJson(request.headers.accept)) return;
   if (new Negotiator(request.raw).mediaType(['application/json']) === undefined)
     throw new Problem(
       'not_acceptable',

@@ -8,7 +8,7 @@ import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
-import { BODY_LIMIT } from './requests.js';
+import { BODY_LIMIT, countHeader } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 
 /** How long a whole request may take to arrive, in milliseconds: a phone on a bad line manages 16 KiB in that. */
@@ -149,7 +149,7 @@ const rawAnswer = (problem: Problem): string => rawProblem(problem, requestIdOf(
 
 /** What a proxy before us may understand differently than we do. */
 const ambiguity = ({ headers, httpVersion, rawHeaders }: IncomingMessage): Problem | undefined => {
-  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
+  const hosts = countHeader(rawHeaders, 'host');
   if (hosts > 1 || (hosts === 0 && httpVersion !== '1.0'))
     return new Problem('malformed_request', 'A request has exactly one Host header.'); // RFC 9112, section 3.2
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')

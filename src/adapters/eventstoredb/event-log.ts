@@ -33,7 +33,7 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
   readonly maxQueued?: number;
 }
 
-/** The most events of one batch: what the port allows. */
+/** The most events of one batch: fewer than the port allows, so that a rebuild gives way to requests often. */
 const MAX_BATCH = 100;
 
 /** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */

@@ -33,7 +33,7 @@ export interface ServerLimits {
  */
 const GOSSIP_TIMEOUT_S = 2;
 
-/** Events that the client holds for a slow subscriber, twice; then it reads no more from the server. One batch. */
+/** Events that the client holds for a slow subscriber, twice; then it reads no more from the server. Two batches. */
 const BUFFERED = 200;
 
 /** After so many events of others a subscription hears that it goes on: a sign of life every few milliseconds. */

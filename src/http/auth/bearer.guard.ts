@@ -1,6 +1,7 @@
 import { type ExecutionContext, Inject, Injectable, Optional, SetMetadata } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
+import { countHeader } from '../requests.js';
 import { AuthError } from './auth-error.js';
 import { type BearerRequest } from './bearer.strategy.js';
 import { type GuardedRequest, type Principal, type Scope } from './principal.js';
@@ -77,7 +78,7 @@ const CREDENTIALS = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 /** The token of a request. Throws AuthError where there is none, or where one is that must not be there. */
 const bearerToken = ({ raw, url }: GuardedRequest): string => {
   // Node keeps the first of two and drops the other silently; a proxy before us may have looked at the second.
-  if (countAuthorization(raw.rawHeaders) > 1)
+  if (countHeader(raw.rawHeaders, 'authorization') > 1)
     throw AuthError.request('token_repeated', 'the request has more than one Authorization header');
   if (queryHasToken(url))
     throw AuthError.request('token_misplaced', 'a token must not be in the query, where it ends up in logs');
@@ -90,15 +91,6 @@ const bearerToken = ({ raw, url }: GuardedRequest): string => {
       'the Authorization header must be the word Bearer, a space and the token',
     );
   throw AuthError.missing();
-};
-
-const countAuthorization = (rawHeaders: readonly string[]): number => {
-  let count = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index];
-    if (name?.length === 13 && name.toLowerCase() === 'authorization') count += 1;
-  }
-  return count;
 };
 
 /** RFC 6750, 2.3. URLSearchParams decodes every way of writing the name. */
