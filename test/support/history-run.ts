@@ -161,6 +161,7 @@ class History implements Stage {
   }
 
   #lockPause(): number {
+    if (this.options.locks === 0) return Infinity;
     return Math.ceil((this.#random() * 2 * this.options.operations) / (this.options.locks + 1));
   }
 
