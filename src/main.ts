@@ -33,6 +33,7 @@ import { Reporter } from './operate/reporter.js';
 import { type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Courtesy } from './projector/courtesy.js';
+import { Traffic } from './projector/traffic.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { type Failpoint } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
@@ -81,7 +82,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
 
     const freshness = await freshnessOf(log, model, config);
     const countEvents = config.eventLog.kind === 'sqlite' ? eventsBetween : undefined;
-    const projector = startProjector(log, model, config, logger, opened);
+    const traffic = new Traffic();
+    const projector = startProjector(log, model, config, traffic, logger, opened);
     if (projector)
       showProjector(registry, {
         log,
@@ -90,7 +92,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         now,
         eventsBetween: countEvents,
       });
-    const tree = await startAuditor(log, config, logger, opened);
+    const tree = await startAuditor(log, config, traffic, logger, opened);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
@@ -129,6 +131,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         onAnswered,
         stopping: () => shutdown.begun,
       });
+    adapter.getHttpServer().on('request', () => {
+      traffic.note();
+    });
     opened.push(() => app.close());
     await listen(app, config);
     const url = await app.getUrl();
@@ -197,6 +202,7 @@ const startProjector = (
   log: EventLog,
   model: ReadModel,
   config: Config,
+  traffic: Traffic,
   logger: Logger,
   opened: (() => Promise<void>)[],
 ): Projector | undefined => {
@@ -214,6 +220,7 @@ const startProjector = (
         logger.info(message);
       },
       failpoint,
+      traffic,
     },
   );
   const stopping = new AbortController();
@@ -231,6 +238,7 @@ const SHORT_LOG_MS = 10_000;
 const startAuditor = async (
   log: EventLog,
   { roles, dataDir, auditOrigin, auditRecheckSeconds }: Config,
+  traffic: Traffic,
   logger: Logger,
   opened: (() => Promise<void>)[],
 ): Promise<{ readonly auditor: Auditor; readonly published: PublishedTree } | undefined> => {
@@ -238,7 +246,7 @@ const startAuditor = async (
   const { key } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
   const store = await openTreeStore(join(dataDir, 'tree.db'), log.identity());
   opened.push(() => store.close());
-  const courtesy = new Courtesy();
+  const courtesy = new Courtesy(traffic);
   const auditor = new Auditor(log, store, key, {
     now,
     giveWay: (signal) => courtesy.giveWay(signal),

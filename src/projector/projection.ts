@@ -20,6 +20,12 @@ import { NO_SKIPS, skipName, type Skips } from './rebuilds.js';
 /** How often idle partitions are moved on, in milliseconds. It also notices a store that has lost data. */
 const ADVANCE_EVERY_MS = 1_000;
 
+/**
+ * Events of one apply where there are so many: each costs a write, and each partition that they touch another one.
+ * A transaction of SQLite then takes some 15 ms, for which nobody else can write.
+ */
+export const GATHERED = 1_000;
+
 /** A partition of the read model stands before where this projection had brought it: the store has lost data. */
 export class ReadModelRegressed extends Error {
   override readonly name = 'ReadModelRegressed';
@@ -46,6 +52,15 @@ export interface Progress {
   readonly caughtUp: boolean;
 }
 
+export interface ProjectOptions {
+  readonly skips?: Skips;
+  /**
+   * How many events may come together for one apply while there are more, at least one; GATHERED without it. An
+   * apply of GATHERED goes on while the next events are read.
+   */
+  readonly gather?: () => number;
+}
+
 /**
  * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts.
  * Throws Blocked, ReadModelRegressed (begin again: its positions tell where), and what the ports throw.
@@ -57,7 +72,7 @@ export const project = async (
   generation: Generation,
   onProgress: (progress: Progress) => Promise<void>,
   signal: AbortSignal,
-  skips: Skips = NO_SKIPS,
+  { skips = NO_SKIPS, gather = () => GATHERED }: ProjectOptions = {},
 ): Promise<void> => {
   const at = await model.positions(generation);
   const from = oldestOf(at);
@@ -66,76 +81,102 @@ export const project = async (
       'the read model holds events that the log does not: its log was put back to an earlier state',
     );
   let advanced = -Infinity;
-  let done = from;
   let wasCaughtUp = false;
+  let gathered = new Gathered(from, skips);
+  let underWay: Promise<void> = Promise.resolve();
 
-  for await (const batch of log.subscribe(from, signal)) {
-    const { changes, blocked } = changesOf(batch, at, skips);
-    const upTo = blocked ? (batch.events[blocked.index - 1]?.position ?? done) : batch.position;
-    // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
-    const all =
-      blocked !== undefined ||
-      (batch.caughtUp && !wasCaughtUp) ||
-      performance.now() - advanced >= ADVANCE_EVERY_MS;
+  const apply = async ({ events, position, blocked, changes }: Gathered, caughtUp: boolean, all: boolean) => {
     const parts: PartitionChanges[] = [];
-    for (const [partition, position] of at.entries()) {
-      const ofPartition = changes.get(partition) ?? [];
+    for (const [partition, stands] of at.entries()) {
+      const ofPartition = (changes.get(partition) ?? []).filter((change) => change.position > stands);
       // An idle partition is also shown where it already stands: a store that has lost it says so then.
       if (ofPartition.length > 0 || all)
         parts.push({
           partition,
-          from: position,
-          upTo: upTo > position ? upTo : position,
+          from: stands,
+          upTo: position > stands ? position : stands,
           changes: ofPartition,
         });
     }
     if (parts.length > 0) {
       const reached = await model.apply(generation, parts);
       for (const [index, part] of parts.entries()) {
-        const position = reached[index] ?? START;
-        if (position < part.from)
+        const stands = reached[index] ?? START;
+        if (stands < part.from)
           throw new ReadModelRegressed(
-            `partition ${part.partition} of the read model has gone back to ${position}`,
+            `partition ${part.partition} of the read model has gone back to ${stands}`,
           );
-        at[part.partition] = position;
+        at[part.partition] = stands;
       }
     }
-    if (all) advanced = performance.now();
-    wasCaughtUp = batch.caughtUp;
-    done = upTo;
     if (blocked) throw new Blocked(blocked.position, blocked.cause);
-    await onProgress({ events: batch.events.length, position: upTo, caughtUp: batch.caughtUp });
+    await onProgress({ events, position, caughtUp });
+  };
+
+  try {
+    for await (const batch of log.subscribe(from, signal)) {
+      gathered.add(batch);
+      const { caughtUp } = batch;
+      const most = gather();
+      // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
+      const due = performance.now() - advanced >= ADVANCE_EVERY_MS;
+      if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;
+      // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
+      const all = due || gathered.blocked !== undefined || (caughtUp && !wasCaughtUp);
+      await underWay;
+      underWay = apply(gathered, caughtUp, all);
+      gathered = new Gathered(gathered.position, skips);
+      if (all) advanced = performance.now();
+      wasCaughtUp = caughtUp;
+      if (caughtUp || most < GATHERED) await underWay;
+      else underWay.catch(() => undefined); // it is awaited before the next one
+    }
+    await underWay;
+  } finally {
+    await underWay.catch(() => undefined); // nothing is written any more once this has ended
   }
 };
 
 /** The row texts are made here, once, so that a list is a join of stored texts. */
 export const rowOf = (name: string, tag: string): string => JSON.stringify({ name, tag });
 
-interface Changes {
-  readonly changes: ReadonlyMap<number, readonly RowChange[]>;
+/** Events that are applied together: what they do to each partition. */
+class Gathered {
+  readonly changes = new Map<number, RowChange[]>();
+  /** So many events were looked at. */
+  events = 0;
   /** The first event that the codec refuses: nothing after it is among the changes. */
-  readonly blocked:
-    { readonly index: number; readonly position: Position; readonly cause: EventRefused } | undefined;
-}
+  blocked: { readonly position: Position; readonly cause: EventRefused } | undefined;
 
-const changesOf = ({ events }: LogBatch, at: readonly Position[], skips: Skips): Changes => {
-  const changes = new Map<number, RowChange[]>();
-  for (const [index, event] of events.entries()) {
-    try {
-      const change = changeOf(event, skips);
-      if (!change) continue;
-      const partition = partitionOf(change.owner);
-      if (event.position <= (at[partition] ?? START)) continue;
-      const ofPartition = changes.get(partition);
-      if (ofPartition) ofPartition.push(change);
-      else changes.set(partition, [change]);
-    } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
-      return { changes, blocked: { index, position: event.position, cause: error } };
+  constructor(
+    /** Everything up to here is among the changes, or was applied before. */
+    public position: Position,
+    private readonly skips: Skips,
+  ) {}
+
+  add({ events, position }: LogBatch): void {
+    this.events += events.length;
+    for (const event of events) {
+      try {
+        const change = changeOf(event, this.skips);
+        if (change) this.#add(change);
+      } catch (error) {
+        if (!(error instanceof EventRefused)) throw error;
+        this.blocked = { position: event.position, cause: error };
+        return;
+      }
+      this.position = event.position;
     }
+    this.position = position;
   }
-  return { changes, blocked: undefined };
-};
+
+  #add(change: RowChange): void {
+    const partition = partitionOf(change.owner);
+    const ofPartition = this.changes.get(partition);
+    if (ofPartition) ofPartition.push(change);
+    else this.changes.set(partition, [change]);
+  }
+}
 
 /** What an event does to the lists, if anything. Throws EventRefused. */
 export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undefined => {

@@ -4,6 +4,7 @@ import { pause } from './pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
 import { Rebuilder, type RebuilderOptions, type RebuildProgress } from './rebuilder.js';
 import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
+import { Traffic } from './traffic.js';
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 100;
@@ -41,6 +42,7 @@ export class Projector {
   /** One after the other, without having caught up in between. */
   #failures = 0;
   readonly #rebuilder: Rebuilder;
+  readonly #traffic: Traffic;
 
   constructor(
     private readonly log: EventLog,
@@ -53,8 +55,10 @@ export class Projector {
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
   ) {
     this.#status = { state: 'starting', since: now() };
+    this.#traffic = options.traffic ?? new Traffic();
     this.#rebuilder = new Rebuilder(log, model, {
       now,
+      traffic: this.#traffic,
       graceMs: GRACE_MS,
       failpoint: () => undefined,
       onDone: () => undefined,
@@ -157,18 +161,19 @@ export class Projector {
       this.log,
       this.model,
       generation,
-      async ({ position, caughtUp }) => {
+      async ({ events, position, caughtUp }) => {
         if (caughtUp && active === undefined) {
           await this.model.promote(generation);
           active = generation;
         }
         if (caughtUp) this.#failures = 0;
+        if (caughtUp && events > 0) this.#traffic.note(); // whoever wrote them, here or elsewhere
         // A projection that has been live stays so while new events stream in: only a restart has to catch up.
         const state = caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up';
         this.#become({ state, generation, position, since: this.now() });
       },
       signal,
-      skips,
+      { skips },
     );
   }
 

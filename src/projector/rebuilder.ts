@@ -3,7 +3,7 @@ import { type Generation, type GenerationInfo, type ReadModel } from '../ports/r
 import { Courtesy } from './courtesy.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { pause } from './pause.js';
-import { oldestOf, project } from './projection.js';
+import { GATHERED, oldestOf, project } from './projection.js';
 import {
   type Building,
   type Operator,
@@ -13,6 +13,7 @@ import {
   type Rebuilds,
   record,
 } from './rebuilds.js';
+import { type Traffic } from './traffic.js';
 import { verify } from './verify.js';
 
 /** How often operators' requests are looked for, in milliseconds: a read of one short stream. */
@@ -62,6 +63,8 @@ export type Failpoint = (typeof FAILPOINTS)[number];
 
 export interface RebuilderOptions {
   readonly now: () => Date;
+  /** Who a rebuild gives way to. */
+  readonly traffic: Traffic;
   /** How long what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
   /** How often operators' requests are looked for, in milliseconds; half a second without it. */
@@ -167,7 +170,7 @@ export class Rebuilder {
     if (shadow.events > 0) this.options.failpoint('half built');
     if (!shadow.caughtUp) return;
     this.options.failpoint('caught up');
-    const courtesy = new Courtesy();
+    const courtesy = new Courtesy(this.options.traffic);
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
       const outlook = shadow.estimate.verifying(share, performance.now() - began);
@@ -266,7 +269,7 @@ export class Rebuilder {
   #shadow(generation: Generation, skipsAfter: Position, rate: number): Shadow {
     let shadow = this.#shadows.get(generation);
     if (!shadow) {
-      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate);
+      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate, this.options.traffic);
       this.#shadows.set(generation, shadow);
     }
     return shadow;
@@ -287,7 +290,7 @@ class Shadow {
   problem: string | undefined;
   readonly began = performance.now();
   readonly estimate = new Estimate();
-  readonly #courtesy = new Courtesy();
+  readonly #courtesy: Courtesy;
   /** Where this process began. */
   #from: Position | undefined;
   #idleMs = 0;
@@ -300,7 +303,9 @@ class Shadow {
     private readonly generation: Generation,
     private readonly skipsAfter: Position,
     private readonly rate: number,
+    private readonly traffic: Traffic,
   ) {
+    this.#courtesy = new Courtesy(traffic);
     this.#running = this.#run();
   }
 
@@ -326,7 +331,10 @@ class Shadow {
       try {
         const skips = await readSkips(this.log, this.skipsAfter);
         this.#from ??= oldestOf(await this.model.positions(this.generation));
-        await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, skips);
+        await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
+          skips,
+          gather: () => (this.rate === Infinity && this.traffic.isQuiet ? GATHERED : 1),
+        });
       } catch (error) {
         this.caughtUp = false;
         this.problem = reasonOf(error);

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { plantStream } from '../plants/stream.js';
 import {
@@ -15,7 +15,9 @@ import {
   partitionOf,
   type ReadModel,
   ReadModelUnavailable,
+  type RowChange,
 } from '../ports/read-model.js';
+import { PlantTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 import { NO_SKIPS, type Skips } from './rebuilds.js';
 
@@ -57,8 +59,8 @@ export interface VerifyProgress {
 
 export interface VerifyOptions {
   readonly skips?: Skips;
-  /** Plants that are held in memory at a time, about 100 bytes each; but one partition always is as a whole. */
-  readonly maxPlants?: number;
+  /** What the fold takes of the memory at a time, about, in bytes; but one partition is always held as a whole. */
+  readonly maxBytes?: number;
   /** Awaited after each slice of work: so much time is left to others. */
   readonly giveWay?: () => Promise<unknown>;
   /** Called now and then. */
@@ -69,8 +71,11 @@ export interface VerifyOptions {
 /** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
 const FOLDING = 0.9;
 
-/** 50 MB. */
-const MAX_PLANTS = 500_000;
+/** Two million plants of a few owners, or one million of 200,000. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** What an owner takes beside the plants, in bytes: the name and a position, each found by a map. Measured. */
+const OWNER_BYTES = 150;
 
 /** Enough to see what kind of damage it is. */
 const MAX_DIFFERENCES = 20;
@@ -95,7 +100,7 @@ export const verify = async (
   generation: Generation,
   {
     skips = NO_SKIPS,
-    maxPlants = MAX_PLANTS,
+    maxBytes = MAX_BYTES,
     giveWay = () => Promise.resolve(),
     onProgress = () => undefined,
     signal,
@@ -122,7 +127,7 @@ export const verify = async (
       share = Math.max(share, done / PARTITIONS);
       onProgress({ events, plants: total.plants, share });
     };
-    const fold = new Fold(log, skips, todo, maxPlants, breathe, (count) => {
+    const fold = new Fold(log, skips, todo, maxBytes, breathe, (count) => {
       events += count;
       tell();
     });
@@ -236,14 +241,16 @@ class Fold {
   /** Those that are in memory: fewer than were wanted where there are too many plants. */
   partitions: ReadonlySet<number>;
   position = START;
-  readonly #owners = new Map<string, Map<number, number>>();
+  /** The hash of each plant's row. */
+  #table = new PlantTable();
+  /** Their owners, by number. */
+  readonly #owners = new Map<string, number>();
   /** The last event of each owner. */
-  readonly #changed = new Map<string, Position>();
+  readonly #changed: Position[] = [];
   readonly #ending = new AbortController();
   readonly #batches: AsyncIterator<LogBatch>;
   #pending: readonly RecordedEvent[] = [];
   #next = 0;
-  #plants = 0;
   #reached = START;
   /** What is compared now may grow by what is written meanwhile, but nothing of it is forgotten. */
   settled = false;
@@ -252,7 +259,7 @@ class Fold {
     log: EventLog,
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
-    private readonly maxPlants: number,
+    private readonly maxBytes: number,
     private readonly breathe: () => Promise<void>,
     private readonly onEvents: (count: number) => void,
   ) {
@@ -288,12 +295,12 @@ class Fold {
 
   /** The position of an owner's last event that was folded. */
   changedAt(owner: string): Position {
-    return this.#changed.get(owner) ?? START;
+    return this.#changed[this.#numberOf(owner)] ?? START;
   }
 
   /** How many are in memory. */
   get plants(): number {
-    return this.#plants;
+    return this.#table.size;
   }
 
   ownerNames(): string[] {
@@ -305,11 +312,11 @@ class Fold {
   }
 
   idsOf(owner: string): number[] {
-    return [...(this.#owners.get(owner)?.keys() ?? [])];
+    return this.#table.ids(this.#numberOf(owner));
   }
 
   hashOf(owner: string, id: number): number | undefined {
-    return this.#owners.get(owner)?.get(id);
+    return this.#table.get(this.#numberOf(owner), id);
   }
 
   async close(): Promise<void> {
@@ -344,22 +351,24 @@ class Fold {
       this.position = event.position;
       const change = changeOf(event, this.skips);
       if (!change || !this.partitions.has(partitionOf(change.owner))) continue;
-      this.#changed.set(change.owner, change.position);
-      this.#apply(change.owner, change.id, change.row);
+      this.#apply(change);
       onChange?.(change.owner, change.id);
     }
     this.onEvents(this.#next - began);
     return stopped;
   }
 
-  #apply(owner: string, id: number, row: string | undefined): void {
-    let plants = this.#owners.get(owner);
-    if (!plants) this.#owners.set(owner, (plants = new Map<number, number>()));
-    this.#plants -= plants.size;
-    if (row === undefined) plants.delete(id);
-    else plants.set(id, hashOf(row));
-    this.#plants += plants.size;
-    if (this.#plants > this.maxPlants && !this.settled) this.#forgetHalf();
+  #apply({ owner, id, row, position }: RowChange): void {
+    let number = this.#owners.get(owner);
+    if (number === undefined) this.#owners.set(owner, (number = this.#changed.length));
+    this.#changed[number] = position;
+    this.#table.set(number, id, row === undefined ? undefined : hashOf(row));
+    const bytes = this.#table.bytes + OWNER_BYTES * this.#changed.length;
+    if (bytes > this.maxBytes && !this.settled) this.#forgetHalf();
+  }
+
+  #numberOf(owner: string): number {
+    return this.#owners.get(owner) ?? NOBODY;
   }
 
   /** The upper half of the partitions is left to a later pass. */
@@ -367,20 +376,26 @@ class Fold {
     const sorted = [...this.partitions].sort(ascending);
     if (sorted.length === 1) return;
     this.partitions = new Set(sorted.slice(0, Math.ceil(sorted.length / 2)));
-    for (const [owner, plants] of this.#owners)
-      if (!this.partitions.has(partitionOf(owner))) {
-        this.#plants -= plants.size;
-        this.#owners.delete(owner);
-        this.#changed.delete(owner);
-      }
+    const owners = [...this.#owners];
+    const changed = [...this.#changed];
+    const table = this.#table;
+    this.#owners.clear();
+    this.#changed.length = 0;
+    this.#table = new PlantTable();
+    for (const [owner, before] of owners) {
+      if (!this.partitions.has(partitionOf(owner))) continue;
+      const number = this.#changed.push(changed[before] ?? START) - 1;
+      this.#owners.set(owner, number);
+      for (const id of table.ids(before)) this.#table.set(number, id, table.get(before, id));
+    }
   }
 }
 
-/** 53 bits that two different texts have in common once in 10^16: enough for accidents, and a number is small. */
-const hashOf = (row: string): number => {
-  const digest = createHash('sha256').update(row).digest();
-  return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff);
-};
+/** The number of owners that the fold does not know. */
+const NOBODY = -1;
+
+/** 52 bits that two different texts have in common once in 10^15: enough for accidents, and a number is small. */
+const hashOf = (row: string): number => Number.parseInt(hash('sha256', row, 'hex').slice(0, 13), 16);
 
 /** A plant's row by the log at a position. */
 const rowAt = async (

@@ -1,28 +1,34 @@
 import { describe, expect, it } from '@jest/globals';
 import { Courtesy } from '../../../src/projector/courtesy.js';
+import { Traffic } from '../../../src/projector/traffic.js';
 
-/** A process on a clock of its own, in which others are so busy while the work rests: a share of the time. */
+/** A process on a clock of its own, which somebody asks all the time, or nobody. */
 class Process {
-  others = 0;
+  readonly turns: number[] = [];
   #active = 0;
   #idle = 0;
-  readonly #signal = new AbortController().signal;
-  readonly #courtesy = new Courtesy(
-    () => ({ active: this.#active, idle: this.#idle }),
-    (ms) => {
-      this.#active += ms * this.others;
-      this.#idle += ms * (1 - this.others);
+  readonly #traffic = new Traffic(() => this.#active + this.#idle);
+  readonly #courtesy = new Courtesy(this.#traffic, {
+    times: () => ({ active: this.#active, idle: this.#idle }),
+    rest: (ms) => {
+      this.#idle += ms;
       return Promise.resolve();
     },
-  );
+    turn: () => Promise.resolve(this.turns.push(this.#active)),
+  });
+
+  ask(): void {
+    this.#traffic.note();
+  }
 
   /** Works in slices of so many milliseconds, after a wait for a store, and gives the share of the time that it rested. */
-  async works(sliceMs: number, slices: number, waitMs = 0): Promise<number> {
+  async works(sliceMs: number, slices: number, waitMs = 0, asked = false): Promise<number> {
     const began = this.#active + this.#idle;
     for (let slice = 0; slice < slices; slice++) {
       this.#idle += waitMs;
       this.#active += sliceMs;
-      await this.#courtesy.giveWay(this.#signal);
+      if (asked) this.ask();
+      await this.#courtesy.giveWay(new AbortController().signal);
     }
     const took = this.#active + this.#idle - began;
     return (took - (sliceMs + waitMs) * slices) / took;
@@ -30,56 +36,61 @@ class Process {
 }
 
 describe('work that gives way', () => {
-  it('leaves two thirds of the time to others, while they have work', async () => {
-    const process = new Process();
-    process.others = 0.3;
-    expect(await process.works(3, 1_000)).toBeCloseTo(2 / 3, 2);
+  it('leaves two thirds of the time to others, while somebody asks', async () => {
+    expect(await new Process().works(3, 1_000, 0, true)).toBeCloseTo(2 / 3, 2);
   });
 
-  it('takes nearly all of the time where nobody else has work', async () => {
+  it('takes all of the time where nobody asks, but lets others have their turn', async () => {
     const process = new Process();
-    await process.works(1, 100); // it has to find out
-    expect(await process.works(1, 1_000)).toBeLessThan(0.05);
+    expect(await process.works(1, 1_000)).toBe(0);
+    expect(process.turns).toHaveLength(1_000);
   });
 
-  it('notices soon that somebody comes, and that nobody is there any more', async () => {
+  it('rests from the first request on, and until a quarter of a second after the last one', async () => {
     const process = new Process();
-    await process.works(1, 100);
-    process.others = 0.1;
-    await process.works(1, 60);
-    expect(await process.works(3, 100)).toBeGreaterThan(0.6);
-    process.others = 0;
-    await process.works(1, 100);
-    expect(await process.works(1, 1_000)).toBeLessThan(0.05);
+    process.ask();
+    expect(await process.works(2, 40)).toBeGreaterThan(0.6); // 80 ms of work, and twice as much rest
+    await process.works(2, 10);
+    expect(await process.works(2, 100)).toBe(0);
+    process.ask();
+    expect(await process.works(2, 1)).toBeCloseTo(2 / 3, 2);
   });
 
-  it('rests a little after the smallest slice, so that others have their turn', async () => {
+  it('takes small pieces together: a rest for each would be much longer than the piece', async () => {
     const process = new Process();
-    process.others = 1;
-    expect(await process.works(0.01, 100)).toBeGreaterThan(0.9);
+    expect(await process.works(0.01, 99, 0, true)).toBeCloseTo(0);
+    expect(await process.works(0.01, 10_000, 0, true)).toBeCloseTo(2 / 3, 2);
+    expect(process.turns).toEqual([]);
   });
 
   it('leaves its stores as much time as it takes of them, since others wait for the same', async () => {
-    const process = new Process();
-    process.others = 0.3;
-    expect(await process.works(3, 1_000, 60)).toBeCloseTo(0.51, 2);
+    expect(await new Process().works(3, 1_000, 60, true)).toBeCloseTo(0.51, 2);
   });
 
   it('is not slowed down by much where a store or a slice takes very long', async () => {
-    const process = new Process();
-    process.others = 0.3;
-    expect(await process.works(3, 100, 2_000)).toBeLessThan(0.1);
-    expect(await process.works(1_000, 100)).toBeLessThan(0.1);
+    expect(await new Process().works(3, 100, 2_000, true)).toBeLessThan(0.1);
+    expect(await new Process().works(1_000, 100, 0, true)).toBeLessThan(0.1);
   });
 
-  it('really lets the event loop turn, and ends with its signal', async () => {
-    const ending = new AbortController();
-    const courtesy = new Courtesy();
-    let turned = false;
-    setImmediate(() => (turned = true));
-    await courtesy.giveWay(ending.signal);
-    expect(turned).toBe(true);
-    ending.abort();
-    await courtesy.giveWay(ending.signal);
-  });
+  it.each([true, false])(
+    'really lets the event loop turn, and ends with its signal (asked: %s)',
+    async (asked) => {
+      const ending = new AbortController();
+      const traffic = new Traffic();
+      const courtesy = new Courtesy(traffic);
+      const work = () => {
+        const until = performance.now() + 2;
+        while (performance.now() < until);
+        if (asked) traffic.note();
+      };
+      let turned = false;
+      setImmediate(() => (turned = true));
+      work();
+      await courtesy.giveWay(ending.signal);
+      expect(turned).toBe(true);
+      ending.abort();
+      work();
+      await courtesy.giveWay(ending.signal);
+    },
+  );
 });

@@ -1,0 +1,111 @@
+import { randomInt } from 'node:crypto';
+
+/** Entries that there is room for in the beginning. */
+const ROOM = 64;
+
+/** What an entry takes: owner, id, number, the one before it, and two slots, for half of them stay empty. */
+const ENTRY_BYTES = 4 + 8 + 8 + 4 + 2 * 4;
+
+/** A plant that was there and is no more. */
+const GONE = Number.NaN;
+
+const NONE = -1;
+
+/**
+ * A number for each plant, by owner and id: 32 to 64 bytes each, outside of the heap that the garbage collector has
+ * to look through. Owners are numbered from 0. What is deleted gives back no memory.
+ */
+export class PlantTable {
+  /** Plants that have a number. */
+  size = 0;
+  #entries = 0;
+  #owners = new Int32Array(ROOM);
+  #ids = new Float64Array(ROOM);
+  #numbers = new Float64Array(ROOM);
+  /** From each entry to the one before it of the same owner. */
+  #before = new Int32Array(ROOM);
+  /** The last entry of each owner. */
+  #last = new Int32Array(ROOM).fill(NONE);
+  /** Open addressing: entries, at the place of their hash or behind it. */
+  #slots = new Int32Array(2 * ROOM).fill(NONE);
+  // Multiply-shift with secret odd factors: nobody can choose ids so that they all come to one place.
+  readonly #factors = [randomOdd(), randomOdd(), randomOdd()] as const;
+
+  /** What it takes, in bytes. */
+  get bytes(): number {
+    return this.#ids.length * ENTRY_BYTES + this.#last.byteLength;
+  }
+
+  get(owner: number, id: number): number | undefined {
+    const entry = this.#slots[this.#slotOf(owner, id)] ?? NONE;
+    const number = entry === NONE ? GONE : (this.#numbers[entry] ?? GONE);
+    return Number.isNaN(number) ? undefined : number;
+  }
+
+  /** Sets the number of a plant, or removes the plant where there is none. */
+  set(owner: number, id: number, number: number | undefined): void {
+    const slot = this.#slotOf(owner, id);
+    let entry = this.#slots[slot] ?? NONE;
+    if (entry === NONE) {
+      if (number === undefined) return;
+      if (this.#entries === this.#ids.length) {
+        this.#grow();
+        this.set(owner, id, number);
+        return;
+      }
+      entry = this.#entries++;
+      this.#slots[slot] = entry;
+      this.#owners[entry] = owner;
+      this.#ids[entry] = id;
+      this.#numbers[entry] = GONE;
+      if (owner >= this.#last.length) this.#last = enlarged(this.#last, owner + 1, NONE);
+      this.#before[entry] = this.#last[owner] ?? NONE;
+      this.#last[owner] = entry;
+    }
+    this.size += (number === undefined ? 0 : 1) - (Number.isNaN(this.#numbers[entry]) ? 0 : 1);
+    this.#numbers[entry] = number ?? GONE;
+  }
+
+  /** The ids of an owner's plants, in no particular order. */
+  ids(owner: number): number[] {
+    const ids: number[] = [];
+    for (let entry = this.#last[owner] ?? NONE; entry !== NONE; entry = this.#before[entry] ?? NONE)
+      if (!Number.isNaN(this.#numbers[entry])) ids.push(this.#ids[entry] ?? GONE);
+    return ids;
+  }
+
+  /** The slot of a plant, or the empty one where it would stand. */
+  #slotOf(owner: number, id: number): number {
+    const [ofOwner, low, high] = this.#factors;
+    const hash = Math.imul(owner, ofOwner) + Math.imul(id, low) + Math.imul(Math.floor(id / 2 ** 32), high);
+    const slots = this.#slots.length; // a power of two
+    let slot = (hash >>> 0) >>> (Math.clz32(slots) + 1);
+    for (;;) {
+      const entry = this.#slots[slot] ?? NONE;
+      if (entry === NONE || (this.#ids[entry] === id && this.#owners[entry] === owner)) return slot;
+      slot = (slot + 1) % slots;
+    }
+  }
+
+  #grow(): void {
+    const room = 2 * this.#ids.length;
+    this.#owners = enlarged(this.#owners, room, 0);
+    this.#ids = enlarged(this.#ids, room, 0);
+    this.#numbers = enlarged(this.#numbers, room, GONE);
+    this.#before = enlarged(this.#before, room, NONE);
+    this.#slots = new Int32Array(2 * room).fill(NONE);
+    for (let entry = 0; entry < this.#entries; entry++)
+      this.#slots[this.#slotOf(this.#owners[entry] ?? 0, this.#ids[entry] ?? 0)] = entry;
+  }
+}
+
+/** At least as long as it has to be, and twice as long as it was. */
+const enlarged = <A extends Int32Array | Float64Array>(array: A, least: number, filler: number): A => {
+  const length = Math.max(least, 2 * array.length);
+  const larger = (array instanceof Int32Array ? new Int32Array(length) : new Float64Array(length)) as A;
+  larger.fill(filler);
+  larger.set(array);
+  return larger;
+};
+
+const randomOdd = (): number => 2 * randomInt(2 ** 31) + 1;
