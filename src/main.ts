@@ -98,7 +98,12 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
     const routes = new KnownRoutes();
-    const onAnswered = tellAnswered(logger, countRequests(registry));
+    const count = countRequests(registry);
+    const onAnswered = tellAnswered(logger, (answered) => {
+      count(answered);
+      // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
+      if (answered.route?.startsWith('/plants')) traffic.note();
+    });
     const adapter = createHttpAdapter(logger, routes, onAnswered);
     tracing?.requests(adapter.getInstance());
     const app = await NestFactory.create<NestFastifyApplication>(
@@ -131,9 +136,6 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         onAnswered,
         stopping: () => shutdown.begun,
       });
-    adapter.getHttpServer().on('request', () => {
-      traffic.note();
-    });
     opened.push(() => app.close());
     await listen(app, config);
     const url = await app.getUrl();

@@ -1,15 +1,17 @@
 import { randomInt } from 'node:crypto';
+import { type Position, START } from '../ports/event-log.js';
 
-/** Entries that there is room for in the beginning. */
+/** Entries that there is room for at least. */
 const ROOM = 64;
 
 /** What an entry takes: owner, id, number, the one before it, and two slots, for half of them stay empty. */
-const ENTRY_BYTES = 4 + 8 + 8 + 4 + 2 * 4;
+export const ENTRY_BYTES = 4 + 8 + 8 + 4 + 2 * 4;
 
 /** A plant that was there and is no more. */
 const GONE = Number.NaN;
 
-const NONE = -1;
+/** Entries are counted from 1, so that nothing has to be filled in: memory that is not used is not taken. */
+const NONE = 0;
 
 /**
  * A number for each plant, by owner and id: 32 to 64 bytes each, outside of the heap that the garbage collector has
@@ -18,18 +20,28 @@ const NONE = -1;
 export class PlantTable {
   /** Plants that have a number. */
   size = 0;
-  #entries = 0;
-  #owners = new Int32Array(ROOM);
-  #ids = new Float64Array(ROOM);
-  #numbers = new Float64Array(ROOM);
+  #entries = 1;
+  #owners: Int32Array;
+  #ids: Float64Array;
+  #numbers: Float64Array;
   /** From each entry to the one before it of the same owner. */
-  #before = new Int32Array(ROOM);
+  #before: Int32Array;
   /** The last entry of each owner. */
-  #last = new Int32Array(ROOM).fill(NONE);
+  #last = new Int32Array(ROOM);
   /** Open addressing: entries, at the place of their hash or behind it. */
-  #slots = new Int32Array(2 * ROOM).fill(NONE);
+  #slots: Int32Array;
   // Multiply-shift with secret odd factors: nobody can choose ids so that they all come to one place.
   readonly #factors = [randomOdd(), randomOdd(), randomOdd()] as const;
+
+  /** With room for so many plants; more than that make it grow, which takes half as much again for a while. */
+  constructor(plants: number) {
+    const room = 2 ** Math.ceil(Math.log2(Math.max(plants + 1, ROOM)));
+    this.#owners = new Int32Array(room);
+    this.#ids = new Float64Array(room);
+    this.#numbers = new Float64Array(room);
+    this.#before = new Int32Array(room);
+    this.#slots = new Int32Array(2 * room);
+  }
 
   /** What it takes, in bytes. */
   get bytes(): number {
@@ -58,7 +70,7 @@ export class PlantTable {
       this.#owners[entry] = owner;
       this.#ids[entry] = id;
       this.#numbers[entry] = GONE;
-      if (owner >= this.#last.length) this.#last = enlarged(this.#last, owner + 1, NONE);
+      if (owner >= this.#last.length) this.#last = enlarged(this.#last, owner + 1);
       this.#before[entry] = this.#last[owner] ?? NONE;
       this.#last[owner] = entry;
     }
@@ -89,21 +101,54 @@ export class PlantTable {
 
   #grow(): void {
     const room = 2 * this.#ids.length;
-    this.#owners = enlarged(this.#owners, room, 0);
-    this.#ids = enlarged(this.#ids, room, 0);
-    this.#numbers = enlarged(this.#numbers, room, GONE);
-    this.#before = enlarged(this.#before, room, NONE);
-    this.#slots = new Int32Array(2 * room).fill(NONE);
-    for (let entry = 0; entry < this.#entries; entry++)
+    this.#owners = enlarged(this.#owners, room);
+    this.#ids = enlarged(this.#ids, room);
+    this.#numbers = enlarged(this.#numbers, room);
+    this.#before = enlarged(this.#before, room);
+    this.#slots = new Int32Array(2 * room);
+    for (let entry = 1; entry < this.#entries; entry++)
       this.#slots[this.#slotOf(this.#owners[entry] ?? 0, this.#ids[entry] ?? 0)] = entry;
   }
 }
 
+/**
+ * A position for each number from 0 on, as text outside of the heap: a million strings that are replaced again and
+ * again would be a hundred megabytes that wait for the garbage collector.
+ */
+export class PositionTable {
+  #text = Buffer.alloc(0);
+  /** Characters of a position: all of one log have the same, but for START, which is empty. */
+  #width = 0;
+
+  /** What it takes, in bytes. */
+  get bytes(): number {
+    return this.#text.length;
+  }
+
+  /** START for a number that has none. */
+  get(number: number): Position {
+    const begin = number * this.#width;
+    if (number < 0 || begin >= this.#text.length || this.#text[begin] === 0) return START;
+    return this.#text.toString('latin1', begin, begin + this.#width) as Position;
+  }
+
+  set(number: number, position: Position): void {
+    if (position === START) return;
+    this.#width ||= position.length;
+    const end = (number + 1) * this.#width;
+    if (end > this.#text.length) {
+      const larger = Buffer.alloc(Math.max(2 * this.#text.length, ROOM * this.#width, end));
+      this.#text.copy(larger);
+      this.#text = larger;
+    }
+    this.#text.write(position, end - this.#width, 'latin1');
+  }
+}
+
 /** At least as long as it has to be, and twice as long as it was. */
-const enlarged = <A extends Int32Array | Float64Array>(array: A, least: number, filler: number): A => {
+const enlarged = <A extends Int32Array | Float64Array>(array: A, least: number): A => {
   const length = Math.max(least, 2 * array.length);
   const larger = (array instanceof Int32Array ? new Int32Array(length) : new Float64Array(length)) as A;
-  larger.fill(filler);
   larger.set(array);
   return larger;
 };

@@ -17,7 +17,7 @@ import {
   ReadModelUnavailable,
   type RowChange,
 } from '../ports/read-model.js';
-import { PlantTable } from './plant-table.js';
+import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 import { NO_SKIPS, type Skips } from './rebuilds.js';
 
@@ -63,7 +63,7 @@ export interface VerifyOptions {
   readonly maxBytes?: number;
   /** Awaited after each slice of work: so much time is left to others. */
   readonly giveWay?: () => Promise<unknown>;
-  /** Called now and then. */
+  /** Called now and then: every 50 milliseconds at most. */
   readonly onProgress?: (progress: VerifyProgress) => void;
   readonly signal?: AbortSignal;
 }
@@ -74,8 +74,11 @@ const FOLDING = 0.9;
 /** Two million plants of a few owners, or one million of 200,000. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** What an owner takes beside the plants, in bytes: the name and a position, each found by a map. Measured. */
-const OWNER_BYTES = 150;
+/** What an owner's name and number take, in bytes. Measured. */
+const OWNER_BYTES = 100;
+
+/** How often it is told how far it is, in milliseconds: there may be 20,000 steps in a second. */
+const TELL_EVERY_MS = 50;
 
 /** Enough to see what kind of damage it is. */
 const MAX_DIFFERENCES = 20;
@@ -112,6 +115,7 @@ export const verify = async (
   let events = 0;
   let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
   let share = 0;
+  let tellAt = -Infinity;
   const breathe = async (): Promise<void> => {
     await giveWay();
     signal?.throwIfAborted();
@@ -120,6 +124,8 @@ export const verify = async (
     const comparedBefore = total.plants;
     const whole = log.distance(START, await log.head());
     const tell = (): void => {
+      if (performance.now() < tellAt) return;
+      tellAt = performance.now() + TELL_EVERY_MS;
       const folded = fold.settled ? 1 : Math.min(1, log.distance(START, fold.position) / Math.max(1, whole));
       const compared = Math.min(1, (total.plants - comparedBefore) / Math.max(1, fold.plants));
       const ofPass = FOLDING * folded + (fold.settled ? (1 - FOLDING) * compared : 0);
@@ -127,7 +133,7 @@ export const verify = async (
       share = Math.max(share, done / PARTITIONS);
       onProgress({ events, plants: total.plants, share });
     };
-    const fold = new Fold(log, skips, todo, maxBytes, breathe, (count) => {
+    const fold = new Fold(log, skips, todo, maxBytes, whole, breathe, (count) => {
       events += count;
       tell();
     });
@@ -167,6 +173,7 @@ export const verify = async (
       await fold.close();
     }
   }
+  onProgress({ events, plants: total.plants, share: 1 });
   return { ...total, differences, position };
 };
 
@@ -195,21 +202,22 @@ async function* pages(
     }
     while (at < ids.length && after !== undefined && (ids[at] ?? 0) <= after) at += 1;
     const last = page.rows.at(-1)?.id;
-    const upTo = page.more && last !== undefined ? last : Infinity;
     const wrong: { id: number; found: string | undefined }[] = [];
-    const found = new Set<number>();
+    const passMissing = (before: number): void => {
+      for (; at < ids.length; at += 1) {
+        const id = ids[at] ?? 0;
+        if (id >= before) return;
+        // It may stand there more than once.
+        if (fold.hashOf(owner, id) !== undefined && wrong.at(-1)?.id !== id)
+          wrong.push({ id, found: undefined });
+      }
+    };
     for (const { id, row } of page.rows) {
-      found.add(id);
+      passMissing(id);
+      while (ids[at] === id) at += 1;
       if (fold.hashOf(owner, id) !== hashOf(row)) wrong.push({ id, found: row });
     }
-    const missing = new Set<number>();
-    for (; at < ids.length; at += 1) {
-      const id = ids[at] ?? 0;
-      if (id > upTo) break;
-      if (!found.has(id) && fold.hashOf(owner, id) !== undefined) missing.add(id);
-    }
-    for (const id of missing) wrong.push({ id, found: undefined });
-    wrong.sort((one, other) => one.id - other.id);
+    if (!page.more) passMissing(Infinity);
     yield { ...page, wrong };
     if (!page.more || last === undefined) return;
     after = last;
@@ -242,11 +250,11 @@ class Fold {
   partitions: ReadonlySet<number>;
   position = START;
   /** The hash of each plant's row. */
-  #table = new PlantTable();
+  #table: PlantTable;
   /** Their owners, by number. */
   readonly #owners = new Map<string, number>();
-  /** The last event of each owner. */
-  readonly #changed: Position[] = [];
+  /** The last event of each owner, by number. */
+  #changed = new PositionTable();
   readonly #ending = new AbortController();
   readonly #batches: AsyncIterator<LogBatch>;
   #pending: readonly RecordedEvent[] = [];
@@ -260,10 +268,13 @@ class Fold {
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
     private readonly maxBytes: number,
+    /** There are hardly more plants than that. */
+    most: number,
     private readonly breathe: () => Promise<void>,
     private readonly onEvents: (count: number) => void,
   ) {
     this.partitions = partitions;
+    this.#table = new PlantTable(Math.min(most, maxBytes / ENTRY_BYTES / 2));
     this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
   }
 
@@ -295,7 +306,7 @@ class Fold {
 
   /** The position of an owner's last event that was folded. */
   changedAt(owner: string): Position {
-    return this.#changed[this.#numberOf(owner)] ?? START;
+    return this.#changed.get(this.#numberOf(owner));
   }
 
   /** How many are in memory. */
@@ -360,10 +371,10 @@ class Fold {
 
   #apply({ owner, id, row, position }: RowChange): void {
     let number = this.#owners.get(owner);
-    if (number === undefined) this.#owners.set(owner, (number = this.#changed.length));
-    this.#changed[number] = position;
+    if (number === undefined) this.#owners.set(owner, (number = this.#owners.size));
+    this.#changed.set(number, position);
     this.#table.set(number, id, row === undefined ? undefined : hashOf(row));
-    const bytes = this.#table.bytes + OWNER_BYTES * this.#changed.length;
+    const bytes = this.#table.bytes + this.#changed.bytes + OWNER_BYTES * this.#owners.size;
     if (bytes > this.maxBytes && !this.settled) this.#forgetHalf();
   }
 
@@ -377,15 +388,16 @@ class Fold {
     if (sorted.length === 1) return;
     this.partitions = new Set(sorted.slice(0, Math.ceil(sorted.length / 2)));
     const owners = [...this.#owners];
-    const changed = [...this.#changed];
+    const changed = this.#changed;
     const table = this.#table;
     this.#owners.clear();
-    this.#changed.length = 0;
-    this.#table = new PlantTable();
+    this.#changed = new PositionTable();
+    this.#table = new PlantTable(table.size);
     for (const [owner, before] of owners) {
       if (!this.partitions.has(partitionOf(owner))) continue;
-      const number = this.#changed.push(changed[before] ?? START) - 1;
+      const number = this.#owners.size;
       this.#owners.set(owner, number);
+      this.#changed.set(number, changed.get(before));
       for (const id of table.ids(before)) this.#table.set(number, id, table.get(before, id));
     }
   }

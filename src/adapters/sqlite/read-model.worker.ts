@@ -34,7 +34,7 @@ const SCHEMA_VERSION = 1;
 const SWEEP_ROWS = 1_000;
 
 /** A rebuild inserts at random places: with the upper pages of the tree in memory, an apply reads little. */
-const CACHE_KIB = 32 * 1024;
+const CACHE_KIB = 16 * 1024;
 
 /** After a rebuild the write-ahead log is cut back to this, in bytes; otherwise it would stay at its largest. */
 const WAL_LIMIT = 64 * 1024 * 1024;
