@@ -24,7 +24,7 @@ const ADVANCE_EVERY_MS = 1_000;
  * Events of one apply where there are so many: each costs a write, and each partition that they touch another one.
  * A transaction of SQLite then takes some 10 ms, for which nobody else can write.
  */
-export const GATHERED = 500;
+export const GATHERED = 400;
 
 /** A partition of the read model stands before where this projection had brought it: the store has lost data. */
 export class ReadModelRegressed extends Error {

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { type Position, START } from '../../ports/event-log.js';
 import {
   type Generation,
@@ -18,6 +18,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
+import { KeptPages } from '../kept-pages.js';
 import { Waiters } from '../waiters.js';
 import { Deadline } from './deadline.js';
 import { examiner } from './examine.js';
@@ -89,6 +90,9 @@ class RedisReadModel extends ReadModel {
   readonly #subscriber: Link;
   readonly #waiters = new Waiters((partitions) => this.#activePositions(partitions));
   readonly #copies = new Map<Generation, Copy>();
+  readonly #kept = new KeptPages<Copy>();
+  /** Positions that are about to be asked for, by key. */
+  readonly #wanted = new Map<string, Promise<Position | null>>();
   /** What is under way: closing lets it end. */
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
@@ -262,10 +266,18 @@ class RedisReadModel extends ReadModel {
     });
   }
 
-  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+  async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    const kept = this.#kept.get(owner, after, limit);
+    if (kept && kept.copy === this.#fresh()) {
+      const position = await this.#positionOfMany(kept.copy, partitionOf(owner));
+      if (position === kept.page.position) return kept.page;
+    }
     return this.#call(READ_MS, async (deadline) => {
-      const read = (copy: Copy): Promise<Page | undefined> =>
-        this.#readPage(copy, owner, after, limit, deadline);
+      const read = async (copy: Copy): Promise<Page | undefined> => {
+        const page = await this.#readPage(copy, owner, after, limit, deadline);
+        if (page) this.#kept.keep(copy, owner, after, limit, page);
+        return page;
+      };
       const page =
         (await read(await this.#trusted(deadline))) ??
         // It has been replaced and dropped, or the server has lost its data.
@@ -511,12 +523,40 @@ class RedisReadModel extends ReadModel {
     return (await this.#run(APPLY, this.#keys.slotOf(partition), keys, args, deadline)) as Position;
   }
 
-  /** The copy to answer lists from. Throws ReadModelIncomplete. */
-  async #trusted(deadline: Deadline): Promise<Copy> {
+  /**
+   * Where a partition stands; null where it is not there. One question for all lists that came in the same turn of
+   * the event loop: it is sent when they are all there, and so none is answered with what was so before it came.
+   */
+  #positionOfMany(copy: Copy, partition: number): Promise<Position | null> {
+    const key = this.#keys.position(copy, partition);
+    const asked = this.#wanted.get(key);
+    if (asked) return asked;
+    const asking = nextTurn().then(() => {
+      this.#wanted.delete(key);
+      return this.#call(
+        READ_MS,
+        (deadline) =>
+          this.#servers.send(
+            this.#keys.slotOf(partition),
+            ['GET', key],
+            deadline,
+          ) as Promise<Position | null>,
+      );
+    });
+    this.#wanted.set(key, asking);
+    return asking;
+  }
+
+  /** The copy to answer lists from, as long as nobody has to be asked. */
+  #fresh(): Copy | undefined {
     const { copy, askedAt } = this.#active;
     const age = performance.now() - askedAt;
-    if (copy !== undefined && (age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking))) return copy;
-    return this.#activeOr(deadline.race(this.#askForActive()));
+    return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? copy : undefined;
+  }
+
+  /** The copy to answer lists from. Throws ReadModelIncomplete. */
+  async #trusted(deadline: Deadline): Promise<Copy> {
+    return this.#fresh() ?? this.#activeOr(deadline.race(this.#askForActive()));
   }
 
   /** The same as it was at that moment or later. */

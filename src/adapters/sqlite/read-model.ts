@@ -3,7 +3,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { LRUCache } from 'lru-cache';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Position } from '../../ports/event-log.js';
 import {
@@ -23,6 +22,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
+import { KeptPages } from '../kept-pages.js';
 import { Waiters } from '../waiters.js';
 import {
   type Database,
@@ -58,12 +58,6 @@ const OWNERS_AT_ONCE = 300;
  * client has seen.
  */
 const LOOK_EVERY_MS = 100;
-
-/** All pages that are kept, in bytes. */
-const KEPT_BYTES = 16 * 1024 * 1024;
-
-/** What a row takes beside its text, in bytes. */
-const ROW_BYTES = 100;
 
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
@@ -281,11 +275,6 @@ class Writer {
   }
 }
 
-interface Kept {
-  readonly generation: Generation;
-  readonly page: Page;
-}
-
 /** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
 class Reader {
   readonly #db: Database;
@@ -301,15 +290,7 @@ class Reader {
   readonly #rows;
   readonly #owners;
   readonly #reports;
-  /**
-   * Pages as they were read. A partition's position tells every state of its rows from every other, so that a page
-   * is still right where its generation and position are: one look-up, where reading 20 rows takes five times as long.
-   */
-  readonly #kept = new LRUCache<string, Kept>({
-    maxSize: KEPT_BYTES,
-    sizeCalculation: ({ page: { rows } }, name) =>
-      rows.reduce((bytes, { row }) => bytes + 2 * row.length + ROW_BYTES, 2 * name.length + ROW_BYTES),
-  });
+  readonly #kept = new KeptPages<Generation>();
 
   constructor({ file, log }: WriterData) {
     this.#file = file;
@@ -391,15 +372,14 @@ class Reader {
   list(owner: string, after: number | undefined, limit: number): Page {
     const partition = partitionOf(owner);
     const now = this.#active(partition);
-    const name = `${limit} ${after ?? ''} ${owner}`;
-    const kept = this.#kept.get(name);
-    if (kept?.generation === now.generation && kept.page.position === now.position) return kept.page;
-    const read = this.#snapshot(() => {
+    const kept = this.#kept.get(owner, after, limit);
+    if (kept?.copy === now.generation && kept.page.position === now.position) return kept.page;
+    return this.#snapshot(() => {
       const { generation, position } = this.#active(partition);
-      return { generation, page: this.#page(generation, position, owner, after, limit) };
+      const page = this.#page(generation, position, owner, after, limit);
+      this.#kept.keep(generation, owner, after, limit, page);
+      return page;
     });
-    this.#kept.set(name, read);
-    return read.page;
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Page {
