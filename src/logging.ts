@@ -1,5 +1,5 @@
 import { type LoggerService } from '@nestjs/common';
-import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { type LogLevel } from './config.js';
 
@@ -14,6 +14,19 @@ const SECRETS = [
   'connectionString',
 ];
 
+let writtenAt = NaN;
+let written = '';
+
+/** The time of a line, as a field. Many lines are of one millisecond, and writing it out takes longer than all else. */
+const timeField = (): string => {
+  const now = Date.now();
+  if (now !== writtenAt) {
+    writtenAt = now;
+    written = `,"time":"${new Date(now).toISOString()}"`;
+  }
+  return written;
+};
+
 /** JSON for machines, a line for people on a terminal. Both go to `destination`. */
 export const createLogger = (
   level: LogLevel,
@@ -24,7 +37,7 @@ export const createLogger = (
     {
       level,
       base: null,
-      timestamp: stdTimeFunctions.isoTime,
+      timestamp: timeField,
       formatters: { level: (label) => ({ level: label }) },
       redact: {
         paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),

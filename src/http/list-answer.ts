@@ -10,6 +10,8 @@ export interface ListAnswer {
   /** The same: names and values in turn. */
   readonly fields: readonly string[];
   readonly body: string;
+  /** How the body becomes bytes: most are of one byte for each character, which is quicker to write so. */
+  readonly encoding: 'latin1' | 'utf8';
 }
 
 /** A page that has not changed is the same object, and is answered with the same text. */
@@ -21,13 +23,15 @@ export const listAnswer = (page: Page, limit: number): ListAnswer => {
   if (before?.limit === limit) return before.answer;
   const body = `[${page.rows.map(({ row }) => row).join(',')}]`;
   const last = page.more ? page.rows.at(-1) : undefined;
+  const bytes = Buffer.byteLength(body);
   const headers = {
     [POSITION]: page.position,
     'content-type': 'application/json; charset=utf-8',
-    'content-length': String(Buffer.byteLength(body)),
+    'content-length': String(bytes),
     ...(last && { link: `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"` }),
   };
-  const answer = { headers, fields: Object.entries(headers).flat(), body };
+  const encoding = bytes === body.length ? 'latin1' : 'utf8';
+  const answer: ListAnswer = { headers, fields: Object.entries(headers).flat(), body, encoding };
   made.set(page, { limit, answer });
   return answer;
 };

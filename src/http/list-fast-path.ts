@@ -56,9 +56,9 @@ export const answerListsFast = (
       longWay(request, response);
       return;
     }
-    const { fields, body } = listAnswer(page, limit);
+    const { fields, body, encoding } = listAnswer(page, limit);
     const id = requestIdOf(request);
-    response.writeHead(200, [...ALWAYS, id, ...fields]).end(body);
+    response.writeHead(200, [...ALWAYS, id, ...fields]).end(body, encoding);
     const seconds = (performance.now() - began) / 1_000;
     onAnswered(
       { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },

@@ -275,6 +275,11 @@ class Writer {
   }
 }
 
+interface At {
+  readonly generation: Generation;
+  readonly position: Position;
+}
+
 /** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
 class Reader {
   readonly #db: Database;
@@ -291,6 +296,8 @@ class Reader {
   readonly #owners;
   readonly #reports;
   readonly #kept = new KeptPages<Generation>();
+  /** Where partitions of the active generation stood since it was last told to look anew. */
+  readonly #seen = new Map<number, At>();
 
   constructor({ file, log }: WriterData) {
     this.#file = file;
@@ -369,14 +376,22 @@ class Reader {
     return new Map(this.#activePositions(partitions).map(({ partition, position }) => [partition, position]));
   }
 
+  /** Lists from now on are as the file is now, or later. */
+  lookAnew(): void {
+    this.#seen.clear();
+  }
+
   list(owner: string, after: number | undefined, limit: number): Page {
     const partition = partitionOf(owner);
-    const now = this.#active(partition);
+    let now = this.#seen.get(partition);
+    if (!now) this.#seen.set(partition, (now = this.#active(partition)));
     const kept = this.#kept.get(owner, after, limit);
     if (kept?.copy === now.generation && kept.page.position === now.position) return kept.page;
     return this.#snapshot(() => {
-      const { generation, position } = this.#active(partition);
+      const at = this.#active(partition);
+      const { generation, position } = at;
       const page = this.#page(generation, position, owner, after, limit);
+      this.#seen.set(partition, at);
       this.#kept.keep(generation, owner, after, limit, page);
       return page;
     });
@@ -405,7 +420,7 @@ class Reader {
       .sort((a, b) => (a.process < b.process ? -1 : 1));
   }
 
-  #active(partition: number): { readonly generation: Generation; readonly position: Position } {
+  #active(partition: number): At {
     const at = this.#activeAt(partition);
     if (!at) throw new ReadModelIncomplete('no generation is active yet');
     const [generation, position] = at;
@@ -552,6 +567,8 @@ class Session {
 class SqliteReadModel extends ReadModel {
   readonly #data: WriterData;
   readonly #waiters = new Waiters((partitions) => this.#read((reader) => reader.activePositions(partitions)));
+  /** The end of the present turn of the event loop, where lists wait for it. */
+  #turn: Promise<void> | undefined;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   #refusal: { readonly error: unknown; readonly until: number } | undefined;
@@ -595,7 +612,15 @@ class SqliteReadModel extends ReadModel {
     return positions;
   }
 
-  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+  /** All lists that came in the same turn of the event loop look together, once they are all there. */
+  async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    this.#turn ??= nextTurn().then(async () => {
+      this.#turn = undefined;
+      await this.#read((reader) => {
+        reader.lookAnew();
+      });
+    });
+    await this.#turn;
     return this.#read((reader) => reader.list(owner, after, limit));
   }
 
