@@ -82,6 +82,8 @@ export const project = async (
     );
   let advanced = -Infinity;
   let wasCaughtUp = false;
+  /** Somebody waits for each event that comes from then on, and a log need not know that nothing follows it. */
+  let live = false;
   let gathered = new Gathered(from, skips);
   let underWay: Promise<void> = Promise.resolve();
 
@@ -117,7 +119,8 @@ export const project = async (
     for await (const batch of log.subscribe(from, signal)) {
       gathered.add(batch);
       const { caughtUp } = batch;
-      const most = gather();
+      live ||= caughtUp;
+      const most = live ? 1 : gather();
       // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
       const due = performance.now() - advanced >= ADVANCE_EVERY_MS;
       if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;

@@ -21,7 +21,7 @@ const MEASURES = process.env.REBUILD_EVENTS !== undefined;
 const IDLE_MS = MEASURES ? 20_000 : 1_000;
 
 const OWNERS_BEFORE = 50;
-const PER_SECOND = 150;
+const PER_SECOND = Number(process.env.REBUILD_PER_SECOND ?? 150);
 
 interface Sample {
   readonly at: number;

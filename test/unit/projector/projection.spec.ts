@@ -14,6 +14,7 @@ import {
 } from '../../../src/ports/read-model.js';
 import {
   Blocked,
+  GATHERED,
   type Progress,
   project,
   ReadModelRegressed,
@@ -244,12 +245,33 @@ describe('a projection', () => {
       }
     });
     const store = new Faults(model).next('apply', none, async () => {
-      await until(() => read > 1_100); // what this apply was given, and the first one
+      await until(() => read > GATHERED + 200); // more than this apply was given, and the first one
       throw gone();
     });
     const { ended } = start(source.port, store.port);
     await expect(ended).rejects.toThrow('gone');
     expect(store.calls('apply')).toBe(2);
+  });
+
+  it('holds nothing back once it has caught up, also where the log does not say again that this was all', async () => {
+    const source = new Faults(log).every('subscribe', async function* (proceed, from, signal) {
+      let told = false;
+      for await (const piece of inPieces(1)(proceed, from, signal)) {
+        yield { ...piece, caughtUp: piece.caughtUp && !told };
+        told ||= piece.caughtUp;
+      }
+    });
+    const sizes: number[] = [];
+    const store = new Faults(model).every('apply', (proceed, into, parts) => {
+      sizes.push(parts.reduce((sum, { changes }) => sum + changes.length, 0));
+      return proceed(into, parts);
+    });
+    const projection = start(source.port, store.port);
+    await projection.caughtUpWith(START);
+    await Promise.all([1, 2, 3].map((id) => run(log, 'anne', createPlant(id))));
+    await until(async () => (await listOf('anne')).length === 3);
+    expect(sizes.filter((size) => size > 0)).toEqual([1, 1, 1]);
+    await projection.stop();
   });
 
   it('passes by what is known of named requests', async () => {
