@@ -193,13 +193,15 @@ describe('a list', () => {
     it('never goes back for one that was under way meanwhile', async () => {
       await run(log, 'anne', createPlant(7));
       await catchUpNow();
-      const released = gate();
+      const [read, released] = [gate(), gate()];
       model.next('list', async (proceed, ...args) => {
         const early = await proceed(...args);
+        read.open();
         await released.opened;
         return early;
       });
       const slow = list();
+      await read.opened;
       await run(log, 'anne', deletePlant(7));
       await catchUpNow();
       const fast = await list();
@@ -217,6 +219,7 @@ describe('a list', () => {
         return early;
       });
       const slow = list(position).catch((error: unknown) => error);
+      await until(() => model.calls('reached') === 1);
       await catchUpNow();
       await until(() => model.calls('list') === 2);
       await run(log, 'anne', deletePlant(7));
