@@ -71,7 +71,7 @@ export interface VerifyOptions {
 /** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
 const FOLDING = 0.9;
 
-/** Two million plants of a few owners, or one million of 200,000. */
+/** A million plants: room for more is made by doubling, which would be too much. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** What an owner's name and number take, in bytes. Measured. */
@@ -274,7 +274,7 @@ class Fold {
     private readonly onEvents: (count: number) => void,
   ) {
     this.partitions = partitions;
-    this.#table = new PlantTable(Math.min(most, maxBytes / ENTRY_BYTES / 2));
+    this.#table = new PlantTable(Math.min(most, maxBytes / ENTRY_BYTES / 2 - 1));
     this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
   }
 
@@ -392,7 +392,7 @@ class Fold {
     const table = this.#table;
     this.#owners.clear();
     this.#changed = new PositionTable();
-    this.#table = new PlantTable(table.size);
+    this.#table = new PlantTable(table.size / 2); // as much again would be too much again
     for (const [owner, before] of owners) {
       if (!this.partitions.has(partitionOf(owner))) continue;
       const number = this.#owners.size;
