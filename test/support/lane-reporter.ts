@@ -1,0 +1,33 @@
+import { takeCoverage } from 'node:v8';
+
+/** What Jest tells lane.ts: a file of tests that has run, or that all have. */
+export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
+
+/** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
+interface Results {
+  readonly numFailedTests: number;
+  readonly numFailedTestSuites: number;
+  readonly numRuntimeErrorTestSuites: number;
+  readonly wasInterrupted: boolean;
+}
+
+/** Tells lane.ts, where that started Jest, how far it is. */
+export default class LaneReporter {
+  onTestResult(test: { readonly path: string }): void {
+    this.#tell({ file: test.path });
+  }
+
+  onRunComplete(_: unknown, results: Results): void {
+    // Now, since Jest might have to be killed: what a killed process has covered is lost.
+    if (process.env.NODE_V8_COVERAGE !== undefined) takeCoverage();
+    this.#tell({
+      failed:
+        results.numFailedTests + results.numFailedTestSuites + results.numRuntimeErrorTestSuites > 0 ||
+        results.wasInterrupted,
+    });
+  }
+
+  #tell(message: LaneMessage): void {
+    process.send?.(message);
+  }
+}
