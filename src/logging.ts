@@ -2,6 +2,7 @@ import { type LoggerService } from '@nestjs/common';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { type LogLevel } from './config.js';
+import { LogOutput } from './log-output.js';
 
 /** What must never be read in a log, wherever somebody may put it by mistake. */
 const SECRETS = [
@@ -13,6 +14,8 @@ const SECRETS = [
   'privateKey',
   'connectionString',
 ];
+
+const STANDARD_OUTPUT = 1;
 
 let writtenAt = NaN;
 let written = '';
@@ -26,6 +29,10 @@ const timeField = (): string => {
   }
   return written;
 };
+
+/** What is written where nobody read for so long that so many lines were dropped. */
+const droppedLine = (lines: number): string =>
+  `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
 /** JSON for machines, a line for people on a terminal. Both go to `destination`. */
 export const createLogger = (
@@ -50,7 +57,7 @@ export const createLogger = (
           translateTime: 'SYS:HH:MM:ss.l',
           ...(destination && { destination }),
         })
-      : (destination ?? pino.destination({ dest: 1, sync: false })),
+      : (destination ?? new LogOutput(STANDARD_OUTPUT, droppedLine)),
   );
 
 /** Nest's own messages, in our log. Those about wiring are for its developers: debug. */

@@ -1,0 +1,76 @@
+import { describe, expect, it } from '@jest/globals';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+const MODULE = fileURLToPath(new URL('../../src/log-output.js', import.meta.url));
+
+/** A process that does this with its output, and says on its standard error when it has begun. */
+const run = (script: string) => {
+  const source = `
+    import { LogOutput } from ${JSON.stringify(MODULE)};
+    const output = new LogOutput(1, (lines) => 'dropped ' + lines + '\\n');
+    const line = (number) => output.write('line ' + number + ' 木\\n');
+    ${script}`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  return { child, exited: once(child, 'exit') };
+};
+
+const lines = (count: number): string =>
+  Array.from({ length: count }, (_, number) => `line ${number} 木\n`).join('');
+
+describe('the output of the log', () => {
+  it('writes lines in their order, those of later turns, too', async () => {
+    const { child, exited } = run(`
+      for (let number = 0; number < 50_000; number++) {
+        line(number);
+        if (number % 100 === 0) await new Promise(setImmediate);
+      }`);
+    expect(await text(child.stdout)).toBe(lines(50_000));
+    expect(await exited).toEqual([0, null]);
+  });
+
+  it('has written everything when the process exits', async () => {
+    const { child, exited } = run(`
+      for (let number = 0; number < 20_000; number++) line(number);
+      process.exit(3);`);
+    expect(await text(child.stdout)).toBe(lines(20_000));
+    expect(await exited).toEqual([3, null]);
+  });
+
+  it.each([
+    ['at the exit', ''],
+    ['before it', 'for (let turn = 0; turn < 1_000; turn++) await new Promise(setImmediate);'],
+  ])('lets the process end where the reader has gone, found out %s', async (_, between) => {
+    const { child, exited } = run(`
+      process.stdin.resume();
+      await new Promise((resolve) => process.stdin.once('end', resolve)); // nobody reads any more
+      line(1);
+      ${between}
+      line(2);
+      process.exit(3);`);
+    child.stdout.destroy();
+    child.stdin.end();
+    expect(await exited).toEqual([3, null]);
+  });
+
+  it('holds so much for a reader that is stuck, drops the rest, and tells how much', async () => {
+    const { child, exited } = run(`
+      process.stdin.resume();
+      const long = 'x'.repeat(1_000_000) + '\\n';
+      for (let number = 0; number < 40; number++) output.write(long);
+      process.stderr.write('written');
+      await new Promise((resolve) => process.stdin.once('end', resolve));
+      output.write('after\\n');`);
+    await once(child.stderr, 'data');
+    const everything = text(child.stdout);
+    child.stdin.end();
+    const written = (await everything).split('\n');
+    expect(written.filter((line) => line.startsWith('x'))).toHaveLength(17);
+    expect(written.slice(17)).toEqual(['dropped 23', 'after', '']);
+    expect(await exited).toEqual([0, null]);
+  });
+});
