@@ -125,13 +125,14 @@ export const project = async (
       const due = performance.now() - advanced >= ADVANCE_EVERY_MS;
       if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;
       // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
-      const all = due || gathered.blocked !== undefined || (caughtUp && !wasCaughtUp);
+      const blocked = gathered.blocked !== undefined;
+      const all = due || blocked || (caughtUp && !wasCaughtUp);
       await underWay;
       underWay = apply(gathered, caughtUp, all);
       gathered = new Gathered(gathered.position, skips);
       if (all) advanced = performance.now();
       wasCaughtUp = caughtUp;
-      if (caughtUp || most < GATHERED) await underWay;
+      if (caughtUp || blocked || most < GATHERED) await underWay;
       else underWay.catch(() => undefined); // it is awaited before the next one
     }
     await underWay;

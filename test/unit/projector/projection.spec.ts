@@ -360,6 +360,18 @@ describe('a projection', () => {
       await expect(start(pieces.port).ended).rejects.toMatchObject({ name: 'Blocked', position });
       expect(new Set(await model.positions(generation))).toEqual(new Set([before]));
     });
+
+    it('stops without waiting for what comes after it', async () => {
+      const { position } = await appendRaw(log, plantStream('bert', 9), 'PlantWatered', { id: 9 });
+      await run(log, 'anne', createPlant(1));
+      const faults = new Faults(log).every('subscribe', async function* (proceed, from, signal) {
+        for await (const piece of inPieces(1)(proceed, from, signal)) {
+          yield piece;
+          await new Promise(() => undefined); // nothing ever comes
+        }
+      });
+      await expect(start(faults.port).ended).rejects.toMatchObject({ name: 'Blocked', position });
+    });
   });
 
   it('ends with what its ports throw', async () => {
