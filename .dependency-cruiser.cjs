@@ -85,6 +85,24 @@ module.exports = {
       to: { path: '^src/tracing/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     {
+      name: 'swagger-in-openapi-only',
+      comment: 'It is loaded when somebody asks for the document: no start waits for its 500 files.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/http/openapi\\.ts$' },
+      to: { path: 'node_modules/@nestjs/swagger' },
+    },
+    {
+      name: 'loaded-when-wanted',
+      comment: 'Who imports one of these in the ordinary way makes every start wait for it.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: {
+        path: '^src/(http/openapi|http/auth/counted-rate-limit|readable-log)\\.ts$',
+        dynamic: false,
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
       name: 'no-cycles',
       comment: 'A cycle means that two files are one thing with two names.',
       severity: 'error',

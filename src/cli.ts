@@ -30,7 +30,6 @@ import {
   ReadModelUnavailable,
 } from './ports/read-model.js';
 import { TreeUnavailable } from './ports/tree-store.js';
-import { Progress } from './progress.js';
 import { OperationRefused } from './projector/rebuilds.js';
 import { StartError } from './start-error.js';
 import {
@@ -72,7 +71,8 @@ const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings.';
 
 const serve = async ({ json }: { json?: true }): Promise<void> => {
   const config = loadConfig(process.env);
-  const logger = createLogger(config.logLevel, process.stdout.isTTY && !json ? 'readable' : 'json');
+  const readable = process.stdout.isTTY && !json ? await import('./readable-log.js') : undefined;
+  const logger = createLogger(config.logLevel, readable?.readableLog());
   const stopSignal = new Promise<NodeJS.Signals>((resolve) => {
     let received = 0;
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
@@ -156,7 +156,11 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
   if (source.kind === 'sqlite' && !existsSync(source.file))
     throw new UsageError(`--from: there is no file ${source.file}`);
   const stopping = stopAsked('interrupted: run the same command again to go on');
-  const { openEventLog } = await import('./stores.js'); // databases, which other commands do not need
+  // databases and bars, which other commands do not need
+  const [{ openEventLog }, { Progress }] = await Promise.all([
+    import('./stores.js'),
+    import('./progress.js'),
+  ]);
   const progress = new Progress('events', process.stderr, json);
   const began = performance.now();
   const opened: EventLog[] = [];

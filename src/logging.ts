@@ -1,6 +1,5 @@
 import { type LoggerService } from '@nestjs/common';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
 import { type LogLevel } from './config.js';
 import { LogOutput } from './log-output.js';
 
@@ -34,11 +33,10 @@ const timeField = (): string => {
 const droppedLine = (lines: number): string =>
   `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
-/** JSON for machines, a line for people on a terminal. Both go to `destination`. */
+/** Lines of JSON, to standard output or what makes something else of them. */
 export const createLogger = (
   level: LogLevel,
-  format: 'json' | 'readable',
-  destination?: DestinationStream,
+  destination: DestinationStream = new LogOutput(STANDARD_OUTPUT, droppedLine),
 ): Logger =>
   pino(
     {
@@ -51,13 +49,7 @@ export const createLogger = (
         censor: '[redacted]',
       },
     },
-    format === 'readable'
-      ? pretty({
-          ignore: 'pid,hostname',
-          translateTime: 'SYS:HH:MM:ss.l',
-          ...(destination && { destination }),
-        })
-      : (destination ?? new LogOutput(STANDARD_OUTPUT, droppedLine)),
+    destination,
   );
 
 /** Nest's own messages, in our log. Those about wiring are for its developers: debug. */

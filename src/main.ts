@@ -12,9 +12,9 @@ import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
-import { RateLimit } from './http/auth/rate-limit.js';
+import { type RateLimit } from './http/auth/rate-limit.js';
 import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
-import { serveDocs } from './http/openapi.js';
+import { serveDocs } from './http/docs.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
 import { tellAnswered } from './http/answered.js';
@@ -116,7 +116,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         roles: config.roles,
         freshness,
         verifier,
-        rateLimit: config.rateLimit === 'off' ? undefined : new RateLimit(config.rateLimit),
+        rateLimit: await rateLimitOf(config),
         routes,
         shutdown,
         registry,
@@ -127,7 +127,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
     );
     app.useGlobalFilters(app.get(ProblemFilter));
-    serveDocs(app, version);
+    serveDocs(adapter.getInstance(), async () => (await import('./http/openapi.js')).openDocs(app, version));
     // Spans and limits belong to requests that go the long way.
     if (config.roles.has('api') && !tracing && config.rateLimit === 'off')
       answerListsFast(adapter.getHttpServer(), {
@@ -181,6 +181,12 @@ const tracingOf = async (
   return startTracing(tracing, version, now, (message) => {
     logger.warn(message);
   });
+};
+
+const rateLimitOf = async ({ rateLimit }: Config): Promise<RateLimit | undefined> => {
+  if (rateLimit === 'off') return undefined;
+  const { CountedRateLimit } = await import('./http/auth/counted-rate-limit.js');
+  return new CountedRateLimit(rateLimit);
 };
 
 const signingKeys = async ({ auth, dataDir }: Config) => {

@@ -8,7 +8,7 @@ import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-sch
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { EventStreams, eventLines, goneSignal, serverSentEvents } from './event-streams.js';
-import { AuditDocs, AuditEventsDocs } from './openapi.js';
+import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { acceptedOf, readQuery } from './requests.js';
 
@@ -23,7 +23,7 @@ const PAGE_MS = 5_000;
 
 /** For auditors: every event of every owner, in the order of the log. */
 @Controller('audit')
-@AuditDocs()
+@Described('audit')
 @UseGuards(BearerGuard)
 @Scopes('plants:audit')
 export class AuditController {
@@ -33,7 +33,7 @@ export class AuditController {
   ) {}
 
   @Get('events')
-  @AuditEventsDocs()
+  @Described('readEvents')
   async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     const type = acceptedOf(request, [...BATCH_TYPES, LINES, LIVE]);
     const query = readQuery(request, AuditQuery);

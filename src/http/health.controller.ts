@@ -5,7 +5,7 @@ import { Auditor } from '../audit/auditor.js';
 import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
-import { HealthDocs } from './openapi.js';
+import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { readQuery } from './requests.js';
 import { NoQuery } from './schemas.js';
@@ -16,6 +16,7 @@ const CHECK_TIMEOUT_MS = 2_000;
 
 /** For those who start, stop and balance processes. */
 @Controller('health')
+@Described('health')
 export class HealthController {
   constructor(
     private readonly checks: HealthCheckService,
@@ -29,7 +30,7 @@ export class HealthController {
 
   /** The process runs and answers. Restart it when it does not. */
   @Get('live')
-  @HealthDocs('live', 'Does the process run?')
+  @Described('live')
   live(@Req() request: FastifyRequest) {
     readQuery(request, NoQuery);
     return { status: 'ok' };
@@ -37,7 +38,7 @@ export class HealthController {
 
   /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
   @Get('ready')
-  @HealthDocs('ready', 'Does every part work?')
+  @Described('ready')
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
     const { projector, auditor } = this;

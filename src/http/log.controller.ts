@@ -10,15 +10,7 @@ import { EventLog, type Position } from '../ports/event-log.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
-import {
-  CheckpointDocs,
-  ConsistencyDocs,
-  EntriesDocs,
-  InclusionDocs,
-  LogDocs,
-  ReceiptDocs,
-  TileDocs,
-} from './openapi.js';
+import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from './requests.js';
 import { NoQuery } from './schemas.js';
@@ -40,7 +32,7 @@ const BYTES = 'application/octet-stream';
  * and nothing of what they are: each leaf holds a random id.
  */
 @Controller('log')
-@LogDocs()
+@Described('log')
 export class LogController {
   constructor(
     private readonly tree: PublishedTree,
@@ -49,7 +41,7 @@ export class LogController {
   ) {}
 
   @Get('checkpoint')
-  @CheckpointDocs()
+  @Described('readCheckpoint')
   async checkpoint(
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
@@ -61,7 +53,7 @@ export class LogController {
   }
 
   @Get('tile/entries/*')
-  @EntriesDocs()
+  @Described('readEntries')
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -69,13 +61,13 @@ export class LogController {
   }
 
   @Get('tile/:level/*')
-  @TileDocs()
+  @Described('readTile')
   async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     await this.#tile(request, reply, undefined);
   }
 
   @Get('proof/inclusion')
-  @InclusionDocs()
+  @Described('proveInclusion')
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async inclusion(@Req() request: GuardedRequest) {
@@ -99,7 +91,7 @@ export class LogController {
   }
 
   @Get('proof/consistency')
-  @ConsistencyDocs()
+  @Described('proveConsistency')
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async consistency(@Req() request: GuardedRequest) {
@@ -117,7 +109,7 @@ export class LogController {
   }
 
   @Get('receipt')
-  @ReceiptDocs()
+  @Described('readReceipt')
   @UseGuards(BearerGuard)
   @Scopes('plants:read')
   async receipt(

@@ -1,5 +1,4 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiExcludeController } from '@nestjs/swagger';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { readQuery } from './requests.js';
@@ -7,7 +6,6 @@ import { NoQuery } from './schemas.js';
 
 /** The figures of this process, for Prometheus. They name no owner and no plant, and need no token. */
 @Controller('metrics')
-@ApiExcludeController()
 export class MetricsController {
   constructor(private readonly registry: Registry) {}
 

@@ -1,7 +1,10 @@
-import { applyDecorators, type INestApplication } from '@nestjs/common';
+import { applyDecorators, type INestApplication, type Type } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import {
   ApiBearerAuth,
   ApiBody,
+  ApiExcludeController,
   ApiHeader,
   ApiOperation,
   ApiParam,
@@ -9,10 +12,14 @@ import {
   ApiResponse,
   ApiTags,
   DocumentBuilder,
+  type OpenAPIObject,
   SwaggerModule,
 } from '@nestjs/swagger';
+import { type FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { AuditQuery, CloudEvent } from './audit-schemas.js';
+import { DESCRIPTION, type Description } from './described.js';
+import { type Docs } from './docs.js';
 import {
   ConsistencyProof,
   ConsistencyQuery,
@@ -182,76 +189,74 @@ const writeHeaders = applyDecorators(
 );
 
 /** All that is said of POST /plants. */
-export const CreatePlantDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'createPlant',
-      summary: 'Add a plant',
-      description: 'The plant is durable, and in your lists, when the answer comes.',
-    }),
-    ApiBody({
-      required: true,
-      schema: reference('NewPlant'),
-      examples: {
-        plant: { summary: 'A plant', value: { name: 'Zamioculcas zamiifolia', tag: 'low light', id: 7 } },
-      },
-    }),
-    writeHeaders,
-    ApiResponse({
-      status: 201,
-      description: 'The plant was added.',
-      headers: {
-        Location: textHeader('Where the plant is: DELETE it there.'),
-        ...positionOut,
-        ...receiptOut,
-      },
-      content: { 'application/json': { schema: reference('Plant') } },
-    }),
-    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'plant_exists'),
-  );
+const createPlant = applyDecorators(
+  ApiOperation({
+    operationId: 'createPlant',
+    summary: 'Add a plant',
+    description: 'The plant is durable, and in your lists, when the answer comes.',
+  }),
+  ApiBody({
+    required: true,
+    schema: reference('NewPlant'),
+    examples: {
+      plant: { summary: 'A plant', value: { name: 'Zamioculcas zamiifolia', tag: 'low light', id: 7 } },
+    },
+  }),
+  writeHeaders,
+  ApiResponse({
+    status: 201,
+    description: 'The plant was added.',
+    headers: {
+      Location: textHeader('Where the plant is: DELETE it there.'),
+      ...positionOut,
+      ...receiptOut,
+    },
+    content: { 'application/json': { schema: reference('Plant') } },
+  }),
+  problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'plant_exists'),
+);
 
 /** All that is said of GET /plants. */
-export const ListPlantsDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'listPlants',
-      summary: 'List your plants',
-      description: 'In ascending order of id. It contains every write that was answered before you asked.',
-    }),
-    ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
-    ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
-    ApiQuery({ name: 'asOf', required: false, schema: schemaOf(ListQuery.shape.asOf) }),
-    ApiHeader({
-      name: 'Plants-Position',
-      required: false,
-      description: aboutOf(PositionHeader),
-      schema: schemaOf(PositionHeader),
-    }),
-    ApiResponse({
-      status: 200,
-      description: 'A page of your plants.',
-      headers: {
-        Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
-        ...positionOut,
+const listPlants = applyDecorators(
+  ApiOperation({
+    operationId: 'listPlants',
+    summary: 'List your plants',
+    description: 'In ascending order of id. It contains every write that was answered before you asked.',
+  }),
+  ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
+  ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
+  ApiQuery({ name: 'asOf', required: false, schema: schemaOf(ListQuery.shape.asOf) }),
+  ApiHeader({
+    name: 'Plants-Position',
+    required: false,
+    description: aboutOf(PositionHeader),
+    schema: schemaOf(PositionHeader),
+  }),
+  ApiResponse({
+    status: 200,
+    description: 'A page of your plants.',
+    headers: {
+      Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
+      ...positionOut,
+    },
+    content: {
+      'application/json': {
+        schema: reference('PlantList'),
+        examples: { list: { value: [{ name: 'Zamioculcas zamiifolia', tag: 'low light' }] } },
       },
-      content: {
-        'application/json': {
-          schema: reference('PlantList'),
-          examples: { list: { value: [{ name: 'Zamioculcas zamiifolia', tag: 'low light' }] } },
-        },
-      },
-    }),
-    problems(
-      ...EVERYWHERE,
-      'invalid_request',
-      'position_unknown',
-      'read_model_unavailable',
-      'read_model_incomplete',
-      'not_fresh_yet',
-      'past_unavailable',
-      'log_unavailable',
-    ),
-  );
+    },
+  }),
+  problems(
+    ...EVERYWHERE,
+    'invalid_request',
+    'position_unknown',
+    'read_model_unavailable',
+    'read_model_incomplete',
+    'not_fresh_yet',
+    'past_unavailable',
+    'log_unavailable',
+  ),
+);
 
 /** Events in each of the forms that a client may ask for. */
 const eventsIn = (...types: readonly string[]) =>
@@ -265,83 +270,80 @@ const eventsIn = (...types: readonly string[]) =>
   );
 
 /** All that is said of GET /plants/{id}/history. */
-export const PlantHistoryDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'readPlantHistory',
-      summary: 'See all that happened to a plant of yours',
-      description: 'From the log itself, the newest last; also of a plant that was deleted.',
-    }),
-    ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
-    ApiResponse({
-      status: 200,
-      description: 'Its events, as CloudEvents.',
-      headers: positionOut,
-      content: eventsIn('application/cloudevents-batch+json', 'application/json'),
-    }),
-    problems(...EVERYWHERE, 'invalid_request', 'plant_not_found', 'log_unavailable'),
-  );
+const readPlantHistory = applyDecorators(
+  ApiOperation({
+    operationId: 'readPlantHistory',
+    summary: 'See all that happened to a plant of yours',
+    description: 'From the log itself, the newest last; also of a plant that was deleted.',
+  }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  ApiResponse({
+    status: 200,
+    description: 'Its events, as CloudEvents.',
+    headers: positionOut,
+    content: eventsIn('application/cloudevents-batch+json', 'application/json'),
+  }),
+  problems(...EVERYWHERE, 'invalid_request', 'plant_not_found', 'log_unavailable'),
+);
 
 /** All that is said of GET /audit/events. */
-export const AuditEventsDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'readEvents',
-      summary: 'Read the events of all owners, in the order of the log',
-      description:
-        'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
-    }),
-    ...Object.entries(AuditQuery.shape).map(([name, schema]) =>
-      ApiQuery({ name, required: false, schema: schemaOf(schema) }),
-    ),
-    ApiHeader({
-      name: 'Last-Event-ID',
-      required: false,
-      description: 'Where a live stream goes on: the id of the last event that came.',
-      schema: { type: 'string' },
-    }),
-    ApiResponse({
-      status: 200,
-      description: 'Events, as CloudEvents.',
-      headers: {
-        Link: textHeader(
-          'What is after this page, `<…>; rel="next"`, when there may be more (RFC 8288). Also of a page that ends early, since looking for its events took long.',
-        ),
-        'Plants-Position': {
-          description: 'Of a page: everything up to here was looked at. Send it as `after` to go on.',
-          schema: schemaOf(PositionHeader),
-        },
-      },
-      content: eventsIn(
-        'application/cloudevents-batch+json',
-        'application/json',
-        'application/x-ndjson',
-        'text/event-stream',
+const readEvents = applyDecorators(
+  ApiOperation({
+    operationId: 'readEvents',
+    summary: 'Read the events of all owners, in the order of the log',
+    description:
+      'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
+  }),
+  ...Object.entries(AuditQuery.shape).map(([name, schema]) =>
+    ApiQuery({ name, required: false, schema: schemaOf(schema) }),
+  ),
+  ApiHeader({
+    name: 'Last-Event-ID',
+    required: false,
+    description: 'Where a live stream goes on: the id of the last event that came.',
+    schema: { type: 'string' },
+  }),
+  ApiResponse({
+    status: 200,
+    description: 'Events, as CloudEvents.',
+    headers: {
+      Link: textHeader(
+        'What is after this page, `<…>; rel="next"`, when there may be more (RFC 8288). Also of a page that ends early, since looking for its events took long.',
       ),
-    }),
-    problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable', 'too_many_streams'),
-  );
+      'Plants-Position': {
+        description: 'Of a page: everything up to here was looked at. Send it as `after` to go on.',
+        schema: schemaOf(PositionHeader),
+      },
+    },
+    content: eventsIn(
+      'application/cloudevents-batch+json',
+      'application/json',
+      'application/x-ndjson',
+      'text/event-stream',
+    ),
+  }),
+  problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable', 'too_many_streams'),
+);
 
 /** What is said of every operation of auditors. */
-export const AuditDocs = (): ClassDecorator => applyDecorators(ApiTags('audit'), ApiBearerAuth('token'));
+const audit = applyDecorators(ApiTags('audit'), ApiBearerAuth('token'));
 
 /** All that is said of DELETE /plants/{id}. */
-export const DeletePlantDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'deletePlant',
-      summary: 'Delete a plant',
-      description: 'The plant is gone from your lists when the answer comes. Its id may be used again.',
-    }),
-    ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
-    writeHeaders,
-    ApiResponse({
-      status: 204,
-      description: 'The plant is gone.',
-      headers: { ...positionOut, ...receiptOut },
-    }),
-    problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
-  );
+const deletePlant = applyDecorators(
+  ApiOperation({
+    operationId: 'deletePlant',
+    summary: 'Delete a plant',
+    description: 'The plant is gone from your lists when the answer comes. Its id may be used again.',
+  }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  writeHeaders,
+  ApiResponse({
+    status: 204,
+    description: 'The plant is gone.',
+    headers: { ...positionOut, ...receiptOut },
+  }),
+  problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
+);
 
 /** What may go wrong with whatever reads the tree. */
 const TREE = [
@@ -356,22 +358,20 @@ const caching = {
 };
 
 /** All that is said of GET /log/checkpoint. */
-export const CheckpointDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'readCheckpoint',
-      summary: 'Get the last signed checkpoint',
-      description:
-        'A signed note (C2SP tlog-checkpoint). `plants audit-key` prints what it is verified with.',
-    }),
-    ApiResponse({
-      status: 200,
-      description: 'The checkpoint.',
-      headers: caching,
-      content: { 'text/plain': { schema: { type: 'string' } } },
-    }),
-    problems('invalid_request', 'not_signed_yet', 'tree_unavailable'),
-  );
+const readCheckpoint = applyDecorators(
+  ApiOperation({
+    operationId: 'readCheckpoint',
+    summary: 'Get the last signed checkpoint',
+    description: 'A signed note (C2SP tlog-checkpoint). `plants audit-key` prints what it is verified with.',
+  }),
+  ApiResponse({
+    status: 200,
+    description: 'The checkpoint.',
+    headers: caching,
+    content: { 'text/plain': { schema: { type: 'string' } } },
+  }),
+  problems('invalid_request', 'not_signed_yet', 'tree_unavailable'),
+);
 
 const bytes = (description: string) =>
   ApiResponse({
@@ -389,86 +389,81 @@ const tilePathParameter = ApiParam({
 });
 
 /** All that is said of GET /log/tile/{level}/{path}. */
-export const TileDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({ operationId: 'readTile', summary: 'Get hashes of the tree (C2SP tlog-tiles)' }),
-    ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63 }, example: 0 }),
-    tilePathParameter,
-    bytes('Hashes of 32 bytes, one behind the other.'),
-    problems(...TREE),
-  );
+const readTile = applyDecorators(
+  ApiOperation({ operationId: 'readTile', summary: 'Get hashes of the tree (C2SP tlog-tiles)' }),
+  ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63 }, example: 0 }),
+  tilePathParameter,
+  bytes('Hashes of 32 bytes, one behind the other.'),
+  problems(...TREE),
+);
 
 /** All that is said of GET /log/tile/entries/{path}. */
-export const EntriesDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiBearerAuth('token'),
-    ApiOperation({
-      operationId: 'readEntries',
-      summary: 'Get leaves of the tree: events as canonical JSON (C2SP tlog-tiles entry bundle)',
-    }),
-    tilePathParameter,
-    bytes('Leaves, each behind its length in two bytes.'),
-    problems(...EVERYWHERE, ...TREE, 'log_altered', 'log_unavailable'),
-  );
+const readEntries = applyDecorators(
+  ApiBearerAuth('token'),
+  ApiOperation({
+    operationId: 'readEntries',
+    summary: 'Get leaves of the tree: events as canonical JSON (C2SP tlog-tiles entry bundle)',
+  }),
+  tilePathParameter,
+  bytes('Leaves, each behind its length in two bytes.'),
+  problems(...EVERYWHERE, ...TREE, 'log_altered', 'log_unavailable'),
+);
 
 /** All that is said of GET /log/proof/inclusion. */
-export const InclusionDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiBearerAuth('token'),
-    ApiOperation({ operationId: 'proveInclusion', summary: 'Prove that an event is in the tree' }),
-    ...Object.entries(InclusionQuery.shape).map(([name, schema]) =>
-      ApiQuery({ name, required: false, schema: schemaOf(schema) }),
-    ),
-    ApiResponse({
-      status: 200,
-      description: 'The proof.',
-      content: { 'application/json': { schema: reference('InclusionProof') } },
-    }),
-    problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
-  );
+const proveInclusion = applyDecorators(
+  ApiBearerAuth('token'),
+  ApiOperation({ operationId: 'proveInclusion', summary: 'Prove that an event is in the tree' }),
+  ...Object.entries(InclusionQuery.shape).map(([name, schema]) =>
+    ApiQuery({ name, required: false, schema: schemaOf(schema) }),
+  ),
+  ApiResponse({
+    status: 200,
+    description: 'The proof.',
+    content: { 'application/json': { schema: reference('InclusionProof') } },
+  }),
+  problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
+);
 
 /** All that is said of GET /log/proof/consistency. */
-export const ConsistencyDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiBearerAuth('token'),
-    ApiOperation({
-      operationId: 'proveConsistency',
-      summary: 'Prove that an earlier tree is the beginning of a later one',
-    }),
-    ApiQuery({ name: 'from', required: true, schema: schemaOf(ConsistencyQuery.shape.from) }),
-    ApiQuery({ name: 'to', required: false, schema: schemaOf(ConsistencyQuery.shape.to) }),
-    ApiResponse({
-      status: 200,
-      description: 'The proof.',
-      content: { 'application/json': { schema: reference('ConsistencyProof') } },
-    }),
-    problems(...EVERYWHERE, 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
-  );
+const proveConsistency = applyDecorators(
+  ApiBearerAuth('token'),
+  ApiOperation({
+    operationId: 'proveConsistency',
+    summary: 'Prove that an earlier tree is the beginning of a later one',
+  }),
+  ApiQuery({ name: 'from', required: true, schema: schemaOf(ConsistencyQuery.shape.from) }),
+  ApiQuery({ name: 'to', required: false, schema: schemaOf(ConsistencyQuery.shape.to) }),
+  ApiResponse({
+    status: 200,
+    description: 'The proof.',
+    content: { 'application/json': { schema: reference('ConsistencyProof') } },
+  }),
+  problems(...EVERYWHERE, 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
+);
 
 /** All that is said of GET /log/receipt. */
-export const ReceiptDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiBearerAuth('token'),
-    ApiOperation({
-      operationId: 'readReceipt',
-      summary: 'Get a proof that a write of yours is in the log',
-      description:
-        'Waits a moment for a checkpoint that covers it. Events of other owners are not found, except by auditors.',
-    }),
-    ApiQuery({ name: 'position', required: true, schema: schemaOf(ReceiptQuery.shape.position) }),
-    ApiResponse({
-      status: 200,
-      description: 'The receipt.',
-      content: { 'application/json': { schema: reference('LogReceipt') } },
-    }),
-    problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
-  );
+const readReceipt = applyDecorators(
+  ApiBearerAuth('token'),
+  ApiOperation({
+    operationId: 'readReceipt',
+    summary: 'Get a proof that a write of yours is in the log',
+    description:
+      'Waits a moment for a checkpoint that covers it. Events of other owners are not found, except by auditors.',
+  }),
+  ApiQuery({ name: 'position', required: true, schema: schemaOf(ReceiptQuery.shape.position) }),
+  ApiResponse({
+    status: 200,
+    description: 'The receipt.',
+    content: { 'application/json': { schema: reference('LogReceipt') } },
+  }),
+  problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_altered', 'log_unavailable'),
+);
 
 /** What is said of every operation on the tree. */
-export const LogDocs = (): ClassDecorator => ApiTags('log');
+const log = ApiTags('log');
 
 /** What is said of every operation on plants. */
-export const PlantsDocs = (): ClassDecorator => applyDecorators(ApiTags('plants'), ApiBearerAuth('token'));
+const plants = applyDecorators(ApiTags('plants'), ApiBearerAuth('token'));
 
 /** An answer that something was taken on. */
 const accepted = (description: string): MethodDecorator =>
@@ -480,72 +475,69 @@ const accepted = (description: string): MethodDecorator =>
   });
 
 /** All that is said of POST /operations/rebuilds. */
-export const RebuildDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'requestRebuild',
-      summary: 'Build the lists anew',
-      description:
-        'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
-    }),
-    ApiBody({ required: false, schema: reference('NewRebuild') }),
-    keyHeader,
-    accepted('It is requested. The same Idempotency-Key gives the same rebuild again.'),
-    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
-  );
+const requestRebuild = applyDecorators(
+  ApiOperation({
+    operationId: 'requestRebuild',
+    summary: 'Build the lists anew',
+    description:
+      'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
+  }),
+  ApiBody({ required: false, schema: reference('NewRebuild') }),
+  keyHeader,
+  accepted('It is requested. The same Idempotency-Key gives the same rebuild again.'),
+  problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
+);
 
 /** All that is said of DELETE /operations/rebuilds/{id}. */
-export const CancelRebuildDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'cancelRebuild',
-      summary: 'Give up the rebuild that is under way',
-      description: 'That one, and no other. What it has built is dropped.',
-    }),
-    ApiParam({ name: 'id', schema: { type: 'string', format: 'uuid' } }),
-    keyHeader,
-    ApiResponse({ status: 204, description: 'It is cancelled.' }),
-    problems(...EVERYWHERE, ...WRITING, 'rebuild_not_found', 'operation_refused'),
-  );
+const cancelRebuild = applyDecorators(
+  ApiOperation({
+    operationId: 'cancelRebuild',
+    summary: 'Give up the rebuild that is under way',
+    description: 'That one, and no other. What it has built is dropped.',
+  }),
+  ApiParam({ name: 'id', schema: { type: 'string', format: 'uuid' } }),
+  keyHeader,
+  ApiResponse({ status: 204, description: 'It is cancelled.' }),
+  problems(...EVERYWHERE, ...WRITING, 'rebuild_not_found', 'operation_refused'),
+);
 
 /** All that is said of POST /operations/rollback. */
-export const RollbackDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'requestRollback',
-      summary: 'Answer lists from what the last rebuild replaced',
-      description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
-    }),
-    ApiBody({ required: false, schema: reference('NewRollback') }),
-    keyHeader,
-    accepted('It is requested.'),
-    problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
-  );
+const requestRollback = applyDecorators(
+  ApiOperation({
+    operationId: 'requestRollback',
+    summary: 'Answer lists from what the last rebuild replaced',
+    description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
+  }),
+  ApiBody({ required: false, schema: reference('NewRollback') }),
+  keyHeader,
+  accepted('It is requested.'),
+  problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'operation_refused'),
+);
 
 /** All that is said of GET /operations/status. */
-export const StatusDocs = (): MethodDecorator =>
-  applyDecorators(
-    ApiOperation({
-      operationId: 'readStatus',
-      summary: 'See processes, lists, rebuilds and what is wrong',
-      description: 'As `plants status --json` shows it.',
-    }),
-    ApiResponse({
-      status: 200,
-      description: 'The system at one moment.',
-      content: { 'application/json': { schema: reference('SystemStatus') } },
-    }),
-    problems(...EVERYWHERE, 'invalid_request', 'log_unavailable', 'read_model_unavailable'),
-  );
+const readStatus = applyDecorators(
+  ApiOperation({
+    operationId: 'readStatus',
+    summary: 'See processes, lists, rebuilds and what is wrong',
+    description: 'As `plants status --json` shows it.',
+  }),
+  ApiResponse({
+    status: 200,
+    description: 'The system at one moment.',
+    content: { 'application/json': { schema: reference('SystemStatus') } },
+  }),
+  problems(...EVERYWHERE, 'invalid_request', 'log_unavailable', 'read_model_unavailable'),
+);
 
 /** What is said of every operation of operators. */
-export const OperationsDocs = (): ClassDecorator =>
-  applyDecorators(ApiTags('operations'), ApiBearerAuth('token'));
+const operations = applyDecorators(ApiTags('operations'), ApiBearerAuth('token'));
 
-/** What is said of the health checks. */
-export const HealthDocs = (operationId: 'live' | 'ready', summary: string): MethodDecorator =>
+/** What is said of every health check. */
+const health = ApiTags('health');
+
+/** All that is said of a health check. */
+const healthCheck = (operationId: 'live' | 'ready', summary: string) =>
   applyDecorators(
-    ApiTags('health'),
     ApiOperation({ operationId, summary }),
     ApiResponse({
       status: 200,
@@ -555,8 +547,58 @@ export const HealthDocs = (operationId: 'live' | 'ready', summary: string): Meth
     problems('invalid_request', ...(operationId === 'ready' ? (['not_ready'] as const) : [])),
   );
 
-/** Serves the document at /openapi.json, and a page to read and try it at /docs, which needs nothing from elsewhere. */
-export const serveDocs = (app: INestApplication, version: string): void => {
+const DESCRIPTIONS: Readonly<Record<Description, ClassDecorator & MethodDecorator>> = {
+  plants,
+  createPlant,
+  listPlants,
+  readPlantHistory,
+  deletePlant,
+  audit,
+  readEvents,
+  log,
+  readCheckpoint,
+  readTile,
+  readEntries,
+  proveInclusion,
+  proveConsistency,
+  readReceipt,
+  operations,
+  readStatus,
+  requestRebuild,
+  cancelRebuild,
+  requestRollback,
+  health,
+  live: healthCheck('live', 'Does the process run?'),
+  ready: healthCheck('ready', 'Does every part work?'),
+};
+
+const descriptionOf = (described: object) =>
+  Reflect.getMetadata(DESCRIPTION, described) as Description | undefined;
+
+/** Controllers that know already what is said of them: a second time would say it twice. */
+const described = new WeakSet<Type>();
+
+/** Tells a controller and its handlers what @Described names. */
+const describe = (controller: Type): void => {
+  if (described.has(controller)) return;
+  described.add(controller);
+  const group = descriptionOf(controller);
+  if (!group) {
+    ApiExcludeController()(controller);
+    return;
+  }
+  DESCRIPTIONS[group](controller);
+  const { prototype } = controller as { prototype: object };
+  for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(prototype))) {
+    if (name === 'constructor' || typeof property.value !== 'function') continue; // no handler
+    const operation = descriptionOf(property.value as object);
+    if (operation) DESCRIPTIONS[operation](prototype, name, property);
+  }
+};
+
+const makeDocument = (app: INestApplication, version: string): OpenAPIObject => {
+  for (const { controllers } of app.get(ModulesContainer).values())
+    for (const { metatype } of controllers.values()) describe(metatype as Type);
   const config = new DocumentBuilder()
     .setOpenAPIVersion('3.1.0')
     .setTitle('Plant store')
@@ -593,10 +635,42 @@ export const serveDocs = (app: INestApplication, version: string): void => {
       LogReceipt: schemaOf(LogReceipt),
     },
   };
-  SwaggerModule.setup('docs', app, document, {
+  return document;
+};
+
+/** Header fields that belong to the connection, or are those of the service's own answer. */
+const NOT_PASSED_ON = new Set(['connection', 'date', 'keep-alive', 'transfer-encoding']);
+
+/**
+ * Makes the document at /openapi.json, and a page to read and try it at /docs, which needs nothing from elsewhere. Both
+ * are served by a Fastify of their own that never listens, since one that does takes no more routes.
+ */
+export const openDocs = async (app: INestApplication, version: string): Promise<Docs> => {
+  const pages = new FastifyAdapter();
+  const withPages = Object.create(app, { getHttpAdapter: { value: () => pages } }) as INestApplication;
+  SwaggerModule.setup('docs', withPages, makeDocument(app, version), {
     jsonDocumentUrl: 'openapi.json',
     raw: ['json'],
     customSiteTitle: 'Plant store API',
     swaggerOptions: { persistAuthorization: true, tryItOutEnabled: true },
   });
+  const failures = new WeakMap<object, Error>();
+  const fastify = pages.getInstance<FastifyInstance>();
+  fastify.setErrorHandler((error: Error, _request, reply) => {
+    failures.set(reply.raw, error);
+    void reply.send();
+  });
+  await fastify.ready();
+  return async ({ url, headers }) => {
+    const answer = await fastify.inject({ url, headers });
+    const failure = failures.get(answer.raw.res);
+    if (failure) throw failure;
+    if (answer.statusCode === 404) return undefined;
+    const passedOn = Object.entries(answer.headers).filter(([name]) => !NOT_PASSED_ON.has(name));
+    return {
+      status: answer.statusCode,
+      headers: Object.fromEntries(passedOn.map(([name, value]) => [name, String(value)])),
+      body: answer.rawPayload.length === 0 ? undefined : answer.rawPayload,
+    };
+  };
 };

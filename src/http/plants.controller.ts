@@ -16,7 +16,7 @@ import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { nameOf } from './command-name.js';
 import { goneSignal } from './event-streams.js';
-import { CreatePlantDocs, DeletePlantDocs, ListPlantsDocs, PlantHistoryDocs, PlantsDocs } from './openapi.js';
+import { Described } from './described.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
@@ -42,7 +42,7 @@ import {
 
 /** An owner's plants: add, list, delete. */
 @Controller('plants')
-@PlantsDocs()
+@Described('plants')
 @UseGuards(BearerGuard)
 export class PlantsController {
   constructor(
@@ -54,7 +54,7 @@ export class PlantsController {
   ) {}
 
   @Post()
-  @CreatePlantDocs()
+  @Described('createPlant')
   @Scopes('plants:write')
   async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     refuseUnlessJsonIsAccepted(request);
@@ -68,7 +68,7 @@ export class PlantsController {
   }
 
   @Get()
-  @ListPlantsDocs()
+  @Described('listPlants')
   @Scopes('plants:read')
   async list(
     @Req() request: GuardedRequest,
@@ -90,7 +90,7 @@ export class PlantsController {
   }
 
   @Get(':id/history')
-  @PlantHistoryDocs()
+  @Described('readPlantHistory')
   @Scopes('plants:read')
   async history(
     @Req() request: GuardedRequest,
@@ -107,7 +107,7 @@ export class PlantsController {
   }
 
   @Delete(':id')
-  @DeletePlantDocs()
+  @Described('deletePlant')
   @HttpCode(204)
   @Scopes('plants:write')
   async delete(

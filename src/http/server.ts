@@ -32,6 +32,14 @@ const HEADERS_LIMIT = 16 * 1024;
 /** How long a request that has begun to arrive may go on arriving once the service stops, in milliseconds. */
 const CLOSING_TIMEOUT_MS = 3_000;
 
+/**
+ * Zod validates here, and no route has a schema of Fastify's: its compilers for those (Ajv and 100 files) would be
+ * loaded for nothing.
+ */
+const noSchemas = (): never => {
+  throw new Error("routes have no schemas of Fastify's");
+};
+
 /** The header fields of every answer. */
 export const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
@@ -49,6 +57,7 @@ export const createHttpAdapter = (
     logController: new LogController({ disableRequestLogging: true }),
     // A logger of its own for each request would hardly ever be used: `requestLog` makes it where it is.
     childLoggerFactory: () => logger,
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     requestIdHeader: false,
     genReqId: requestIdOf,
     bodyLimit: BODY_LIMIT,

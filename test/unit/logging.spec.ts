@@ -2,6 +2,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { type LogLevel } from '../../src/config.js';
 import { createLogger, nestLogger } from '../../src/logging.js';
+import { readableLog } from '../../src/readable-log.js';
 import { until } from '../support/domain-stores.js';
 
 /** What a logger has written, in lines. */
@@ -23,7 +24,7 @@ class Lines extends Writable {
 
 const json = (level: LogLevel = 'trace') => {
   const lines = new Lines();
-  return { lines, logger: createLogger(level, 'json', lines) };
+  return { lines, logger: createLogger(level, lines) };
 };
 
 const SECRET = 's3cr3t-value';
@@ -97,7 +98,7 @@ describe('the log', () => {
 
     it('for people too', async () => {
       const lines = new Lines();
-      createLogger('info', 'readable', lines).info({ [name]: SECRET }, 'x');
+      createLogger('info', readableLog(lines)).info({ [name]: SECRET }, 'x');
       await until(() => lines.lines.length === 2);
       expect(lines.lines[1]).toContain('[redacted]');
       expect(lines.lines.join()).not.toContain(SECRET);
@@ -106,7 +107,7 @@ describe('the log', () => {
 
   it('is readable for people: time, level and message in one line, then what was given', async () => {
     const lines = new Lines();
-    createLogger('info', 'readable', lines).warn({ port: 3000 }, 'something odd');
+    createLogger('info', readableLog(lines)).warn({ port: 3000 }, 'something odd');
     await until(() => lines.lines.length === 2);
     // Without the colours that a terminal has.
     const plain = lines.lines.map((line) => line.replace(/\u001B\[\d+m/g, ''));

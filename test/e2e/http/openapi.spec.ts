@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { z } from 'zod';
 import { PROBLEMS } from '../../../src/http/problem.js';
-import { HttpClient } from '../../support/http-client.js';
+import { type Answer, HttpClient } from '../../support/http-client.js';
+import { watchLoading } from '../../support/loaded-packages.js';
 import { TestService } from '../../support/service.js';
 
 interface Operation {
@@ -32,14 +33,38 @@ interface Document {
 let http: HttpClient;
 let document: Document;
 let operations: Operation[];
+const loading = watchLoading();
+let loadedUnasked: string[];
+let first: Answer[];
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
+  http = new HttpClient(await TestService.start(loading.settings));
   await http.service.ready();
-  document = JSON.parse((await http.send({ path: '/openapi.json' })).text) as Document;
+  await http.list();
+  loadedUnasked = loading.names();
+  first = await Promise.all(['/openapi.json', '/openapi.json'].map((path) => http.send({ path })));
+  document = JSON.parse(first[0]?.text ?? '') as Document;
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
 });
 afterAll(async () => {
   await http.finish();
+});
+
+describe('what is loaded', () => {
+  it('is what answers a list, and nothing that is not wanted yet', () => {
+    expect(loadedUnasked).toEqual(expect.arrayContaining(['@nestjs/core', 'fastify']));
+    for (const late of [
+      ...['@nestjs/swagger', 'es-toolkit', '@fastify/static'], // /docs
+      ...['pino-pretty', 'cli-progress'], // terminals
+      ...['rate-limiter-flexible', '@opentelemetry/sdk-trace', '@eventstore/db-client', 'redis'], // settings
+    ])
+      expect(loadedUnasked).not.toContain(late);
+  });
+
+  it('is the same document for two who ask first, at once', () => {
+    expect(first.map(({ status }) => status)).toEqual([200, 200]);
+    expect(first[1]?.text).toBe(first[0]?.text);
+    expect(loading.names()).toEqual(expect.arrayContaining(['@nestjs/swagger', '@fastify/static']));
+  });
 });
 
 describe('/openapi.json', () => {

@@ -20,6 +20,7 @@ import { AuthError } from '../../../src/http/auth/auth-error.js';
 import { BearerGuard, Scopes } from '../../../src/http/auth/bearer.guard.js';
 import { BearerStrategy } from '../../../src/http/auth/bearer.strategy.js';
 import { type GuardedRequest, principalOf } from '../../../src/http/auth/principal.js';
+import { CountedRateLimit } from '../../../src/http/auth/counted-rate-limit.js';
 import { RateLimit, RateLimited } from '../../../src/http/auth/rate-limit.js';
 import { issuerKeys, KeysUnavailable, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
@@ -358,7 +359,7 @@ test('when the keys cannot be had, nobody is told that their token is bad', asyn
 
 describe('a rate limit', () => {
   test('holds for each owner, over all of their tokens, and for refused requests too', async () => {
-    const limited = await start(issuer, new RateLimit(2));
+    const limited = await start(issuer, new CountedRateLimit(2));
     try {
       const status = async (sub: string, claims: object = {}): Promise<number> =>
         (await ask('/plants', bearer(await mint.token({ sub, ...claims })), limited)).status;
@@ -372,7 +373,7 @@ describe('a rate limit', () => {
   });
 
   test('says when to come back', async () => {
-    const limit = new RateLimit(1);
+    const limit = new CountedRateLimit(1);
     await limit.take('ada');
     const failure = await limit.take('ada').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(RateLimited);

@@ -1,0 +1,38 @@
+import { type FastifyInstance, type FastifyRequest } from 'fastify';
+
+/** An answer of the document or its page. */
+export interface DocsAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined for one that has none, as 304. */
+  readonly body: Buffer | undefined;
+}
+
+/** Answers a request for the document or its page; undefined where there is nothing. Throws what an answer fails with. */
+export type Docs = (request: Pick<FastifyRequest, 'url' | 'headers'>) => Promise<DocsAnswer | undefined>;
+
+/**
+ * Serves the API's document at /openapi.json, and a page to read and try it at /docs. They are opened when they are
+ * first asked for, once for all who ask meanwhile; where that fails, all of them have failed, and the next one tries
+ * again.
+ */
+export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): void => {
+  let opening: Promise<Docs> | undefined;
+  const opened = (): Promise<Docs> => {
+    opening ??= open().catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  };
+  for (const path of ['/openapi.json', '/docs', '/docs/*'])
+    fastify.get(path, async (request, reply) => {
+      const docs = await opened();
+      const answer = await docs(request);
+      if (!answer) {
+        reply.callNotFound();
+        return reply;
+      }
+      return reply.status(answer.status).headers(answer.headers).send(answer.body);
+    });
+};
