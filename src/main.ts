@@ -1,12 +1,9 @@
-import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { eventsBetween } from './adapters/sqlite/distance.js';
-import { AppModule } from './app.module.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
@@ -14,15 +11,8 @@ import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
 import { type RateLimit } from './http/auth/rate-limit.js';
 import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
-import { serveDocs } from './http/docs.js';
-import { ProblemFilter } from './http/problem.filter.js';
-import { KnownRoutes } from './http/routes.js';
 import { tellAnswered } from './http/answered.js';
-import { answerListsFast } from './http/list-fast-path.js';
-import { createHttpAdapter } from './http/server.js';
-import { ListPlantsHandler } from './read/list-plants.js';
 import { Shutdown } from './http/shutdown.js';
-import { nestLogger } from './logging.js';
 import { countRequests } from './metrics/http.js';
 import { showProjector } from './metrics/projection.js';
 import { createRegistry, showTokenCache } from './metrics/registry.js';
@@ -62,6 +52,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   const closeAll = async (): Promise<void> => {
     for (let close = opened.pop(); close; close = opened.pop()) await close();
   };
+  const web = loadWeb();
   try {
     const { keys, created } = await signingKeys(config);
     const registry = createRegistry(version);
@@ -97,17 +88,15 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
-    const routes = new KnownRoutes();
     const count = countRequests(registry);
     const onAnswered = tellAnswered(logger, (answered) => {
       count(answered);
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
       if (answered.route?.startsWith('/plants')) traffic.note();
     });
-    const adapter = createHttpAdapter(logger, routes, onAnswered);
-    tracing?.requests(adapter.getInstance());
-    const app = await NestFactory.create<NestFastifyApplication>(
-      AppModule.of({
+    const { createApp } = await web;
+    const app = await createApp(
+      {
         log,
         model,
         projector,
@@ -117,25 +106,13 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         freshness,
         verifier,
         rateLimit: await rateLimitOf(config),
-        routes,
         shutdown,
         registry,
         eventsBetween: countEvents,
         now,
-      }),
-      adapter,
-      { bodyParser: false, logger: nestLogger(logger), abortOnError: false },
+      },
+      { logger, version, tracing, onAnswered },
     );
-    app.useGlobalFilters(app.get(ProblemFilter));
-    serveDocs(adapter.getInstance(), async () => (await import('./http/openapi.js')).openDocs(app, version));
-    // Spans and limits belong to requests that go the long way.
-    if (config.roles.has('api') && !tracing && config.rateLimit === 'off')
-      answerListsFast(adapter.getHttpServer(), {
-        verifier,
-        lists: app.get(ListPlantsHandler),
-        onAnswered,
-        stopping: () => shutdown.begun,
-      });
     opened.push(() => app.close());
     await listen(app, config);
     const url = await app.getUrl();
@@ -169,6 +146,13 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
 };
 
 const now = (): Date => new Date();
+
+/** Begins to load Nest and all of HTTP, most of what a start loads: the stores are opened meanwhile, by their threads. */
+const loadWeb = () => {
+  const web = import('./web.js');
+  web.catch(() => undefined); // whoever awaits it is told, if the stores have not failed before
+  return web;
+};
 
 /** Loads OpenTelemetry where it is wanted only: its parts take their time at start, and stand in the way of nobody. */
 const tracingOf = async (

@@ -1,0 +1,49 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { type Logger } from 'pino';
+import { AppModule, type Parts } from './app.module.js';
+import { type OnAnswered } from './http/answered.js';
+import { serveDocs } from './http/docs.js';
+import { answerListsFast } from './http/list-fast-path.js';
+import { ProblemFilter } from './http/problem.filter.js';
+import { KnownRoutes } from './http/routes.js';
+import { createHttpAdapter } from './http/server.js';
+import { nestLogger } from './logging.js';
+import { ListPlantsHandler } from './read/list-plants.js';
+import { type Tracing } from './tracing/tracing.js';
+
+/** What the HTTP service needs beside its parts. */
+export interface Surroundings {
+  readonly logger: Logger;
+  readonly version: string;
+  readonly tracing: Tracing | undefined;
+  /** Called after each answer. */
+  readonly onAnswered: OnAnswered;
+}
+
+/** Puts the HTTP service together. It does not listen yet. */
+export const createApp = async (
+  parts: Omit<Parts, 'routes'>,
+  { logger, version, tracing, onAnswered }: Surroundings,
+): Promise<NestFastifyApplication> => {
+  const routes = new KnownRoutes();
+  const adapter = createHttpAdapter(logger, routes, onAnswered);
+  tracing?.requests(adapter.getInstance());
+  const app = await NestFactory.create<NestFastifyApplication>(AppModule.of({ ...parts, routes }), adapter, {
+    bodyParser: false,
+    logger: nestLogger(logger),
+    abortOnError: false,
+  });
+  app.useGlobalFilters(app.get(ProblemFilter));
+  serveDocs(adapter.getInstance(), async () => (await import('./http/openapi.js')).openDocs(app, version));
+  // Spans and limits belong to requests that go the long way.
+  if (parts.roles.has('api') && !tracing && !parts.rateLimit)
+    answerListsFast(adapter.getHttpServer(), {
+      verifier: parts.verifier,
+      lists: app.get(ListPlantsHandler),
+      onAnswered,
+      stopping: () => parts.shutdown.begun,
+    });
+  return app;
+};
