@@ -641,6 +641,9 @@ const makeDocument = (app: INestApplication, version: string): OpenAPIObject => 
 /** Header fields that belong to the connection, or are those of the service's own answer. */
 const NOT_PASSED_ON = new Set(['connection', 'date', 'keep-alive', 'transfer-encoding']);
 
+/** Header fields that a file may be refused for. They are ignored, as a server may (RFC 9110, 14.2): pages need them not. */
+const NOT_ASKED_FOR = new Set(['range', 'if-range', 'if-match', 'if-unmodified-since']);
+
 /**
  * Makes the document at /openapi.json, and a page to read and try it at /docs, which needs nothing from elsewhere. Both
  * are served by a Fastify of their own that never listens, since one that does takes no more routes.
@@ -662,7 +665,8 @@ export const openDocs = async (app: INestApplication, version: string): Promise<
   });
   await fastify.ready();
   return async ({ url, headers }) => {
-    const answer = await fastify.inject({ url, headers });
+    const asked = Object.entries(headers).filter(([name]) => !NOT_ASKED_FOR.has(name));
+    const answer = await fastify.inject({ url, headers: Object.fromEntries(asked) });
     const failure = failures.get(answer.raw.res);
     if (failure) throw failure;
     if (answer.statusCode === 404) return undefined;

@@ -270,6 +270,15 @@ describe('/docs', () => {
   });
 
   it.each([
+    ['a part that it does not have', { range: 'bytes=99999999-' }],
+    ['another version', { 'if-match': '"another"' }],
+    ['an older one', { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' }],
+  ])('is answered whole to who wants %s of a file', async (_, headers) => {
+    const { status, text } = await http.send({ path: '/docs/swagger-ui.css', headers });
+    expect([status, text.length > 100_000]).toEqual([200, true]);
+  });
+
+  it.each([
     '/docs/nothing.js',
     '/docs/../package.json',
     '/docs/..%2f..%2fpackage.json',
