@@ -27,15 +27,19 @@ export const encodeOwner = (owner: string): string =>
 
 const PLAIN = /^[A-Za-z0-9_.~-]*$/;
 
-const encodeSpecials = (owner: string): string =>
-  owner.replace(/[^A-Za-z0-9_.~-]/gu, (character) =>
-    /\p{Surrogate}/u.test(character)
-      ? `%u${character.charCodeAt(0).toString(16).toUpperCase()}`
-      : encodeURIComponent(character).replace(
-          /[!'()*]/g,
-          (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
-        ),
-  );
+/** Character by character it takes ten times as long, and most owners have something special: `@`, `|`, a space. */
+const encodeSpecials = (owner: string): string => {
+  if (!owner.isWellFormed()) return Array.from(owner, encodeCharacter).join('');
+  return encodeURIComponent(owner).replace(/[!'()*]/g, hexadecimal);
+};
+
+const encodeCharacter = (character: string): string =>
+  character.isWellFormed()
+    ? encodeOwner(character)
+    : `%u${character.charCodeAt(0).toString(16).toUpperCase()}`;
+
+/** What encodeURIComponent leaves as it is, though RFC 3986, 2.2 reserves it. */
+const hexadecimal = (mark: string): string => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`;
 
 /** The owner that `encodeOwner` encoded, or undefined where `encoded` is none of its results. */
 export const decodeOwner = (encoded: string): string | undefined => {
