@@ -64,11 +64,16 @@ describe('the commands of operators, beside a running service', () => {
   };
 
   const list = async (): Promise<string[]> => {
-    const answer = await fetch(`${service.url}/plants?limit=1000`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
-    return ((await answer.json()) as { name: string }[]).map(({ name }) => name);
+    const names: string[] = [];
+    for (let path: string | undefined = '/plants?limit=1000'; path !== undefined;) {
+      const answer: Response = await fetch(`${service.url}${path}`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
+      names.push(...((await answer.json()) as { name: string }[]).map(({ name }) => name));
+      path = /^<([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
+    }
+    return names;
   };
 
   beforeAll(async () => {
