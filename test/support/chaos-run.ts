@@ -60,6 +60,8 @@ export class Chaos implements Stage {
   /** Who waits for that many operations to have come to their end. */
   readonly #waiting = new Map<() => void, number>();
   #failure: unknown;
+  /** Projectors that were killed and are being started again. */
+  readonly #starting = new Set<Node>();
   #redisIsAway = false;
 
   private constructor(
@@ -227,8 +229,15 @@ export class Chaos implements Stage {
         this.#begins(api);
         return;
       }
-      case 'kill projector':
-        return restart(this.#one(this.projectors));
+      case 'kill projector': {
+        const projector = this.#one(this.projectors);
+        // Killed again while it starts, it would be started twice, and one of them would never be ended.
+        if (this.#starting.has(projector)) return;
+        this.#starting.add(projector);
+        await restart(projector);
+        this.#starting.delete(projector);
+        return;
+      }
       case 'kill redis':
       case 'kill redis and its data':
         if (this.#redisIsAway) return;

@@ -77,6 +77,8 @@ export class TestService {
    * it said if it does not get there.
    */
   async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
+    if (this.#child?.exitCode === null && this.#child.signalCode === null)
+      throw new Error('its process still runs: nobody would end it once there is another');
     const coverage = process.env.NODE_V8_COVERAGE;
     const child = spawn(process.execPath, ['--no-warnings', CLI, 'serve'], {
       env: { ...this.env, ...more, ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}) },
