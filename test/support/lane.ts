@@ -1,7 +1,8 @@
 /**
  * Runs one of Jest's projects for `npm test`, in a process beside this one. Jest stays alive as long as something that
- * a test left open does, or when Node does not get through its own end, and CI would wait for it: where the tests have run, this ends it with their outcome and tells
- * what it was doing; where no file of tests ends any more, it ends it as failed.
+ * a test left open does, or where Node does not get through its own end, and CI would wait for it. When all tests have
+ * run, this ends it a minute later with their outcome, and tells what it was doing; when no file of tests ends any
+ * more, it ends it as failed.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
