@@ -49,6 +49,8 @@ describe('each command, on a terminal and for a script', () => {
       says: /PlantCreated/,
       piped: /^\{.*"specversion":"1\.0".*\}$/m,
     },
+    { command: 'audit-key', args: () => [], says: /^[\w.:/-]+\+[0-9a-f]{8}\+[\w+/]+=*$/m },
+    { command: 'audit-lift', args: () => ['--reason', 'to see it'], says: /no alarm/ },
     { command: 'completion', args: () => ['bash'], says: /complete/ },
   ];
 
