@@ -30,16 +30,13 @@ const PLAIN = /^[A-Za-z0-9_.~-]*$/;
 /** Character by character it takes ten times as long, and most owners have something special: `@`, `|`, a space. */
 const encodeSpecials = (owner: string): string => {
   if (!owner.isWellFormed()) return Array.from(owner, encodeCharacter).join('');
-  return encodeURIComponent(owner).replace(/[!'()*]/g, hexadecimal);
+  return encodeURIComponent(owner).replace(/[!'()*]/g, (mark) => `%${hexadecimal(mark)}`); // it leaves these as they are
 };
 
 const encodeCharacter = (character: string): string =>
-  character.isWellFormed()
-    ? encodeOwner(character)
-    : `%u${character.charCodeAt(0).toString(16).toUpperCase()}`;
+  character.isWellFormed() ? encodeOwner(character) : `%u${hexadecimal(character)}`;
 
-/** What encodeURIComponent leaves as it is, though RFC 3986, 2.2 reserves it. */
-const hexadecimal = (mark: string): string => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`;
+const hexadecimal = (character: string): string => character.charCodeAt(0).toString(16).toUpperCase();
 
 /** The owner that `encodeOwner` encoded, or undefined where `encoded` is none of its results. */
 export const decodeOwner = (encoded: string): string | undefined => {
