@@ -52,6 +52,39 @@ export const createLogger = (
     destination,
   );
 
+/** What the line of a request that was answered shows. */
+export interface RequestLine {
+  readonly requestId: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** From its header fields to the end of the answer, in milliseconds. */
+  readonly ms: number;
+  readonly correlationId: string;
+  readonly owner: string | undefined;
+}
+
+/**
+ * Writes the lines of requests, as Pino would write them, where the logger writes that level at all. Pino goes
+ * through the fields of any object one by one, which took a tenth of a list.
+ */
+export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: RequestLine) => void) => {
+  if (!logger.isLevelEnabled(level)) return () => undefined;
+  // For an integration where speed is needed: https://getpino.io/#/docs/api?id=pino-symbols
+  const output = (logger as unknown as Record<symbol, DestinationStream>)[pino.symbols.streamSym];
+  return ({ requestId, method, path, status, ms, correlationId, owner }) => {
+    const ofOwner = owner === undefined ? '' : `,"owner":${quoted(owner)}`;
+    output?.write(
+      `{"level":"${level}"${timeField()},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"correlationId":${quoted(correlationId)}${ofOwner},"msg":"request"}\n`,
+    );
+  };
+};
+
+/** Printable ASCII but the two that JSON escapes (RFC 8259, section 7): nearly all that is ever written. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+const quoted = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
+
 /** Nest's own messages, in our log. Those about wiring are for its developers: debug. */
 export const nestLogger = (logger: Logger): LoggerService => {
   const child = logger.child({ part: 'nest' });

@@ -1,5 +1,6 @@
 import { type FastifyRequest } from 'fastify';
 import { type Logger } from 'pino';
+import { requestLines } from '../logging.js';
 import { correlationIdOf } from './correlation.js';
 import { type ProblemCode } from './problem.js';
 import { splitUrl } from './requests.js';
@@ -23,25 +24,22 @@ export type OnAnswered = (answered: Answered, request: ShownRequest, owner: stri
 
 /** Writes a line for each request that was answered, and lets it be counted. */
 export const tellAnswered = (logger: Logger, count: (answered: Answered) => void): OnAnswered => {
-  // The fields are ours alone: looking for secrets in them would take longer than writing them.
-  const lines = logger.child({}, { redact: [] });
+  const info = requestLines(logger, 'info');
+  const debug = requestLines(logger, 'debug');
   return (answered, request, owner) => {
     const { method, status, seconds } = answered;
     const [path] = splitUrl(request.url); // a query may hold a secret by mistake
     // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
-    const level = path.startsWith('/health/') || path === '/metrics' ? 'debug' : 'info';
-    lines[level](
-      {
-        requestId: request.id,
-        method,
-        path,
-        status,
-        ms: Math.round(seconds * 10_000) / 10,
-        correlationId: correlationIdOf(request),
-        owner,
-      },
-      'request',
-    );
+    const tell = path.startsWith('/health/') || path === '/metrics' ? debug : info;
+    tell({
+      requestId: request.id,
+      method,
+      path,
+      status,
+      ms: Math.round(seconds * 10_000) / 10,
+      correlationId: correlationIdOf(request),
+      owner,
+    });
     count(answered);
   };
 };

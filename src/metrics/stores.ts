@@ -1,4 +1,4 @@
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import {
   type EventLog,
   OutcomeUnknown,
@@ -13,6 +13,7 @@ import {
   type ReadModel,
   ReadModelIncomplete,
 } from '../ports/read-model.js';
+import { BoundHistogram, type Observe } from './histogram.js';
 
 /**
  * In seconds. An embedded read is done in a tenth of a millisecond, an fsync takes one to ten, a server in another
@@ -58,15 +59,13 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
 
 /** Adds a figure about the transactions of an embedded log; it is to be called with the appends of each one. */
 export const countCommits = (registry: Registry): ((appends: number) => void) => {
-  const commits = new Histogram({
-    name: 'plants_event_log_commit_appends',
-    help: 'Appends that shared one transaction and one fsync of the embedded log.',
-    buckets: COMMITS,
-    registers: [registry],
-  });
-  return (appends) => {
-    commits.observe(appends);
-  };
+  const commits = new BoundHistogram(
+    registry,
+    'plants_event_log_commit_appends',
+    'Appends that shared one transaction and one fsync of the embedded log.',
+    COMMITS,
+  );
+  return commits.bind({});
 };
 
 /** A read model whose lists, waits and changes are measured. */
@@ -138,19 +137,17 @@ const durations = <Outcome extends string>(
   help: string,
   outcomes: readonly Outcome[],
   buckets = DURATIONS,
-): Timer<Outcome> => {
-  const histogram = new Histogram({ name, help, labelNames: ['outcome'], buckets, registers: [registry] });
-  for (const outcome of outcomes) histogram.zero({ outcome });
-  return (outcome, seconds) => {
-    histogram.observe({ outcome }, seconds);
-  };
+): Timers<Outcome> => {
+  const histogram = new BoundHistogram(registry, name, help, buckets);
+  const timers = outcomes.map((outcome) => [outcome, histogram.bind({ outcome })]);
+  return Object.fromEntries(timers) as Timers<Outcome>;
 };
 
-type Timer<Outcome> = (outcome: Outcome, seconds: number) => void;
+type Timers<Outcome extends string> = Readonly<Record<Outcome, Observe>>;
 
 /** Measures a call. `good` is the outcome of one that succeeds, `bad` tells that of an error. */
 const timed = async <Result, Outcome extends string>(
-  timer: Timer<Outcome>,
+  timers: Timers<Outcome>,
   call: () => Promise<Result>,
   good: Outcome,
   bad: (error: unknown) => Outcome,
@@ -158,10 +155,10 @@ const timed = async <Result, Outcome extends string>(
   const began = performance.now();
   try {
     const result = await call();
-    timer(good, secondsSince(began));
+    timers[good](secondsSince(began));
     return result;
   } catch (error) {
-    timer(bad(error), secondsSince(began));
+    timers[bad(error)](secondsSince(began));
     throw error;
   }
 };

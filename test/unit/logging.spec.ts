@@ -1,7 +1,8 @@
 import { Writable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
 import { type LogLevel } from '../../src/config.js';
-import { createLogger, nestLogger } from '../../src/logging.js';
+import { createLogger, nestLogger, type RequestLine, requestLines } from '../../src/logging.js';
 import { readableLog } from '../../src/readable-log.js';
 import { until } from '../support/domain-stores.js';
 
@@ -113,6 +114,58 @@ describe('the log', () => {
     const plain = lines.lines.map((line) => line.replace(/\u001B\[\d+m/g, ''));
     expect(plain[0]).toMatch(/^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: something odd$/);
     expect(plain[1]).toBe('    port: 3000');
+  });
+});
+
+describe("a request's line", () => {
+  const line: RequestLine = {
+    requestId: 'r-1',
+    method: 'GET',
+    path: '/plants',
+    status: 200,
+    ms: 0.3,
+    correlationId: 'c-1',
+    owner: 'anne',
+  };
+
+  it('is what Pino writes of the same fields, whatever they hold', () => {
+    const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.constant('"\\\u2028\u007F'));
+    const fields: fc.Arbitrary<RequestLine> = fc.record({
+      requestId: text,
+      method: text,
+      path: text,
+      status: fc.integer({ min: 100, max: 599 }),
+      ms: fc.double({ min: 0, max: 1e9, noNaN: true }),
+      correlationId: text,
+      owner: fc.option(text, { nil: undefined }),
+    });
+    fc.assert(
+      fc.property(fields, (given) => {
+        const { lines, logger } = json();
+        requestLines(logger, 'info')(given);
+        logger.child({}, { redact: [] }).info(given, 'request');
+        const [ours, pinos] = lines.parsed.map((each) => ({ ...each, time: undefined }));
+        expect(ours).toEqual(pinos);
+        expect(lines.lines).toHaveLength(2);
+      }),
+    );
+  });
+
+  it('is written where its level is', () => {
+    const { lines, logger } = json('info');
+    requestLines(logger, 'debug')(line);
+    requestLines(logger, 'info')(line);
+    expect(lines.parsed).toEqual([
+      { level: 'info', time: expect.any(String) as unknown, ...line, msg: 'request' },
+    ]);
+  });
+
+  it('is readable for people, too', async () => {
+    const lines = new Lines();
+    requestLines(createLogger('info', readableLog(lines)), 'info')(line);
+    await until(() => lines.lines.length > 1);
+    expect(lines.lines.join()).toContain('request');
+    expect(lines.lines.join()).toContain('c-1');
   });
 });
 
