@@ -1,5 +1,6 @@
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
+import { SharedDeadline } from './shared-deadline.js';
 
 /** A list that is fresh enough could not be had in time. The client may ask again. */
 export class NotFreshYet extends Error {
@@ -13,6 +14,7 @@ export class NotFreshYet extends Error {
  */
 export class Freshness {
   readonly #floors: Position[];
+  readonly #patience: SharedDeadline;
 
   private constructor(
     private readonly model: ReadModel,
@@ -21,6 +23,7 @@ export class Freshness {
     readonly waitMs: number,
   ) {
     this.#floors = Array.from({ length: PARTITIONS }, () => head);
+    this.#patience = new SharedDeadline(waitMs);
   }
 
   /**
@@ -50,18 +53,11 @@ export class Freshness {
   /** Waits until a list of this owner is at least at this position; false where that takes too long. */
   async reached(owner: string, position: Position): Promise<boolean> {
     if (this.waitMs === 0) return false;
-    // Not AbortSignal.timeout: its timer would outlive every wait that ends in time, thousands of them.
-    const tooLate = new AbortController();
-    const timer = setTimeout(() => {
-      tooLate.abort();
-    }, this.waitMs);
     try {
-      await this.model.reached(partitionOf(owner), position, tooLate.signal);
+      await this.model.reached(partitionOf(owner), position, this.#patience.signal());
       return true;
     } catch {
       return false; // too late, or shutting down: either way the caller only knows that it is not there yet
-    } finally {
-      clearTimeout(timer);
     }
   }
 }
