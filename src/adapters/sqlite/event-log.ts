@@ -270,7 +270,9 @@ export const syncFolder = (folder: string): void => {
   }
 };
 
-export const toPosition = (seq: number): Position => String(seq).padStart(POSITION_DIGITS, '0') as Position;
+/** Not with String: V8 remembers what it gives for a while, which makes old garbage of a million positions. */
+export const toPosition = (seq: number): Position =>
+  seq.toFixed(0).padStart(POSITION_DIGITS, '0') as Position;
 
 const fromPosition = (position: Position): number => {
   if (position === START) return 0;
