@@ -95,6 +95,8 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
   }, SHUTDOWN_MS).unref();
   await service.stop();
   logger.info('stopped');
+  // Not left to Node: where a socket to a server still waits, Node 20 may turn for ever in its own clearing up.
+  process.exit();
 };
 
 const welcome = ({ url }: Service): string => `
