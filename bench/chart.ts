@@ -19,6 +19,7 @@ const LABELS: Readonly<Record<string, string>> = {
   embedded: 'this service, embedded',
   servers: 'this service, log server + Redis',
   typeorm: 'NestJS + TypeORM + PostgreSQL',
+  'typeorm-key': 'the same, its secret as a key',
   emmett: 'Emmett + PostgreSQL',
   bare: 'limit: bare node:http',
   commits: 'limit: bare SQLite commits',

@@ -39,6 +39,7 @@ export const CONTENDERS = {
   servers: 'this service on a log server and Redis',
   stubbed: 'this service with the append stubbed out',
   typeorm: 'NestJS, Express, TypeORM, PostgreSQL',
+  'typeorm-key': 'the same, but with the secret of its tokens as a key',
   emmett: 'Emmett, Express, PostgreSQL, inline projection',
   bare: 'bare node:http with the same bytes (the limit of lists)',
   commits: 'bare loop of durable SQLite commits (the limit of writes)',
@@ -77,9 +78,11 @@ export class Stage {
       case 'servers':
         return this.#onServers();
       case 'typeorm':
-        return this.#peer('typeorm');
+        return this.#peer('typeorm', 'typeorm', {});
+      case 'typeorm-key':
+        return this.#peer('typeorm-key', 'typeorm', { SECRET_AS_KEY: '1' });
       case 'emmett':
-        return this.#peer('emmett');
+        return this.#peer('emmett', 'emmett', {});
     }
   }
 
@@ -160,14 +163,14 @@ export class Stage {
     return { pid: process_.pid, url: printed.trim(), stop: () => stop(process_) };
   }
 
-  async #peer(name: 'typeorm' | 'emmett'): Promise<Target> {
-    const folder = join(INSTALLED_PEERS, name);
+  async #peer(name: Store, program: 'typeorm' | 'emmett', settings: Record<string, string>): Promise<Target> {
+    const folder = join(INSTALLED_PEERS, program);
     if (!existsSync(join(folder, 'node_modules')))
       throw new NotRun('its packages are not installed: npm run bench:peers first');
     this.#postgres ??= startPostgres(this.folder);
     const postgres = await this.#postgres;
     this.versions.postgres = postgres.version;
-    cpSync(join(COMPILED_PEERS, name), folder, { recursive: true });
+    cpSync(join(COMPILED_PEERS, program), folder, { recursive: true });
     const secret = this.folder; // nobody else knows its random name; it guards nothing
     const port = await freePort();
     const process_ = await launch(process.execPath, ['--no-warnings', join(folder, 'src/main.js')], {
@@ -179,6 +182,7 @@ export class Stage {
         DATABASE_URL: await postgres.database(name),
         POOL_SIZE: `${POOL_SIZE}`,
         JWT_SECRET: secret,
+        ...settings,
       },
     });
     const url = `http://127.0.0.1:${port}`;

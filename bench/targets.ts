@@ -43,6 +43,19 @@ const against =
     return { measured: `${shown(ratio)} ×`, reached: ratio >= least };
   };
 
+/** The peer as it is documented; beside that with its secret as a key, which spares it half of each request. */
+const againstTypeorm =
+  (workload: string, least: number) =>
+  (results: Results): Outcome | undefined => {
+    const documented = against(workload, 'embedded', 'typeorm', least)(results);
+    const quicker = against(workload, 'embedded', 'typeorm-key', least)(results);
+    if (!documented || !quicker) return documented;
+    return {
+      ...documented,
+      measured: `${documented.measured} (${quicker.measured} with its secret as a key)`,
+    };
+  };
+
 /** A rebuild that may be fast enough by itself, or as good as a share of the bare loop. */
 const rebuild =
   (workload: string, contender: string, bare: string, perSecond: number) =>
@@ -74,12 +87,12 @@ const MUST_REACH: readonly Target[] = [
   {
     figure: 'list of 20, against NestJS + Express + TypeORM + PostgreSQL',
     atLeast: '20 ×',
-    of: against('list-20', 'embedded', 'typeorm', 20),
+    of: againstTypeorm('list-20', 20),
   },
   {
     figure: 'durable creates at 256 connections, against the same peer',
     atLeast: '8 ×',
-    of: against('create-256', 'embedded', 'typeorm', 8),
+    of: againstTypeorm('create-256', 8),
   },
   {
     figure: 'durable creates at 256 connections, against this service with the append stubbed out',

@@ -52,8 +52,10 @@ export const requests = async (context: Context): Promise<void> => {
     for (const connections of CREATES)
       if (wanted.includes(`create-${connections}`))
         await interleaved(context, `create-${connections}`, [
-          ...entries(contestants, ['embedded', 'servers', 'stubbed', 'typeorm', 'emmett'], (one) =>
-            one.creates(connections, sizes.seconds),
+          ...entries(
+            contestants,
+            ['embedded', 'servers', 'stubbed', 'typeorm', 'typeorm-key', 'emmett'],
+            (one) => one.creates(connections, sizes.seconds),
           ),
           commitsOf(context, connections),
         ]);
@@ -61,7 +63,7 @@ export const requests = async (context: Context): Promise<void> => {
       await interleaved(
         context,
         `list-${plants}`,
-        entries(contestants, ['embedded', 'servers', 'typeorm', 'emmett', 'bare'], (one) =>
+        entries(contestants, ['embedded', 'servers', 'typeorm', 'typeorm-key', 'emmett', 'bare'], (one) =>
           one.lists(plants, CONNECTIONS, sizes.seconds),
         ),
       );
@@ -91,7 +93,7 @@ export const requests = async (context: Context): Promise<void> => {
   }
 };
 
-const isPeer = (name: Store): boolean => name === 'typeorm' || name === 'emmett';
+const isPeer = (name: Store): boolean => ['typeorm', 'typeorm-key', 'emmett'].includes(name);
 
 /** Those that answer the whole interface. */
 const PLANT_STORES: readonly Store[] = ['embedded', 'servers', 'typeorm', 'emmett'];
@@ -109,7 +111,7 @@ const startAll = async (
   contestants: Contestants,
 ): Promise<void> => {
   const creates = wanted.some((name) => name.startsWith('create'));
-  for (const name of [...PLANT_STORES, ...(creates ? (['stubbed'] as const) : [])]) {
+  for (const name of [...PLANT_STORES, 'typeorm-key', ...(creates ? (['stubbed'] as const) : [])] as const) {
     say(`starting ${CONTENDERS[name]}`);
     try {
       contestants.set(name, new LoadedTarget(await stage.start(name)));

@@ -56,6 +56,19 @@ describe('what must be reached', () => {
     expect(rowOf(results, /bare node:http/)).toMatchObject({ measured: '0.59 ×', verdict: 'missed' });
   });
 
+  it('shows beside the documented peer what the same one does without its needless work, and judges by the former', () => {
+    const results = resultsOf(
+      figure('create-256', 'embedded', 900),
+      figure('create-256', 'typeorm', 100),
+      figure('create-256', 'typeorm-key', 180),
+    );
+
+    expect(rowOf(results, /the same peer/)).toMatchObject({
+      measured: '9.00 × (5.00 × with its secret as a key)',
+      verdict: 'reached',
+    });
+  });
+
   it('was not run where one of the two was not, or did nothing', () => {
     const results = resultsOf(
       figure('list-20', 'embedded', 59),

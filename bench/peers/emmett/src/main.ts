@@ -6,6 +6,7 @@
  * in the transaction of the append. The projection is one of plain SQL into a table with the primary key (owner, id):
  * it does less than one that reads, changes and writes a Pongo document. No log of requests.
  */
+import { createSecretKey } from 'node:crypto';
 import { SQL } from '@event-driven-io/dumbo';
 import { CommandHandler, projections } from '@event-driven-io/emmett';
 import { HttpResponse, NoContent, OK, getApplication, on, startAPI } from '@event-driven-io/emmett-expressjs';
@@ -49,11 +50,14 @@ class Refused extends Error {
   }
 }
 
+/** As a key, once: from a text, jsonwebtoken tries with each request to read a public key, which takes half of it. */
+const SECRET = createSecretKey(Buffer.from(process.env.JWT_SECRET));
+
 const authenticate = (request, _response, next) => {
   const [type, token] = request.headers.authorization?.split(' ') ?? [];
   try {
     if (type !== 'Bearer') throw new Error('no token');
-    request.owner = jwt.verify(token, process.env.JWT_SECRET, { algorithms: ['HS256'] }).sub;
+    request.owner = jwt.verify(token, SECRET, { algorithms: ['HS256'] }).sub;
   } catch {
     next(new Refused(401, 'the token is missing or not good'));
     return;
