@@ -66,7 +66,7 @@ export interface RequestLine {
 
 /**
  * Writes the lines of requests, as Pino would write them, where the logger writes that level at all. Pino goes
- * through the fields of any object one by one, which took a tenth of a list.
+ * through the fields of any object one by one, which took a twentieth of a list.
  */
 export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: RequestLine) => void) => {
   if (!logger.isLevelEnabled(level)) return () => undefined;
