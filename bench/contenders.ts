@@ -78,11 +78,11 @@ export class Stage {
       case 'servers':
         return this.#onServers();
       case 'typeorm':
-        return this.#peer('typeorm', 'typeorm', {});
+        return this.#peer('typeorm', 'typeorm');
       case 'typeorm-key':
         return this.#peer('typeorm-key', 'typeorm', { SECRET_AS_KEY: '1' });
       case 'emmett':
-        return this.#peer('emmett', 'emmett', {});
+        return this.#peer('emmett', 'emmett');
     }
   }
 
@@ -163,7 +163,11 @@ export class Stage {
     return { pid: process_.pid, url: printed.trim(), stop: () => stop(process_) };
   }
 
-  async #peer(name: Store, program: 'typeorm' | 'emmett', settings: Record<string, string>): Promise<Target> {
+  async #peer(
+    name: Store,
+    program: 'typeorm' | 'emmett',
+    settings: Record<string, string> = {},
+  ): Promise<Target> {
     const folder = join(INSTALLED_PEERS, program);
     if (!existsSync(join(folder, 'node_modules')))
       throw new NotRun('its packages are not installed: npm run bench:peers first');

@@ -111,7 +111,11 @@ const startAll = async (
   contestants: Contestants,
 ): Promise<void> => {
   const creates = wanted.some((name) => name.startsWith('create'));
-  for (const name of [...PLANT_STORES, 'typeorm-key', ...(creates ? (['stubbed'] as const) : [])] as const) {
+  const lists = wanted.some((name) => name.startsWith('list'));
+  const names: Store[] = [...PLANT_STORES];
+  if (creates || lists) names.push('typeorm-key');
+  if (creates) names.push('stubbed');
+  for (const name of names) {
     say(`starting ${CONTENDERS[name]}`);
     try {
       contestants.set(name, new LoadedTarget(await stage.start(name)));

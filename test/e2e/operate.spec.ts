@@ -9,6 +9,7 @@ import { type Status } from '../../src/operate/status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { openEventLog, openReadModel } from '../../src/stores.js';
 import { CliProcess } from '../support/cli-process.js';
+import { nextPage } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { newEvent } from '../support/log-events.js';
 import { TestService, temporaryFolder } from '../support/service.js';
@@ -71,7 +72,7 @@ describe('the commands of operators, beside a running service', () => {
       });
       if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
       names.push(...((await answer.json()) as { name: string }[]).map(({ name }) => name));
-      path = /^<([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
+      path = nextPage({ headers: Object.fromEntries(answer.headers) });
     }
     return names;
   };

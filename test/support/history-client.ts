@@ -89,7 +89,7 @@ export class PlantsClient {
 }
 
 /** Where the next page is, if there is one. */
-export const nextPage = ({ headers: { link } }: Answer): string | undefined =>
+export const nextPage = ({ headers: { link } }: Pick<Answer, 'headers'>): string | undefined =>
   /^<([^>]+)>; rel="next"$/.exec([link ?? ''].flat().join())?.[1];
 
 /** The code of a problem document, or the whole body where it is none. */

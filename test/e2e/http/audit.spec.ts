@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { type CloudEvent } from '../../../src/audit/cloud-event.js';
 import { CliProcess } from '../../support/cli-process.js';
+import { nextPage } from '../../support/history-client.js';
 import { type Answer, HttpClient } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
 import { TestService } from '../../support/service.js';
@@ -91,7 +92,7 @@ describe('GET /audit/events', () => {
       const page = events(answer);
       expect(page.length).toBeLessThanOrEqual(2);
       seen.push(...page);
-      path = /^<(.*)>; rel="next"$/.exec(answer.headers.link as string)?.[1] ?? '';
+      path = nextPage(answer) ?? '';
     }
     expect(seen.map(({ owner }) => owner)).toEqual([anne, bob, anne, anne, anne]);
     expect(typesOf(seen)).toEqual([
@@ -189,7 +190,7 @@ describe('GET /plants?asOf=', () => {
     expect((await listAt(positions[3] ?? '')).text).toBe('[{"name":"Φίκος","tag":""}]');
     expect((await listAt('2020-01-01T00:00:00Z')).text).toBe('[]');
     const page = await listAt(between, '&limit=1');
-    const next = /^<(.*)>; rel="next"$/.exec(String(page.headers.link))?.[1] ?? '';
+    const next = nextPage(page) ?? '';
     expect((await get(next, reader)).text).toBe('[{"name":"Φίκος","tag":""}]');
     await http.refused(listAt('3000-01-01T00:00:00Z'), 400, 'invalid_request', ['?asOf']);
     await http.refused(listAt('noon'), 400, 'invalid_request', ['?asOf']);
