@@ -16,6 +16,7 @@ import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { createLogger } from './logging.js';
 import { type Service } from './main.js';
+import { BASH_COMPLETION } from './operate/bash-completion.js';
 import { type Desk } from './operate/desk.js';
 import { CheckFailed, readWhole } from './operate/check-files.js';
 import { Interrupted } from './operate/interrupted.js';
@@ -41,8 +42,11 @@ import {
 } from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
 
-/** What scripts can rely on. */
-const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
+/** What scripts can rely on. Whoever is interrupted ends as a shell says it: 128 and the number of the signal. */
+const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
+
+/** Whether errors are printed as JSON. Commander's own errors come before any option is known. */
+const JSON_ERRORS = process.argv.includes('--json');
 
 /** How long a shutdown may take, in milliseconds: longer than a request, shorter than what kills us (30 s usually). */
 const SHUTDOWN_MS = 20_000;
@@ -67,7 +71,7 @@ const settingsHelp = (): string => {
   return `\nSettings (environment variables):\n${lines.join('\n')}`;
 };
 
-const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings.';
+const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
 
 const serve = async ({ json }: { json?: true }): Promise<void> => {
   const config = loadConfig(process.env);
@@ -135,11 +139,15 @@ const token = async ({ owner, scope, expires, client, json }: TokenOptions): Pro
   );
 };
 
+/** The signal that asked this process to stop. Ctrl-C typed at a question comes without one. */
+let stoppedBy: 'SIGINT' | 'SIGTERM' = 'SIGINT';
+
 /** Aborts, with an Interrupted of this message, when somebody asks this process to stop. */
 const stopAsked = (message: string): AbortSignal => {
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.once(signal, () => {
+      stoppedBy = signal;
       stopping.abort(new Interrupted(message));
     });
   return stopping.signal;
@@ -253,8 +261,10 @@ interface RebuildOptions {
 }
 
 const rebuild = (options: RebuildOptions): Promise<void> => {
-  if (options.cancel && (options.dryRun ?? options.rate ?? options.unskip))
+  if (options.cancel && (options.dryRun ?? options.rate ?? options.unskip ?? !options.wait))
     throw new UsageError('--cancel goes with no other option but --json');
+  if (options.dryRun && !options.wait)
+    throw new UsageError('--dry-run and --no-wait exclude each other: a dry run asks for nothing');
   return operate(options, async (desk) => {
     const commands = await import('./operate/rebuild.js');
     if (options.cancel) return commands.cancel(desk);
@@ -509,6 +519,7 @@ const program = new Command('plants')
   .description('An event-sourced plant store.')
   .version(version)
   .showHelpAfterError('(plants --help tells more)')
+  .configureOutput(JSON_ERRORS ? { writeErr: () => undefined } : {})
   .addHelpText('after', EXITS)
   .exitOverride();
 
@@ -790,10 +801,14 @@ ${EXITS}`,
   )
   .action(liftAlarm);
 
-tab(program, { completionCommandName: 'completion' });
+const completions = tab(program, { completionCommandName: 'completion' });
 program.commands
   .find((command) => command.name() === 'completion')
   ?.description('print what makes a shell complete commands and options')
+  .action((shell: string) => {
+    if (shell === 'bash') process.stdout.write(BASH_COMPLETION);
+    else completions.setup('plants', 'plants', shell);
+  })
   .addHelpText(
     'after',
     `
@@ -815,18 +830,29 @@ try {
   process.exitCode = complain(error);
 }
 
+/** Prints an error on standard error: one line, or one JSON object under --json. */
+function printError(message: string, exitStatus: number): number {
+  process.stderr.write(
+    JSON_ERRORS ? `${JSON.stringify({ error: message, exitStatus })}\n` : `plants: ${message}\n`,
+  );
+  return exitStatus;
+}
+
 /** One line for what a person can mend, the whole error for what is our mistake. Gives the exit status. */
 function complain(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken already
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return EXIT.ok;
+    // Commander has printed its own message, except under --json.
+    return JSON_ERRORS ? printError(error.message.replace(/^error: /, ''), EXIT.usage) : EXIT.usage;
+  }
   if (
     error instanceof ConfigError ||
     error instanceof TokenRefused ||
     error instanceof UsageError ||
     error instanceof UnknownPosition
-  ) {
-    process.stderr.write(`plants: ${error.message}\n`);
-    return EXIT.usage;
-  }
+  )
+    return printError(error.message, EXIT.usage);
+  if (error instanceof Interrupted) return printError(error.message, EXIT[stoppedBy]);
   const known = [
     StartError,
     AuditKeyError,
@@ -841,14 +867,15 @@ function complain(error: unknown): number {
     CopyRefused,
     EventRefused,
     GenerationMissing,
-    Interrupted,
     OperationRefused,
     ReadModelAhead,
     ReadModelIncomplete,
     ReadModelTampered,
   ].some((type) => error instanceof type);
-  process.stderr.write(
-    `plants: ${known ? (error as Error).message : error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
-  );
-  return EXIT.failed;
+  const text = known
+    ? (error as Error).message
+    : error instanceof Error
+      ? (error.stack ?? error.message)
+      : String(error);
+  return printError(text, EXIT.failed);
 }

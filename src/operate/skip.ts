@@ -5,6 +5,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type RecordedEvent, START } from '../ports/event-log.js';
 import { OperationRefused, readRebuilds, readSkips, skipEvent, skipName } from '../projector/rebuilds.js';
 import { type Desk, print, printable } from './desk.js';
+import { Interrupted } from './interrupted.js';
 
 /** How much of an event's data is shown: it may be anything, also very long. */
 const SHOWN_CHARACTERS = 2_000;
@@ -87,10 +88,20 @@ const agreed = async ({ json, signal }: Desk): Promise<boolean> => {
   if (json || !process.stdin.isTTY || !process.stderr.isTTY)
     throw new OperationRefused('nobody can be asked here: add --yes to skip it');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // A terminal in raw mode gives Ctrl-C to readline and sends no signal.
+  const interrupted = new AbortController();
+  terminal.once('SIGINT', () => {
+    interrupted.abort();
+  });
   try {
-    // Ctrl-C and Ctrl-D close it, and leave the question without an answer.
+    // Ctrl-D closes it: Node then leaves the question without an answer, or rejects it, depending on its version.
     const closed = once(terminal, 'close').then(() => '');
-    const answer = await Promise.race([terminal.question('Skip it? [y/N] ', { signal }), closed]);
+    const question = terminal.question('Skip it? [y/N] ', {
+      signal: AbortSignal.any([signal, interrupted.signal]),
+    });
+    const answer = await Promise.race([question.catch(() => ''), closed]);
+    signal.throwIfAborted();
+    if (interrupted.signal.aborted) throw new Interrupted('interrupted: nothing is skipped');
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     terminal.close();

@@ -139,6 +139,8 @@ export const verify = async (
     });
     try {
       await fold.toEnd();
+      tellAt = -Infinity; // the last report of this pass is the total
+      tell();
       total.passes += 1;
       const compareOwner = async (owner: string): Promise<void> => {
         total.owners += 1;

@@ -105,7 +105,7 @@ describe('plants backup and plants restore, beside a running service', () => {
     });
     await backup.says(/^copying: /m);
     backup.signal('SIGINT');
-    expect(await backup.ended()).toBe(1);
+    expect(await backup.ended()).toBe(130);
     expect(backup.stderr).toMatch(/\nplants: interrupted: no backup was made\n$/);
     expect(files()).toEqual(before);
   });

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync, statSync } from 'node:fs';
+import { existsSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { decodeJwt } from 'jose';
-import { runCli } from '../support/http-cli.js';
+import { CLI, runCli } from '../support/http-cli.js';
 import { temporaryFolder } from '../support/service.js';
 
 describe('plants token', () => {
@@ -61,6 +61,37 @@ describe('plants', () => {
     child.stdout.destroy();
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect({ status: child.exitCode, stderr }).toEqual({ status: 0, stderr: '' });
+  });
+
+  it.each([
+    ['what the settings lack', ['status', '--json'], 1, /^there is no event log /],
+    ['an option that is missing', ['skip', '--json'], 2, /^required option '--position <position>'/],
+    ['an unknown option', ['verify', '--json', '--forever'], 2, /^unknown option '--forever'/],
+    ['options that exclude each other', ['rebuild', '--json', '--dry-run', '--no-wait'], 2, /^--dry-run and/],
+    ['a cancellation with options', ['rebuild', '--json', '--cancel', '--no-wait'], 2, /^--cancel goes with/],
+  ])('says %s in one JSON object under --json', async (_what, args, exitStatus, says) => {
+    const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/nonexistent' });
+    expect({ status, stdout }).toEqual({ status: exitStatus, stdout: '' });
+    expect(JSON.parse(stderr)).toEqual({ error: expect.stringMatching(says) as unknown, exitStatus });
+  });
+
+  it('completes on a bare bash, sourced twice, without evaluating what is typed', async () => {
+    const script = `
+      set -eu
+      plants() { ${process.execPath} --no-warnings ${CLI} "$@"; }
+      source <(plants completion bash); source <(plants completion bash)
+      typed() { COMP_WORDS=(plants "$@"); COMP_CWORD=$#; __plants_complete; echo "\${COMPREPLY[*]}"; }
+      typed re; typed rebuild --; typed token --owner '$(touch evaluated)' --ex`;
+    const dataDir = temporaryFolder();
+    const bash = spawn('bash', ['--norc', '-c', script], { cwd: dataDir, env: { PATH: process.env.PATH } });
+    const [out, err] = await Promise.all([text(bash.stdout), text(bash.stderr), once(bash, 'close')]);
+    expect({ status: bash.exitCode, err, out }).toEqual({
+      status: 0,
+      err: '',
+      out: expect.stringMatching(/^rebuild restore\n--rate .*--json --help\n--expires\n$/) as unknown,
+    });
+    expect(existsSync(join(dataDir, 'evaluated'))).toBe(false);
+    rmSync(dataDir, { recursive: true });
   });
 
   it('tells its version and its settings', async () => {

@@ -185,7 +185,7 @@ describe('the commands of operators, beside a running service', () => {
         const found = await statusOnce(({ rebuild }) => rebuild?.phase === 'building');
         expect(found.rebuild).toMatchObject({ generation: expect.any(Number) as unknown, problem: null });
         watching.signal('SIGINT');
-        expect(await watching.ended()).toBe(1);
+        expect(await watching.ended()).toBe(130);
         expect(watching.stderr).toMatch(/^plants: no longer watching: the rebuild goes on/m);
 
         const [second, dry] = await Promise.all([plants('rebuild'), plants('rebuild', '--dry-run')]);
@@ -262,14 +262,17 @@ describe('the commands of operators, beside a running service', () => {
 
         if (TERMINALS) {
           const asked = ['skip', '--position', position, '--reason', 'a test'];
-          for (const [typed, status] of [
-            ['\x03', 1],
-            ['y\r', 0],
+          for (const [typed, status, said] of [
+            ['\x03', 130, 'plants: interrupted: nothing is skipped'],
+            ['\x04', 1, 'nothing is skipped'],
+            ['y\r', 0, 'undone by plants rebuild --unskip'],
           ] as const) {
             const asking = CliProcess.onTerminal(asked, service.env);
             await asking.says(/Skip it\? \[y\/N\] /);
             asking.type(typed);
             expect([typed, await asking.ended()]).toEqual([typed, status]);
+            expect(asking.stdout).toContain(said);
+            expect(asking.stdout).not.toMatch(/^ +at /m);
           }
         } else expect((await skip(position, '--yes')).status).toBe(0);
         const after = await statusOnce(({ problems }) => problems.length === 0);

@@ -118,7 +118,7 @@ describe('plants copy', () => {
     });
     await once(child, 'close');
     expect([child.exitCode, said]).toEqual([
-      1,
+      130,
       expect.stringMatching(/plants: interrupted: run the same command again to go on\n$/),
     ]);
     const { status, stdout } = await copy(url('first.db'), server, '--json');

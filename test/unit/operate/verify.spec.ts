@@ -59,6 +59,12 @@ describe('comparing the lists with the log', () => {
     expect(office.out).toMatch(/^120 differences: /m);
   });
 
+  it('ends its progress with the total', async () => {
+    await fill(600); // more than one batch, and quicker than the next report is due
+    await verify(office.desk());
+    expect(office.err).toMatch(/^reading: 600 of 600 events/m);
+  });
+
   it('ends when somebody asks it to', async () => {
     await fill(1);
     office.interrupt(new Interrupted('stopped'));

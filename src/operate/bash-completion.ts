@@ -1,0 +1,16 @@
+/**
+ * What makes bash complete `plants`. @bomb.sh/tab's own script for bash needs the package bash-completion, cannot be
+ * sourced twice (`readonly`), and evaluates what stands on the command line; this one asks the same `plants complete`.
+ * It runs on bash 3.2 (macOS) and newer. Where nothing is offered, file names are (`-o default`).
+ */
+export const BASH_COMPLETION = `# bash completion for plants
+__plants_complete() {
+  local word=\${COMP_WORDS[COMP_CWORD]} candidate rest
+  COMPREPLY=()
+  # Each line is a candidate, a tab and its description; the last line is a directive such as :4.
+  while IFS=$'\\t' read -r candidate rest; do
+    if [[ $candidate != :* && $candidate == "$word"* ]]; then COMPREPLY+=("$candidate"); fi
+  done < <(plants complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F __plants_complete plants
+`;
