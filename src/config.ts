@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIP, isIPv6 } from 'node:net';
 import { join, normalize } from 'node:path';
 import { BadStoreUrl } from './adapters/store-url.js';
 import {
@@ -93,6 +93,12 @@ export const SETTINGS = [
     meaning: 'Requests a minute that each process answers for one owner, or off.',
   },
   {
+    name: 'TRUSTED_PROXIES',
+    default: '',
+    meaning:
+      "The proxies whose X-Forwarded-For names the client: IP addresses and subnets (10.0.0.0/8), separated by commas. Unset: a client's address is that of its connection.",
+  },
+  {
     name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
     default: '',
     meaning:
@@ -146,6 +152,12 @@ export const LOCAL_ISSUER = 'urn:plants:local';
 export type AuthConfig = Readonly<{ issuer: string; audience: string; ownerClaim: string }> &
   (Readonly<{ kind: 'local' }> | Readonly<{ kind: 'issuer'; jwksUrl: URL }>);
 
+/** A range of IP addresses: those that share the first `prefix` bits of `address`. */
+export interface Subnet {
+  readonly address: string;
+  readonly prefix: number;
+}
+
 export interface Config {
   readonly host: string;
   readonly port: number;
@@ -161,6 +173,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */
   readonly rateLimit: number | 'off';
+  /** Where a connection must come from for its X-Forwarded-For to be believed. */
+  readonly trustedProxies: readonly Subnet[];
   /** Undefined where nothing is traced. */
   readonly tracing: TracingConfig | undefined;
 }
@@ -199,6 +213,7 @@ export const loadConfig = (env: Environment): Config => {
     auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),
     rateLimit: setting(env, 'RATE_LIMIT') === 'off' ? 'off' : rateLimit(env),
+    trustedProxies: trustedProxies(env),
     tracing: tracing(env),
   };
 };
@@ -248,6 +263,20 @@ const auditOrigin = (env: Environment): string | undefined => {
   if (value !== undefined && !/^[!-*,-~]{1,200}$/.test(value))
     throw bad('AUDIT_ORIGIN', value, 'at most 200 visible ASCII characters without spaces and plus signs');
   return value;
+};
+
+/** A subnet of every address would let each client name the address that it likes: at least one bit must be given. */
+const trustedProxies = (env: Environment): readonly Subnet[] => {
+  const value = given(env, 'TRUSTED_PROXIES');
+  if (value === undefined) return [];
+  return value.split(',').map((part) => {
+    const [, address = '', bits] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(part.trim()) ?? [];
+    const longest = isIP(address) === 4 ? 32 : 128;
+    const prefix = bits === undefined ? longest : Number(bits);
+    if (isIP(address) === 0 || address.includes('%') || prefix < 1 || prefix > longest)
+      throw bad('TRUSTED_PROXIES', value, 'IP addresses or subnets such as 10.0.0.0/8, separated by commas');
+    return { address, prefix };
+  });
 };
 
 const tracing = (env: Environment): TracingConfig | undefined => {

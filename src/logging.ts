@@ -60,7 +60,11 @@ export interface RequestLine {
   readonly status: number;
   /** From its header fields to the end of the answer, in milliseconds. */
   readonly ms: number;
+  /** The IP address of the client. */
+  readonly client: string;
   readonly correlationId: string;
+  /** The code of the problem document that the answer was, if it was one. */
+  readonly code: string | undefined;
   readonly owner: string | undefined;
 }
 
@@ -72,10 +76,11 @@ export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: R
   if (!logger.isLevelEnabled(level)) return () => undefined;
   // For an integration where speed is needed: https://getpino.io/#/docs/api?id=pino-symbols
   const output = (logger as unknown as Record<symbol, DestinationStream>)[pino.symbols.streamSym];
-  return ({ requestId, method, path, status, ms, correlationId, owner }) => {
+  return ({ requestId, method, path, status, ms, client, correlationId, code, owner }) => {
+    const ofCode = code === undefined ? '' : `,"code":${quoted(code)}`;
     const ofOwner = owner === undefined ? '' : `,"owner":${quoted(owner)}`;
     output?.write(
-      `{"level":"${level}"${timeField()},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"correlationId":${quoted(correlationId)}${ofOwner},"msg":"request"}\n`,
+      `{"level":"${level}"${timeField()},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"client":${quoted(client)},"correlationId":${quoted(correlationId)}${ofCode}${ofOwner},"msg":"request"}\n`,
     );
   };
 };

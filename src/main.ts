@@ -12,6 +12,7 @@ import { openLocalKey } from './http/auth/local-key.js';
 import { type RateLimit } from './http/auth/rate-limit.js';
 import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
 import { tellAnswered } from './http/answered.js';
+import { clientAddresses } from './http/client-address.js';
 import { Shutdown } from './http/shutdown.js';
 import { countRequests } from './metrics/http.js';
 import { showProjector } from './metrics/projection.js';
@@ -89,7 +90,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown();
     const count = countRequests(registry);
-    const onAnswered = tellAnswered(logger, (answered) => {
+    const onAnswered = tellAnswered(logger, clientAddresses(config.trustedProxies), (answered) => {
       count(answered);
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
       if (answered.route?.startsWith('/plants')) traffic.note();

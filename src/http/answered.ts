@@ -1,6 +1,7 @@
 import { type FastifyRequest } from 'fastify';
 import { type Logger } from 'pino';
 import { requestLines } from '../logging.js';
+import { type ClientAddressOf } from './client-address.js';
 import { correlationIdOf } from './correlation.js';
 import { type ProblemCode } from './problem.js';
 import { splitUrl } from './requests.js';
@@ -17,17 +18,21 @@ export interface Answered {
 }
 
 /** What of a request its line in the log shows. */
-export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers'> & { readonly url: string };
+export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers' | 'url' | 'raw'>;
 
 /** To be called with each request that was answered. */
 export type OnAnswered = (answered: Answered, request: ShownRequest, owner: string | undefined) => void;
 
 /** Writes a line for each request that was answered, and lets it be counted. */
-export const tellAnswered = (logger: Logger, count: (answered: Answered) => void): OnAnswered => {
+export const tellAnswered = (
+  logger: Logger,
+  clientAddressOf: ClientAddressOf,
+  count: (answered: Answered) => void,
+): OnAnswered => {
   const info = requestLines(logger, 'info');
   const debug = requestLines(logger, 'debug');
   return (answered, request, owner) => {
-    const { method, status, seconds } = answered;
+    const { method, status, seconds, problem } = answered;
     const [path] = splitUrl(request.url); // a query may hold a secret by mistake
     // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
     const tell = path.startsWith('/health/') || path === '/metrics' ? debug : info;
@@ -37,7 +42,9 @@ export const tellAnswered = (logger: Logger, count: (answered: Answered) => void
       path,
       status,
       ms: Math.round(seconds * 10_000) / 10,
+      client: clientAddressOf(request.raw),
       correlationId: correlationIdOf(request),
+      code: problem,
       owner,
     });
     count(answered);

@@ -62,7 +62,7 @@ export const answerListsFast = (
     const seconds = (performance.now() - began) / 1_000;
     onAnswered(
       { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },
-      { id, headers: request.headers, url: '/plants' },
+      { id, headers: request.headers, url: '/plants', raw: request },
       owner,
     );
   };

@@ -90,6 +90,7 @@ export const createHttpAdapter = (
   const fastify = adapter.getInstance<FastifyInstance>();
   const { server } = fastify;
   const connections = new Connections(server);
+  server.on('connection', rememberAddress);
   server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
   // A client that has said all it has to say, and closed its half, is answered all the same.
   Object.assign(server, { httpAllowHalfOpen: true });
@@ -133,6 +134,9 @@ export const createHttpAdapter = (
   });
   return adapter;
 };
+
+/** Node keeps the address of a connection once it was asked for it, also after the client has gone. */
+const rememberAddress = (socket: Socket): unknown => socket.remoteAddress;
 
 /** What Node found wrong with the bytes of a connection. https://nodejs.org/api/http.html#event-clienterror */
 const CONNECTION_PROBLEMS: Readonly<Record<string, [ProblemCode, string]>> = {

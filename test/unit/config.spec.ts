@@ -44,6 +44,7 @@ describe('without any setting', () => {
       auditRecheckSeconds: 3600,
       logLevel: 'info',
       rateLimit: 'off',
+      trustedProxies: [],
     });
   });
 
@@ -123,6 +124,17 @@ describe('good values', () => {
     [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
     [{ RATE_LIMIT: 'off' }, { rateLimit: 'off' }],
     [{ RATE_LIMIT: '600' }, { rateLimit: 600 }],
+    [
+      { TRUSTED_PROXIES: '10.0.0.0/8, 192.0.2.1,fd00::/8,::1' },
+      {
+        trustedProxies: [
+          { address: '10.0.0.0', prefix: 8 },
+          { address: '192.0.2.1', prefix: 32 },
+          { address: 'fd00::', prefix: 8 },
+          { address: '::1', prefix: 128 },
+        ],
+      },
+    ],
   ];
   test.each(cases)('%j', (env, expected) => {
     given(env).yields(expected);
@@ -199,6 +211,20 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ RATE_LIMIT: '0' }, 'RATE_LIMIT must be a positive number of requests a minute, or off, not "0"'],
     [{ RATE_LIMIT: 'Off' }, /^RATE_LIMIT must be/],
     [{ RATE_LIMIT: '-5' }, /^RATE_LIMIT must be/],
+    [
+      { TRUSTED_PROXIES: 'proxy.internal' },
+      'TRUSTED_PROXIES must be IP addresses or subnets such as 10.0.0.0/8, separated by commas, not "proxy.internal"',
+    ],
+    ...[
+      '0.0.0.0/0',
+      '::/0',
+      '10.0.0.0/33',
+      '10.0.0.0/',
+      '10.0.0.0/8/8',
+      'fe80::1%eth0',
+      '10.0.0.1,',
+      '*',
+    ].map((value): [Environment, RegExp] => [{ TRUSTED_PROXIES: value }, /^TRUSTED_PROXIES must be/]),
     [{ LOG_LEVEL: 'x'.repeat(1000) }, /^.{1,200}$/],
   ];
   test.each(cases)('%j', (env, message) => {

@@ -124,7 +124,9 @@ describe("a request's line", () => {
     path: '/plants',
     status: 200,
     ms: 0.3,
+    client: '192.0.2.1',
     correlationId: 'c-1',
+    code: 'plant_exists',
     owner: 'anne',
   };
 
@@ -136,7 +138,9 @@ describe("a request's line", () => {
       path: text,
       status: fc.integer({ min: 100, max: 599 }),
       ms: fc.double({ min: 0, max: 1e9, noNaN: true }),
+      client: text,
       correlationId: text,
+      code: fc.option(text, { nil: undefined }),
       owner: fc.option(text, { nil: undefined }),
     });
     fc.assert(
