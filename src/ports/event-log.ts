@@ -67,6 +67,9 @@ export interface LogBatch {
   readonly caughtUp: boolean;
 }
 
+/** How soon after the last event a subscription gives its next batch, an empty one if need be, in milliseconds. */
+export const QUIET_AFTER_MS = 250;
+
 /**
  * The truth: an append-only log of events in streams. There is no update, no delete and no overwrite.
  *
@@ -96,8 +99,8 @@ export abstract class EventLog {
 
   /**
    * All events after a position, and then those still to come, until `signal` aborts (it then ends, without an
-   * error). A caller gets a batch at least once a second, an empty one where nothing happened, so that it needs
-   * no timer of its own. Throws LogUnavailable when it cannot go on; re-subscribing is the caller's decision.
+   * error). A caller gets a batch at least once a second, and QUIET_AFTER_MS after the last event, an empty one
+   * where nothing happened, so that it needs no timer of its own. Throws LogUnavailable when it cannot go on; re-subscribing is the caller's decision.
    */
   abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
 

@@ -4,6 +4,7 @@ import {
   type EventLog,
   type LogBatch,
   type Position,
+  QUIET_AFTER_MS,
   type RecordedEvent,
   START,
 } from '../ports/event-log.js';
@@ -17,8 +18,15 @@ import {
 } from '../ports/read-model.js';
 import { NO_SKIPS, skipName, type Skips } from './rebuilds.js';
 
-/** How often idle partitions are moved on, in milliseconds. It also notices a store that has lost data. */
+/** How often every partition is shown where it stands, in milliseconds: it notices a store that has lost data. */
 const ADVANCE_EVERY_MS = 1_000;
+
+/**
+ * How long idle partitions may stand behind an event of another one, in milliseconds: lists of their owners may have
+ * to wait for that. A little less than the log's own QUIET_AFTER_MS, after which the last events are followed by an
+ * empty batch.
+ */
+const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
 
 /**
  * Events of one apply where there are so many: each costs a write, and each partition that they touch another one.
@@ -81,6 +89,8 @@ export const project = async (
       'the read model holds events that the log does not: its log was put back to an earlier state',
     );
   let advanced = -Infinity;
+  /** When the first event came that idle partitions have not been moved past. */
+  let behindSince = Infinity;
   let wasCaughtUp = false;
   /** Somebody waits for each event that comes from then on, and a log need not know that nothing follows it. */
   let live = false;
@@ -121,8 +131,10 @@ export const project = async (
       const { caughtUp } = batch;
       live ||= caughtUp;
       const most = live ? 1 : gather();
+      const now = performance.now();
+      if (live && batch.events.length > 0) behindSince = Math.min(behindSince, now);
       // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
-      const due = performance.now() - advanced >= ADVANCE_EVERY_MS;
+      const due = now - advanced >= ADVANCE_EVERY_MS || now - behindSince >= ADVANCE_AFTER_MS;
       if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;
       // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
       const blocked = gathered.blocked !== undefined;
@@ -130,7 +142,10 @@ export const project = async (
       await underWay;
       underWay = apply(gathered, caughtUp, all);
       gathered = new Gathered(gathered.position, skips);
-      if (all) advanced = performance.now();
+      if (all) {
+        advanced = performance.now();
+        behindSince = Infinity;
+      }
       wasCaughtUp = caughtUp;
       if (caughtUp || blocked || most < GATHERED) await underWay;
       else underWay.catch(() => undefined); // it is awaited before the next one

@@ -458,6 +458,20 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(Math.max(...quiet)).toBeLessThan(1500);
       });
 
+      it('gives another batch soon after the last event, then again only what the second asks for', async () => {
+        const { position } = await log.append(freshStream(), 'none', [newEvent()]);
+        const quiet: number[] = [];
+        let last: number | undefined;
+        await follow(log, START, (_, batch) => {
+          if (batch.position < position) return false;
+          if (last !== undefined) quiet.push(performance.now() - last);
+          last = performance.now();
+          return quiet.length === 2;
+        });
+        expect(quiet[0]).toBeLessThan(600);
+        expect(quiet[1]).toBeGreaterThan(600);
+      });
+
       it('never goes back', async () => {
         const after = await log.head();
         const positions: Position[] = [after];

@@ -6,6 +6,7 @@ import {
   EventLog,
   LogUnavailable,
   OutcomeUnknown,
+  QUIET_AFTER_MS,
   START,
   WrongExpectedRevision,
   type Appended,
@@ -242,6 +243,7 @@ class EventStoreLog extends EventLog {
   ): AsyncGenerator<LogBatch, void, undefined> {
     let position = after;
     let spoke = performance.now();
+    let silenceMs = HEARTBEAT_MS;
     let told = false;
     const look: Look = {
       head: undefined,
@@ -278,16 +280,17 @@ class EventStoreLog extends EventLog {
       const now = performance.now();
       const known = now - look.answeredAt < HEAD_COUNTS_MS ? look.head : undefined;
       const atHead = known !== undefined && position >= known && feed.empty;
-      if (events.length > 0 || now - spoke >= HEARTBEAT_MS || (atHead && !told)) {
+      if (events.length > 0 || now - spoke >= silenceMs || (atHead && !told)) {
         told = atHead;
         spoke = now;
+        silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
         yield { events, position, caughtUp: told };
         continue;
       }
       // It wakes the feed, or nobody cares any more: nothing has to wait for it.
       if (!look.asking && (look.head === undefined || now - look.askedAt >= ASK_EVERY_MS)) void ask();
       const askAt = look.asking ? Infinity : look.askedAt + ASK_EVERY_MS;
-      await feed.wait(Math.min(spoke + HEARTBEAT_MS, askAt) - now);
+      await feed.wait(Math.min(spoke + silenceMs, askAt) - now);
     }
   }
 

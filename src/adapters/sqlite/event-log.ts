@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import {
   EventLog,
   LogUnavailable,
+  QUIET_AFTER_MS,
   START,
   WrongExpectedRevision,
   type Appended,
@@ -158,16 +159,18 @@ class SqliteEventLog extends EventLog {
     let position = after;
     let caughtUp = false;
     let spoke = 0;
+    let silenceMs = HEARTBEAT_MS;
     while (!signal.aborted) {
       const events = this.#chunk(position);
       const silence = performance.now() - spoke;
-      if (events.length === 0 && caughtUp && silence < HEARTBEAT_MS) {
-        await this.#news(Math.min(this.pollMs, HEARTBEAT_MS - silence), signal);
+      if (events.length === 0 && caughtUp && silence < silenceMs) {
+        await this.#news(Math.min(this.pollMs, silenceMs - silence), signal);
         continue;
       }
       position = events.at(-1)?.position ?? position;
       caughtUp = events.length < CHUNK;
       spoke = performance.now();
+      silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
       yield { events, position, caughtUp };
       if (!caughtUp) await setImmediate(); // as in readAll
     }

@@ -137,6 +137,16 @@ describe('a projection', () => {
     await projection.stop();
   });
 
+  it('moves idle partitions on soon after an event, since lists of their owners may wait for that', async () => {
+    const projection = start();
+    await projection.caughtUpWith(START);
+    const { position } = await run(log, 'anne', createPlant(1));
+    const written = performance.now();
+    await until(async () => (await model.positions(generation)).every((each) => each === position));
+    expect(performance.now() - written).toBeLessThan(1_000); // it takes 300
+    await projection.stop();
+  });
+
   it('tells of progress after it is in the read model, one step at a time', async () => {
     const events: string[] = [];
     const store = new Faults(model).every('apply', async (proceed, ...args) => {

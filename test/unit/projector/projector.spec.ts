@@ -335,7 +335,7 @@ describe('the projector', () => {
       model.every('takeLease', failing(gone)).every('returnLease', failing(gone));
       await one.stop();
       await two.becomes('live');
-      expect(performance.now() - diedAt).toBeLessThan(5_000);
+      expect(performance.now() - diedAt).toBeLessThan(2_000); // so that writes that wait do so in vain for nobody
     });
 
     it('change places when it is lost: the one that finds it taken stands by', async () => {
