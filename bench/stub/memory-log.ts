@@ -41,8 +41,13 @@ export class MemoryLog {
     return { revision: BigInt(own.length - 1), position: positionOf(this.#events.length) };
   }
 
-  readStream(stream: string, after = -1n): Promise<RecordedEvent[]> {
-    return Promise.resolve((this.#streams.get(stream) ?? []).filter(({ revision }) => revision > after));
+  readStream(stream: string, after = -1n, limit = Infinity): Promise<RecordedEvent[]> {
+    const from = Number(after) + 1;
+    return Promise.resolve((this.#streams.get(stream) ?? []).slice(from, from + limit));
+  }
+
+  readLast(stream: string): Promise<RecordedEvent | undefined> {
+    return Promise.resolve(this.#streams.get(stream)?.at(-1));
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- the port's readers are asynchronous

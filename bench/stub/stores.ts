@@ -15,7 +15,8 @@ export const openEventLog = async (place: EventLogPlace): Promise<EventLog> => {
   const memory = new MemoryLog();
   return instead(await openRealLog(place), {
     append: (stream, expected, events) => memory.append(stream, expected, events),
-    readStream: (stream, after) => memory.readStream(stream, after),
+    readStream: (stream, after, limit) => memory.readStream(stream, after, limit),
+    readLast: (stream) => memory.readLast(stream),
     readAll: (after) => memory.readAll(after),
     subscribe: (after, signal) => memory.subscribe(after, signal),
     head: () => memory.head(),

@@ -47,13 +47,9 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
   return instead(log, {
     append: (stream, expected, events) =>
       timed(appends, () => log.append(stream, expected, events), 'written', appendOutcome),
-    readStream: (stream, after) =>
-      timed(
-        reads,
-        () => log.readStream(stream, after),
-        'read',
-        () => 'unavailable',
-      ),
+    readStream: (stream, after, limit) =>
+      timed(reads, () => log.readStream(stream, after, limit), 'read', unavailable),
+    readLast: (stream) => timed(reads, () => log.readLast(stream), 'read', unavailable),
   });
 };
 
@@ -164,6 +160,8 @@ const timed = async <Result, Outcome extends string>(
 };
 
 const secondsSince = (began: number): number => (performance.now() - began) / 1_000;
+
+const unavailable = () => 'unavailable' as const;
 
 const appendOutcome = (error: unknown) => {
   if (error instanceof WrongExpectedRevision) return 'wrong_revision';

@@ -91,8 +91,15 @@ export abstract class EventLog {
    */
   abstract append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
-  /** All events of a stream after a revision (all of them without one), in order; none if it does not exist. */
-  abstract readStream(stream: string, after?: bigint): Promise<RecordedEvent[]>;
+  /**
+   * The events of a stream after a revision (from the first one, without it), in order, at most `limit` of them (all of
+   * them, without it); none if the stream does not exist. A stream grows for ever: whoever cannot know that it is short
+   * reads it in pages.
+   */
+  abstract readStream(stream: string, after?: bigint, limit?: number): Promise<RecordedEvent[]>;
+
+  /** The last event of a stream; undefined if the stream does not exist. Costs the same however long the stream is. */
+  abstract readLast(stream: string): Promise<RecordedEvent | undefined>;
 
   /** All events after a position up to the end of the log as it was when the end was reached. */
   abstract readAll(after: Position): AsyncIterable<RecordedEvent>;

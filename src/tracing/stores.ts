@@ -67,9 +67,13 @@ export const tracedEventLog = (log: EventLog, system: string, spans: Spans, trac
       spans.around('append', SpanKind.PRODUCER, attributesOf(system, 'append'), () =>
         log.append(stream, expected, events),
       ),
-    readStream: (stream, after) =>
+    readStream: (stream, after, limit) =>
       spans.around('read stream', SpanKind.CLIENT, attributesOf(system, 'read stream'), () =>
-        log.readStream(stream, after),
+        log.readStream(stream, after, limit),
+      ),
+    readLast: (stream) =>
+      spans.around('read stream', SpanKind.CLIENT, attributesOf(system, 'read stream'), () =>
+        log.readLast(stream),
       ),
     subscribe: (after, signal) => noting(log.subscribe(after, signal), traces),
   });

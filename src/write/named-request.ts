@@ -3,21 +3,27 @@ import { decode } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
 import { idempotencyKeyReused } from '../plants/errors.js';
 import { type RequestAccepted } from '../plants/request.js';
+import { decide } from '../plants/plant.js';
 import { plantStream, requestStream } from '../plants/stream.js';
-import { type Appended, WrongExpectedRevision } from '../ports/event-log.js';
+import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../ports/event-log.js';
 import {
   appendSurely,
   type CommandContext,
   type CommandDependencies,
   eventId,
   metadataOf,
-  runCommand,
+  plantAfter,
+  resumeCommand,
 } from './run-command.js';
 
 /**
- * Runs commands that their clients named with an Idempotency-Key: the same key and command gives the first
- * outcome again, success or refusal, over restarts and from any process; the same key with another command is
- * refused. What is known of a key is in the log itself, in a stream of its own.
+ * Runs commands that their clients named with an Idempotency-Key: a command that has succeeded gives its first result
+ * again, over restarts and from any process, and the same key with another command is refused. What is known of a key
+ * is in the log itself, in a stream of its own.
+ *
+ * A refusal writes nothing, so that strangers to a plant cannot fill the log: a command that was refused is decided
+ * anew when it comes again, and its key is free for another one. Only where the plant has changed between the key's
+ * record and the command's own event is there a record of a command that is refused; it stays refused then.
  */
 export class NamedRequests {
   /** The same request in flight twice in this process waits for one outcome; other processes meet in the log. */
@@ -48,25 +54,31 @@ export class NamedRequests {
     command: PlantCommand,
     context: CommandContext,
   ): Promise<Appended> {
+    const { log } = this.dependencies;
+    // In this order: where the plant shows what an earlier run of this command wrote, the record is there, too.
+    const last = await log.readLast(plantStream(owner, command.id));
     const accepted =
-      (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, owner, command, context));
+      (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, command, context, last));
     if (accepted.fingerprint !== fingerprint) throw idempotencyKeyReused();
     const first = { ...context, commandId: accepted.commandId };
-    return runCommand(this.dependencies, owner, command, first, accepted.firstRevision);
+    return resumeCommand(this.dependencies, owner, command, first, accepted.firstRevision);
   }
 
-  /** Takes a request on, unless another process was faster: what it wrote counts then. */
+  /**
+   * Records a command that the rules allow on the plant as it was read, unless another process was faster: what that
+   * wrote counts then. Throws DomainError where they refuse it, and has written nothing then.
+   */
   async #accept(
     stream: string,
     fingerprint: string,
-    owner: string,
     command: PlantCommand,
     context: CommandContext,
+    last: RecordedEvent | undefined,
   ): Promise<RequestAccepted['data']> {
+    decide(command, plantAfter(last));
     const { log, now } = this.dependencies;
     const { commandId } = context;
-    const plant = await log.readStream(plantStream(owner, command.id));
-    const data = { fingerprint, commandId, firstRevision: plant.length };
+    const data = { fingerprint, commandId, firstRevision: last ? Number(last.revision) + 1 : 0 };
     const type = 'RequestAccepted';
     const event = { id: eventId(commandId, type), type, data, metadata: metadataOf(type, context, now()) };
     try {
@@ -80,11 +92,9 @@ export class NamedRequests {
   }
 
   async #read(stream: string): Promise<RequestAccepted['data'] | undefined> {
-    for (const stored of await this.dependencies.log.readStream(stream)) {
-      const fact = decode(stored);
-      if (fact.kind === 'request') return fact.event.data;
-    }
-    return undefined;
+    const [stored] = await this.dependencies.log.readStream(stream, undefined, 1);
+    const fact = stored && decode(stored);
+    return fact?.kind === 'request' ? fact.event.data : undefined;
   }
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { v5 as uuidV5 } from 'uuid';
 import { decode, versionOf } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
+import { EventRefused } from '../plants/errors.js';
 import { type PlantEvent } from '../plants/events.js';
 import { decide, evolve, type Plant } from '../plants/plant.js';
 import { plantStream } from '../plants/stream.js';
@@ -39,45 +40,108 @@ const APPEND_TRIES = 3;
 /** How often a command is decided anew because another writer of the same plant was faster. */
 const RACES = 20;
 
+/** Events that `resumeCommand` reads at once: nearly always more than it needs, and still a small read. */
+const PAGE = 10;
+
 /** The first pause before an append is tried again, in milliseconds; each further one is twice as long. */
 const FIRST_PAUSE_MS = 50;
 
 /**
- * Reads a plant, decides, and appends; decides anew where another writer was faster.
- * A command that was run before (same `commandId`) gives its first result and writes nothing.
- * With `firstRevision` it is decided on the plant as it was before that revision, and on each one since: where
- * one of them refuses it, it is refused. So all who run the same command from the same revision, in different
- * processes and at different times, come to the same outcome.
- * Throws DomainError, EventRefused, LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
+ * Decides on a plant as it is, and appends; decides anew where another writer was faster. It reads the end of the
+ * plant's stream only. For a command that was never run before: what may have been run goes through `resumeCommand`.
+ * Throws DomainError, EventRefused (the last event cannot be read, so nobody knows whether the plant is present),
+ * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
 export const runCommand = async (
   { log, now }: CommandDependencies,
   owner: string,
   command: PlantCommand,
   context: CommandContext,
-  firstRevision = Infinity,
 ): Promise<Appended> => {
   const stream = plantStream(owner, command.id);
   for (let race = 1; race <= RACES; race++) {
-    const recorded = await log.readStream(stream);
-    const earlier = resultOf(context.commandId, recorded);
-    if (earlier) return earlier;
-    const events = decideOn(recorded, command, firstRevision).map((event, index) => ({
-      id: eventId(context.commandId, index),
-      type: event.type,
-      data: { ...event.data },
-      metadata: metadataOf(event.type, context, now()),
-    }));
+    const last = await log.readLast(stream);
+    const events = newEvents(decide(command, plantAfter(last)), context, now());
     try {
-      return await appendSurely(log, stream, recorded.at(-1)?.revision ?? 'none', events);
+      return await appendSurely(log, stream, last?.revision ?? 'none', events);
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
-      // Also where an earlier try's outcome was unknown: the stream has moved on, so that try either is in what
-      // is read next, or can never be written.
+      // The stream has moved on. An earlier try, whose outcome was unknown, may be what moved it: then it stands right
+      // after what was read. If it does not, it can never be written.
+      const next = (await log.readStream(stream, last?.revision, events.length)).at(-1);
+      if (next && isOf(context.commandId, next)) return next;
     }
   }
-  throw new LogUnavailable(`${RACES} other writers of the same plant were faster`);
+  throw tooManyRaces();
 };
+
+/**
+ * Runs a command that may have been run before, by any process: its first result is given again, and nothing is
+ * written twice. It is decided on the plant as it was before `firstRevision`, and on each state since: where one of
+ * them refuses it, it is refused. So all who resume it from the same revision, whenever they do, come to the same
+ * outcome. It reads from there on in pages, and stops where the outcome is known: after one or two events, since a
+ * write by anybody else makes the next state one that refuses the command.
+ * Throws as `runCommand`; EventRefused for an event that the outcome depends on.
+ */
+export const resumeCommand = async (
+  { log, now }: CommandDependencies,
+  owner: string,
+  command: PlantCommand,
+  context: CommandContext,
+  firstRevision: number,
+): Promise<Appended> => {
+  const stream = plantStream(owner, command.id);
+  const first = BigInt(firstRevision);
+  // The event right before `firstRevision` says what the plant was there: it is the first one that is read.
+  const before = first > 1n ? first - 2n : undefined;
+  for (let race = 1; race <= RACES; race++) {
+    let last: RecordedEvent | undefined;
+    let page: RecordedEvent[];
+    do {
+      page = await log.readStream(stream, last?.revision ?? before, PAGE);
+      const earlier = page.findLast((event) => isOf(context.commandId, event));
+      if (earlier) return earlier;
+      for (const event of page) {
+        if (event.revision >= first) decide(command, plantAfter(last)); // throws what whoever came first was told
+        last = event;
+      }
+    } while (page.length === PAGE);
+    const events = newEvents(decide(command, plantAfter(last)), context, now());
+    try {
+      return await appendSurely(log, stream, last?.revision ?? 'none', events);
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error; // else what moved the stream is read next
+    }
+  }
+  throw tooManyRaces();
+};
+
+/**
+ * The plant after this event of its stream: it follows from the last one alone, for each says all of what the plant
+ * is from then on. Throws EventRefused for one that cannot be read, and for one that is not about plants.
+ */
+export const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
+  if (!last) return undefined;
+  const fact = decode(last);
+  if (fact.kind !== 'plant')
+    throw new EventRefused(last.stream, last.revision, 'it does not belong into the stream of a plant');
+  return evolve(undefined, fact.event);
+};
+
+const newEvents = (events: readonly PlantEvent[], context: CommandContext, now: Date): NewEvent[] =>
+  events.map(({ type, data }, index) => ({
+    id: eventId(context.commandId, index),
+    type,
+    data: { ...data },
+    metadata: metadataOf(type, context, now),
+  }));
+
+/** Whether a command has caused an event. */
+const isOf = (commandId: string, { metadata }: RecordedEvent): boolean =>
+  (metadata as Partial<EventMetadata> | null)?.causationId === commandId;
+
+const tooManyRaces = (): LogUnavailable =>
+  new LogUnavailable(`${RACES} other writers of the same plant were faster`);
 
 /** The id of a command's event: a version 5 UUID (RFC 9562), so that a retry appends the same events. */
 export const eventId = (commandId: string, index: number | string): string =>
@@ -118,27 +182,4 @@ export const appendSurely = async (
       await delay(FIRST_PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random() / 2));
     }
   }
-};
-
-/** What a command wrote when it ran before, if it did: its events stand together, in their order. */
-const resultOf = (commandId: string, recorded: readonly RecordedEvent[]): Appended | undefined => {
-  let last = recorded.findIndex(({ id }) => id === eventId(commandId, 0));
-  if (last === -1) return undefined;
-  for (let index = 1; recorded[last + 1]?.id === eventId(commandId, index); index++) last += 1;
-  return recorded[last];
-};
-
-/** Folds a plant's stream and decides at its end, having asked the rules at each revision from the first one on. */
-const decideOn = (
-  recorded: readonly RecordedEvent[],
-  command: PlantCommand,
-  firstRevision: number,
-): PlantEvent[] => {
-  let plant: Plant | undefined;
-  for (const stored of recorded) {
-    if (stored.revision >= firstRevision) decide(command, plant); // throws what whoever came first was told
-    const fact = decode(stored);
-    if (fact.kind === 'plant') plant = evolve(plant, fact.event);
-  }
-  return decide(command, plant);
 };

@@ -218,6 +218,17 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(await log.readStream(stream, 9n)).toEqual([]);
       });
 
+      it('gives at most so many', async () => {
+        const stream = freshStream();
+        const events = newEvents(5);
+        const ids = idsOf(events);
+        await log.append(stream, 'none', events);
+        expect(idsOf(await log.readStream(stream, undefined, 2))).toEqual(ids.slice(0, 2));
+        expect(idsOf(await log.readStream(stream, 1n, 2))).toEqual(ids.slice(2, 4));
+        expect(idsOf(await log.readStream(stream, 3n, 2))).toEqual(ids.slice(4));
+        expect(idsOf(await log.readStream(stream, undefined, 5))).toEqual(ids);
+      });
+
       it('gives none of a stream that does not exist', async () => {
         expect(await log.readStream(freshStream())).toEqual([]);
         expect(await log.readStream(freshStream(), 5n)).toEqual([]);
@@ -228,6 +239,18 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         const event = newEvent();
         await log.append(stream, 'none', [event]);
         expect(idsOf(await other.readStream(stream))).toEqual([event.id]);
+      });
+    });
+
+    describe('readLast', () => {
+      it('gives the last event, as readStream gives it, and none of a stream that does not exist', async () => {
+        const stream = freshStream();
+        expect(await log.readLast(stream)).toBeUndefined();
+        await log.append(stream, 'none', newEvents(3));
+        expect(await log.readLast(stream)).toStrictEqual((await log.readStream(stream)).at(-1));
+        const event = newEvent();
+        await log.append(stream, 2n, [event]);
+        expect(await other.readLast(stream)).toMatchObject({ id: event.id, revision: 3n, stream });
       });
     });
 
@@ -639,6 +662,7 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         const attempts: (() => Promise<unknown>)[] = [
           () => closed.append(stream, 'none', newEvents(1)),
           () => closed.readStream(stream),
+          () => closed.readLast(stream),
           () => all(closed.readAll(START)),
           () => all(closed.subscribe(START, new AbortController().signal)),
           () => closed.head(),

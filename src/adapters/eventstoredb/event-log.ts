@@ -189,10 +189,16 @@ class EventStoreLog extends EventLog {
     }
   }
 
-  async readStream(stream: string, after = -1n): Promise<RecordedEvent[]> {
+  async readStream(stream: string, after = -1n, limit?: number): Promise<RecordedEvent[]> {
     this.#assertOpen();
     if (!isOurs(stream) || after >= BigInt(Number.MAX_SAFE_INTEGER)) return [];
-    return this.#readStream(stream, after < 0n ? 0n : after + 1n);
+    return this.#readStream(stream, after < 0n ? 0n : after + 1n, limit);
+  }
+
+  async readLast(stream: string): Promise<RecordedEvent | undefined> {
+    this.#assertOpen();
+    const last = isOurs(stream) ? await this.server.readLast(this.prefix + stream) : undefined;
+    return last && this.#toRecorded(last);
   }
 
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {

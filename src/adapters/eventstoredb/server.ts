@@ -5,6 +5,7 @@ import {
   END,
   EventStoreDBClient,
   NotLeaderError,
+  type ReadStreamOptions,
   type SingleNodeOptions,
   type StreamingRead,
   StreamNotFoundError,
@@ -207,10 +208,18 @@ export class Server {
     fromRevision: bigint,
     maxCount = Number.MAX_SAFE_INTEGER,
   ): Promise<ReadEvent[]> {
+    return this.#readOf(stream, { fromRevision, maxCount });
+  }
+
+  /** The last event of a stream; undefined if there is no such stream. */
+  async readLast(stream: string): Promise<ReadEvent | undefined> {
+    const [last] = await this.#readOf(stream, { direction: BACKWARDS, fromRevision: END, maxCount: 1 });
+    return last;
+  }
+
+  async #readOf(stream: string, options: ReadStreamOptions): Promise<ReadEvent[]> {
     try {
-      return await this.#read((client) =>
-        client.readStream(stream, { fromRevision, maxCount, requiresLeader: true }),
-      );
+      return await this.#read((client) => client.readStream(stream, { ...options, requiresLeader: true }));
     } catch (error) {
       if (error instanceof StreamNotFoundError) return [];
       throw this.unavailable(error);

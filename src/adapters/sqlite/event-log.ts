@@ -46,6 +46,9 @@ const HEARTBEAT_MS = 750;
  */
 const READ_TIMEOUT_MS = 250;
 
+/** SQLite's LIMIT that is none. */
+const NO_LIMIT = -1;
+
 /** As many digits as the greatest safe integer has. */
 const POSITION_DIGITS = 16;
 
@@ -89,6 +92,7 @@ export const openSqliteEventLog = async (
 class SqliteEventLog extends EventLog {
   readonly #reader: Database;
   readonly #readStream;
+  readonly #readLast;
   readonly #readAll;
   readonly #head;
   #closing: Promise<void> | undefined;
@@ -107,8 +111,9 @@ class SqliteEventLog extends EventLog {
       reader.exec(`PRAGMA busy_timeout = ${READ_TIMEOUT_MS}`);
       this.#readStream = prepareColumns(
         reader,
-        `${EVENTS} WHERE stream = ? AND revision > ? ORDER BY revision`,
+        `${EVENTS} WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ?`,
       );
+      this.#readLast = prepareColumns(reader, `${EVENTS} WHERE stream = ? ORDER BY revision DESC LIMIT 1`);
       this.#readAll = prepareColumns(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
       this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
     } catch (error) {
@@ -139,8 +144,14 @@ class SqliteEventLog extends EventLog {
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
-  async readStream(stream: string, after = -1n): Promise<RecordedEvent[]> {
-    return this.#read(() => this.#readStream.all(stream, after) as EventRow[]).map(toEvent);
+  async readStream(stream: string, after = -1n, limit = NO_LIMIT): Promise<RecordedEvent[]> {
+    return this.#read(() => this.#readStream.all(stream, after, limit) as EventRow[]).map(toEvent);
+  }
+
+  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  async readLast(stream: string): Promise<RecordedEvent | undefined> {
+    const [last] = this.#read(() => this.#readLast.all(stream) as EventRow[]);
+    return last && toEvent(last);
   }
 
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {

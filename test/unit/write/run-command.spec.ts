@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
 import { version as uuidVersion } from 'uuid';
-import { DomainError, EventRefused } from '../../../src/plants/errors.js';
+import { type PlantCommand } from '../../../src/plants/commands.js';
+import { DomainError, type DomainErrorCode, EventRefused } from '../../../src/plants/errors.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import {
   type EventLog,
@@ -11,11 +12,11 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../../../src/ports/event-log.js';
-import { eventId, runCommand } from '../../../src/write/run-command.js';
+import { eventId, metadataOf, resumeCommand, runCommand } from '../../../src/write/run-command.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, obey, type Plants } from '../../support/domain-model.js';
 import { appendRaw, contextOf, NOON, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';
-import { createPlant, deletePlant } from '../../support/given.js';
+import { created, createPlant, deleted, deletePlant } from '../../support/given.js';
 
 const unknown = (): Error => new OutcomeUnknown('the connection was cut');
 const unavailable = (): Error => new LogUnavailable('no leader');
@@ -122,22 +123,55 @@ describe('running a command', () => {
     expect(eventId(randomUUID(), 0)).not.toBe(event?.id);
   });
 
-  it('gives the first result when it is run again, and writes nothing', async () => {
-    const owner = anOwner();
-    const context = contextOf();
-    const first = await runCommand(at(log), owner, createPlant(7), context);
-    expect(await runCommand(at(log), owner, createPlant(7), context)).toMatchObject(first);
-    await run(log, owner, deletePlant(7));
-    await run(log, owner, createPlant(7));
-    expect(await runCommand(at(other), owner, createPlant(7), context)).toMatchObject(first);
-    expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted', 'PlantCreated']);
+  it('stops where the last event cannot be read, and is not about plants', async () => {
+    for (const [type, data] of [
+      ['PlantWatered', { id: 7 }],
+      ['RequestAccepted', { fingerprint: 'ab', commandId: randomUUID(), firstRevision: 0 }],
+    ] as const) {
+      const owner = anOwner();
+      await appendRaw(log, plantStream(owner, 7), type, data);
+      await expect(run(log, owner, createPlant(7))).rejects.toThrow(EventRefused);
+      expect(await typesOf(owner)).toEqual([type]);
+    }
   });
 
-  it('stops at an event that the codec refuses', async () => {
+  it('decides on the last event where an earlier one cannot be read', async () => {
     const owner = anOwner();
     await appendRaw(log, plantStream(owner, 7), 'PlantWatered', { id: 7 });
-    await expect(run(log, owner, createPlant(7))).rejects.toThrow(EventRefused);
-    expect(await typesOf(owner)).toEqual(['PlantWatered']);
+    await appendRaw(log, plantStream(owner, 7), 'PlantDeleted', { id: 7 }, 0n);
+    expect(await outcomeOf(run(log, owner, deletePlant(7)))).toBe('plant_not_found');
+    expect(await outcomeOf(run(log, owner, createPlant(7)))).toBe('done');
+  });
+
+  it('reads as little of a plant with a long history as of a new one', async () => {
+    const owner = anOwner();
+    const stream = plantStream(owner, 7);
+    const events = Array.from({ length: 1_000 }, (_, index) => ({
+      ...(index % 2 ? deleted(7) : created(7)),
+      id: randomUUID(),
+      metadata: metadataOf('PlantCreated', contextOf(), NOON),
+    }));
+    await log.append(stream, 'none', events);
+    let read = 0;
+    const faults = faulty()
+      .every('readStream', async (proceed, ...asked) => {
+        const found = await proceed(...asked);
+        read += found.length;
+        return found;
+      })
+      .every('readLast', (proceed, ...asked) => {
+        read += 1;
+        return proceed(...asked);
+      });
+    const context = contextOf();
+    await run(faults.port, owner, createPlant(7));
+    await run(faults.port, owner, deletePlant(7));
+    await resumeCommand(at(faults.port), owner, createPlant(7), context, 1_002);
+    expect(await outcomeOf(resumeCommand(at(faults.port), owner, createPlant(7), contextOf(), 3))).toBe(
+      'plant_exists',
+    );
+    expect(await typesOf(owner)).toHaveLength(1_003);
+    expect(read).toBeLessThan(20);
   });
 
   describe('while others write the same plant', () => {
@@ -150,7 +184,7 @@ describe('running a command', () => {
       const running = run(faults.port, owner, createPlant(7, 'mine'));
       expect(await outcomeOf(running)).toBe('plant_exists');
       expect(await eventsOf(owner)).toMatchObject([{ data: { name: 'theirs' } }]);
-      expect(faults.calls('readStream')).toBe(2);
+      expect(faults.calls('readLast')).toBe(2);
     });
 
     it('decides on the truth as it is read again: it may be right still', async () => {
@@ -259,7 +293,7 @@ describe('running a command', () => {
       expect(await eventsOf(owner)).toEqual([]);
     });
 
-    it('says so too where the three tries were written, and tells the result when it is run again', async () => {
+    it('says so too where the three tries were written, and tells the result when it is resumed', async () => {
       const owner = anOwner();
       const context = contextOf();
       const faults = faulty().every('append', failingAfterwards(unknown));
@@ -267,7 +301,7 @@ describe('running a command', () => {
         OutcomeUnknown,
       );
       expect(await typesOf(owner)).toEqual(['PlantCreated']);
-      const { revision } = await runCommand(at(log), owner, createPlant(7), context);
+      const { revision } = await resumeCommand(at(log), owner, createPlant(7), context, 0);
       expect(revision).toBe(0n);
       expect(await typesOf(owner)).toEqual(['PlantCreated']);
     });
@@ -320,7 +354,7 @@ describe('running a command', () => {
   });
 
   describe('when the log is not available', () => {
-    it.each(['readStream', 'append'] as const)('says so at once, from %s', async (method) => {
+    it.each(['readLast', 'append'] as const)('says so at once, from %s', async (method) => {
       const owner = anOwner();
       const faults = faulty().every(method, failing(unavailable));
       await expect(run(faults.port, owner, createPlant(7))).rejects.toThrow(LogUnavailable);
@@ -340,24 +374,112 @@ describe('running a command', () => {
     });
   });
 
-  describe('from a revision on', () => {
-    const rerun = (owner: string, from: number) =>
-      outcomeOf(runCommand(at(log), owner, createPlant(7), contextOf(), from));
+  describe('that may have been run before', () => {
+    const resume = (owner: string, from: number, context = contextOf(), command = createPlant(7)) =>
+      resumeCommand(at(log), owner, command, context, from);
 
-    it('is refused by any state since then, though not by the last one', async () => {
+    it('gives its first result, and writes nothing', async () => {
+      const owner = anOwner();
+      const context = contextOf();
+      const first = await resume(owner, 0, context);
+      expect(await resume(owner, 0, context)).toMatchObject(first);
+      await run(log, owner, deletePlant(7));
+      await run(log, owner, createPlant(7));
+      expect(await resumeCommand(at(other), owner, createPlant(7), context, 0)).toMatchObject(first);
+      expect(await typesOf(owner)).toEqual(['PlantCreated', 'PlantDeleted', 'PlantCreated']);
+    });
+
+    it('is refused by any state since its first revision, though not by the last one', async () => {
       const owner = anOwner();
       await run(log, owner, createPlant(7));
       await run(log, owner, deletePlant(7));
-      expect(await rerun(owner, 0)).toBe('plant_exists');
-      expect(await rerun(owner, 1)).toBe('plant_exists');
+      expect(await outcomeOf(resume(owner, 0))).toBe('plant_exists');
+      expect(await outcomeOf(resume(owner, 1))).toBe('plant_exists');
       expect(await typesOf(owner)).toHaveLength(2);
-      expect(await rerun(owner, 2)).toBe('done');
+      expect(await outcomeOf(resume(owner, 2))).toBe('done');
     });
 
     it('throws the refusal itself', async () => {
-      const owner = anOwner();
-      const running = runCommand(at(log), owner, deletePlant(7), contextOf(), 0);
+      const running = resumeCommand(at(log), anOwner(), deletePlant(7), contextOf(), 0);
       await expect(running).rejects.toThrow(DomainError);
+    });
+
+    it('stops at an event that cannot be read only where its outcome depends on it', async () => {
+      const owner = anOwner();
+      const context = contextOf();
+      await appendRaw(log, plantStream(owner, 7), 'PlantWatered', { id: 7 });
+      await expect(resume(owner, 0)).rejects.toThrow(EventRefused);
+      await expect(resume(owner, 1)).rejects.toThrow(EventRefused);
+      await appendRaw(log, plantStream(owner, 7), 'PlantDeleted', { id: 7 }, 0n);
+      const first = await resume(owner, 2, context);
+      await appendRaw(log, plantStream(owner, 7), 'PlantWatered', { id: 7 }, 2n);
+      expect(await resume(owner, 2, context)).toMatchObject(first);
+    });
+
+    it('comes to what reading the whole history comes to, for any history and from any revision', async () => {
+      // What happened to the plant, one after the other; `own` is the command itself, run at that place.
+      const histories = fc.array(fc.constantFrom('created', 'deleted', 'own'), { maxLength: 30 });
+      await fc.assert(
+        fc.asyncProperty(
+          histories,
+          fc.nat({ max: 31 }),
+          fc.constantFrom(createPlant(7), deletePlant(7)),
+          fc.array(fc.nat({ max: 9 }), { maxLength: 3 }),
+          async (history, from, command, meanwhile) => {
+            const owner = anOwner();
+            const stream = plantStream(owner, 7);
+            const context = contextOf();
+            const first = Math.min(from, history.length);
+            /** One event more, whatever the rules say: a history that others wrote may be any. */
+            const append = async (what: 'created' | 'deleted', commandId: string = randomUUID()) => {
+              const last = await log.readLast(stream);
+              const event = {
+                ...(what === 'created' ? created(7) : deleted(7)),
+                id: eventId(commandId, 0),
+                metadata: metadataOf('PlantCreated', contextOf({ commandId }), NOON),
+              };
+              await log.append(stream, last?.revision ?? 'none', [event]);
+            };
+            let ran = false;
+            for (const [index, what] of history.entries())
+              if (what !== 'own') await append(what);
+              else if (ran || index < first) await append('deleted');
+              else {
+                ran = true;
+                await append(command.type === 'CreatePlant' ? 'created' : 'deleted', context.commandId);
+              }
+            const expected = wholeRead(await log.readStream(stream), command, context.commandId, first);
+            const outcome = await outcomeOf(resumeCommand(at(log), owner, command, context, first));
+            expect(outcome).toBe(expected);
+            // And so it stays, in any process, whatever happens to the plant after that.
+            for (const times of meanwhile) {
+              for (let time = 0; time < times; time++) await append(time % 2 ? 'created' : 'deleted');
+              expect(await outcomeOf(resumeCommand(at(other), owner, command, context, first))).toBe(outcome);
+            }
+            const own = (await log.readStream(stream)).filter(
+              ({ id }) => id === eventId(context.commandId, 0),
+            );
+            expect(own).toHaveLength(outcome === 'done' ? 1 : 0);
+          },
+        ),
+        { numRuns: 100 },
+      );
     });
   });
 });
+
+/** What a command that is resumed comes to, by reading all of the plant's events. */
+const wholeRead = (
+  recorded: readonly RecordedEvent[],
+  command: PlantCommand,
+  commandId: string,
+  firstRevision: number,
+): 'done' | DomainErrorCode => {
+  if (recorded.some(({ id }) => id === eventId(commandId, 0))) return 'done';
+  const presentBefore = (revision: number): boolean => recorded[revision - 1]?.type === 'PlantCreated';
+  for (let revision = firstRevision; revision <= recorded.length; revision++) {
+    if (command.type === 'CreatePlant' && presentBefore(revision)) return 'plant_exists';
+    if (command.type === 'DeletePlant' && !presentBefore(revision)) return 'plant_not_found';
+  }
+  return 'done';
+};
