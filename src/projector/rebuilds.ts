@@ -341,7 +341,8 @@ export const skipEvent = async (
   const data = { stream: event.stream, revision: Number(event.revision), reason };
   for (let race = 1; race <= RACES; race++) {
     const last = await log.readLast(SKIPS_STREAM);
-    if (await append(log, SKIPS_STREAM, last?.revision, { type: 'EventSkipped', data }, operator, now())) return;
+    if (await append(log, SKIPS_STREAM, last?.revision, { type: 'EventSkipped', data }, operator, now()))
+      return;
   }
   throw new OperationRefused('others skip events at the same time: try again');
 };
