@@ -10,13 +10,14 @@ import { PublishedTree } from './audit/published-tree.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
 import { type RateLimit } from './http/auth/rate-limit.js';
-import { issuerKeys, localKeys, TokenVerifier } from './http/auth/verify.js';
+import { IssuerKeys, NO_FETCHES } from './http/auth/issuer-keys.js';
+import { localKeys, TokenVerifier } from './http/auth/verify.js';
 import { tellAnswered } from './http/answered.js';
 import { clientAddresses } from './http/client-address.js';
 import { Shutdown } from './http/shutdown.js';
 import { countRequests } from './metrics/http.js';
 import { showProjector } from './metrics/projection.js';
-import { createRegistry, showTokenCache } from './metrics/registry.js';
+import { createRegistry, showIssuerKeys, showTokenCache } from './metrics/registry.js';
 import { showTree } from './metrics/tree.js';
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
 import { reportText } from './operate/process-report.js';
@@ -55,8 +56,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   };
   const web = loadWeb();
   try {
-    const { keys, created } = await signingKeys(config);
     const registry = createRegistry(version);
+    const { keys, keyFetches, created } = await signingKeys(config, logger);
+    showIssuerKeys(registry, keyFetches);
     const tracing = await tracingOf(config, logger, version);
     if (tracing) opened.push(() => tracing.close());
     const measuredLog = measuredEventLog(
@@ -174,10 +176,16 @@ const rateLimitOf = async ({ rateLimit }: Config): Promise<RateLimit | undefined
   return new CountedRateLimit(rateLimit);
 };
 
-const signingKeys = async ({ auth, dataDir }: Config) => {
-  if (auth.kind === 'issuer') return { keys: issuerKeys(auth.jwksUrl), created: false };
+const signingKeys = async ({ auth, dataDir }: Config, logger: Logger) => {
+  if (auth.kind === 'issuer') {
+    const issuer = new IssuerKeys(auth.jwksUrl, (reason) => {
+      if (reason === undefined) logger.info("the issuer's keys can be fetched again");
+      else logger.warn({ reason }, "the issuer's keys cannot be fetched; known keys are used for an hour");
+    });
+    return { keys: issuer.find, keyFetches: () => issuer.fetches, created: false };
+  }
   const key = await openLocalKey(dataDir);
-  return { keys: localKeys(key), created: key.created };
+  return { keys: localKeys(key), keyFetches: () => NO_FETCHES, created: key.created };
 };
 
 const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Promise<Freshness> => {

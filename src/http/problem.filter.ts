@@ -14,7 +14,7 @@ import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited } from './auth/rate-limit.js';
-import { KeysUnavailable } from './auth/verify.js';
+import { KeysUnavailable } from './auth/issuer-keys.js';
 import { requestLog } from './correlation.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, sentence } from './problem.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
@@ -86,7 +86,9 @@ export const problemOf = (error: unknown): Problem => {
       headers: { 'Retry-After': String(error.retryAfterSeconds) },
     });
   if (error instanceof KeysUnavailable)
-    return unavailable('keys_unavailable', "The issuer's keys cannot be reached. Try again.");
+    return new Problem('keys_unavailable', "The issuer's keys cannot be reached. Try again.", {
+      headers: { 'Retry-After': String(error.retryAfterSeconds) },
+    });
   if (error instanceof OutcomeUnknown)
     return unavailable(
       'outcome_unknown',
@@ -140,7 +142,6 @@ export const problemOf = (error: unknown): Problem => {
 
 const unavailable = (
   code:
-    | 'keys_unavailable'
     | 'outcome_unknown'
     | 'log_unavailable'
     | 'read_model_unavailable'

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { type KeyFetches } from '../http/auth/issuer-keys.js';
 
 /** The figures of one process, with those about the process itself: memory, CPU, event loop, garbage collection. */
 export const createRegistry = (version: string): Registry => {
@@ -42,6 +43,32 @@ export const showTokenCache = (registry: Registry, cache: () => TokenCache): voi
     registers: [registry],
     collect() {
       this.set(cache().entries);
+    },
+  });
+};
+
+/** Adds figures about the keys of the issuer; `fetches` gives them as they are now. */
+export const showIssuerKeys = (registry: Registry, fetches: () => KeyFetches): void => {
+  new Counter({
+    name: 'plants_issuer_key_fetches_total',
+    help: "Fetches of the issuer's keys, by their outcome.",
+    labelNames: ['outcome'],
+    registers: [registry],
+    collect() {
+      const { fetched, failed } = fetches();
+      this.reset();
+      this.inc({ outcome: 'fetched' }, fetched);
+      this.inc({ outcome: 'failed' }, failed);
+    },
+  });
+  new Gauge({
+    name: 'plants_issuer_keys_age_seconds',
+    help: "How long ago the issuer's keys were last fetched.",
+    registers: [registry],
+    collect() {
+      const { ageSeconds } = fetches();
+      this.reset();
+      if (ageSeconds !== undefined) this.set(ageSeconds);
     },
   });
 };

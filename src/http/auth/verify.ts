@@ -1,14 +1,7 @@
-import {
-  createLocalJWKSet,
-  createRemoteJWKSet,
-  errors,
-  type JWTPayload,
-  jwtVerify,
-  type JWTVerifyGetKey,
-  type JWTVerifyResult,
-} from 'jose';
+import { createLocalJWKSet, errors, type JWTPayload, jwtVerify, type JWTVerifyResult } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { type AuthConfig } from '../../config.js';
+import { KeysUnavailable, type PublicKeys } from './issuer-keys.js';
 import { type LocalKey } from './local-key.js';
 import { DEFAULT_SCOPES, nameFault, type Principal } from './principal.js';
 
@@ -30,47 +23,12 @@ const MAX_TOKEN = 8192;
 /** Enough for as many clients as one process serves; with tokens of the usual size, some 10 MB. */
 const MAX_VERIFIED = 10_000;
 
-/** The issuer answers, or requests wait in vain. */
-const KEYS_TIMEOUT_MS = 5000;
-
-/** An unknown key makes us look for new ones, but no stream of made-up tokens makes us flood the issuer. */
-const KEYS_COOLDOWN_MS = 30_000;
-
-/** A key that the issuer took back verifies nothing new after this time. */
-const KEYS_MAX_AGE_MS = 600_000;
-
 /** A token that does not hold. The message holds nothing of it and may be sent in a header. */
 export class InvalidToken extends Error {
   override readonly name = 'InvalidToken';
 }
 
-/** The keys that tokens are verified with cannot be had: nothing is known about the token. */
-export class KeysUnavailable extends Error {
-  override readonly name = 'KeysUnavailable';
-}
-
-/** Finds the public key that a token's header names. Throws KeysUnavailable. */
-export type PublicKeys = JWTVerifyGetKey;
-
 export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys: [key.publicJwk] });
-
-/** The keys that an issuer publishes (RFC 7517, 5), fetched when the first token comes and kept for a while. */
-export const issuerKeys = (url: URL): PublicKeys => {
-  const remote = createRemoteJWKSet(url, {
-    timeoutDuration: KEYS_TIMEOUT_MS,
-    cooldownDuration: KEYS_COOLDOWN_MS,
-    cacheMaxAge: KEYS_MAX_AGE_MS,
-  });
-  return async (header, token) => {
-    try {
-      return await remote(header, token);
-    } catch (error) {
-      if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)
-        throw error;
-      throw new KeysUnavailable("the issuer's keys cannot be had", { cause: error });
-    }
-  };
-};
 
 /** Turns tokens into principals, and remembers those it has verified until they expire. */
 export class TokenVerifier {
@@ -106,9 +64,11 @@ export class TokenVerifier {
     if (known) return known;
     this.#misses += 1;
     if (token.length > MAX_TOKEN) throw new InvalidToken('the token is too long');
+    if (!isCanonical(token)) throw new InvalidToken('the token is malformed');
     const { payload, protectedHeader } = await this.#check(token);
-    const { typ } = protectedHeader;
-    if (typ !== undefined && !TYPES.includes(typ.toLowerCase()))
+    // jose does not look at what its type says is a string.
+    const typ: unknown = protectedHeader.typ;
+    if (typ !== undefined && !(typeof typ === 'string' && TYPES.includes(typ.toLowerCase())))
       throw new InvalidToken('the token is not an access token (typ)');
     const principal = principalIn(payload, this.auth.ownerClaim);
     this.#verified.set(token, principal);
@@ -131,6 +91,13 @@ export class TokenVerifier {
   }
 }
 
+/**
+ * Whether each part of a token is base64url as an encoder writes it (RFC 4648, section 3.5). Decoders take others, with
+ * padding or stray bits at the end: one signed token could be written in many ways, each remembered on its own.
+ */
+const isCanonical = (token: string): boolean =>
+  token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
+
 /** As jose decides it, so that a token ends at the same second whether it is remembered or not. */
 const hasExpired = ({ expiresAt }: Principal, now: number): boolean =>
   expiresAt <= Math.floor(now / 1000) - CLOCK_TOLERANCE;
@@ -149,7 +116,7 @@ const refusal = (error: unknown): Error => {
   if (error instanceof errors.JWKSMultipleMatchingKeys)
     return new InvalidToken('the token does not say which key it was signed with (kid)');
   if (error instanceof errors.JOSEError) return new InvalidToken('the token is malformed');
-  return new KeysUnavailable("the issuer's key cannot be used", { cause: error });
+  return new KeysUnavailable("the issuer's key cannot be used", 10, { cause: error });
 };
 
 const claimFault = ({ claim, reason }: errors.JWTClaimValidationFailed): string => {

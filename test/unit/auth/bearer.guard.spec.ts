@@ -22,7 +22,8 @@ import { BearerStrategy } from '../../../src/http/auth/bearer.strategy.js';
 import { type GuardedRequest, principalOf } from '../../../src/http/auth/principal.js';
 import { CountedRateLimit } from '../../../src/http/auth/counted-rate-limit.js';
 import { RateLimit, RateLimited } from '../../../src/http/auth/rate-limit.js';
-import { issuerKeys, KeysUnavailable, TokenVerifier } from '../../../src/http/auth/verify.js';
+import { IssuerKeys, KeysUnavailable } from '../../../src/http/auth/issuer-keys.js';
+import { TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
 import { type BadTokens, TokenMint } from '../../support/auth-tokens.js';
 
@@ -87,7 +88,7 @@ const start = async (issuer: Issuer, rateLimit?: RateLimit): Promise<Service> =>
     controllers: [PlantsController, OpenController],
     providers: [
       BearerStrategy,
-      { provide: TokenVerifier, useValue: new TokenVerifier(auth, issuerKeys(issuer.jwksUrl)) },
+      { provide: TokenVerifier, useValue: new TokenVerifier(auth, new IssuerKeys(issuer.jwksUrl).find) },
       ...(rateLimit ? [{ provide: RateLimit, useValue: rateLimit }] : []),
     ],
   })
