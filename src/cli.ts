@@ -613,7 +613,8 @@ program
   .addHelpText(
     'after',
     `
-The way back is open for 15 minutes after a rebuild, or until the next one: plants status shows it.
+The way back is open for 15 minutes after a rebuild, or until the next one is promoted; while one is under way it waits.
+plants status shows it.
 
 Example:
   npx plants rollback --reason 'lists are slower than before'

@@ -220,6 +220,9 @@ const startProjector = (
       onDone: (message) => {
         logger.info(message);
       },
+      onProblem: (reason) => {
+        logger.warn({ reason }, 'rebuild does not get on, it is tried again');
+      },
       failpoint,
       traffic,
     },

@@ -39,6 +39,8 @@ const ProcessReport = z.object({
       problem: z.string().optional(),
     })
     .nullable(),
+  /** Why a rebuild, or what follows one, does not get on; absent where nothing is wrong. */
+  rebuildProblem: z.string().optional(),
   /** Null where the process is no auditor, absent where it is of a version that knows none. */
   auditor: z
     .object({
@@ -75,7 +77,13 @@ export type ProcessIdentity = Readonly<
 /** The text that a process tells. */
 export const reportText = (
   identity: ProcessIdentity,
-  projector: { readonly status: ProjectorStatus; readonly rebuild: RebuildProgress | undefined } | undefined,
+  projector:
+    | {
+        readonly status: ProjectorStatus;
+        readonly rebuild: RebuildProgress | undefined;
+        readonly rebuildProblem?: string | undefined;
+      }
+    | undefined,
   auditor?: { readonly status: AuditorStatus },
 ): string =>
   JSON.stringify(
@@ -83,6 +91,7 @@ export const reportText = (
       ...identity,
       projector: projector?.status ?? null,
       rebuild: projector?.rebuild ?? null,
+      rebuildProblem: projector?.rebuildProblem,
       auditor: auditor ? shownAuditor(auditor.status) : null,
     },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),

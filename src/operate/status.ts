@@ -8,7 +8,15 @@ import {
   type Position,
   START,
 } from '../ports/event-log.js';
-import { type Generation, GenerationMissing, PARTITIONS, ReadModelUnavailable } from '../ports/read-model.js';
+import {
+  type Generation,
+  type GenerationInfo,
+  GenerationMissing,
+  PARTITIONS,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
+import { aheadOf, newestOf } from '../projector/ahead.js';
+import { oldestOf } from '../projector/projection.js';
 import { GRACE_MS, readRebuilds, type Rebuilds } from '../projector/rebuilds.js';
 import { type Desk, duration, pause, print, printable, table } from './desk.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
@@ -85,14 +93,16 @@ export const readStatus = async (system: System): Promise<Status> => {
   const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
   const processes = await readReports(model);
+  // Before the head, so that none is beyond it but where the log was put back.
+  const positions = await readPositions(system);
   const head = await log.head();
-  const generations = await readGenerations(system, head);
+  const generations = positions.map((one) => generationStatus(one, head));
   const active = generations.find((generation) => generation.active);
   const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
   return {
     at: now().toISOString(),
-    problems: problemsOf(processes, active !== undefined, rebuild),
+    problems: problemsOf(processes, active, head, rebuild),
     head,
     lag: await lagOf(system, active?.slowest ?? START, head),
     processes,
@@ -106,15 +116,15 @@ export const readStatus = async (system: System): Promise<Status> => {
   };
 };
 
-const readGenerations = async ({ model }: System, head: Position): Promise<GenerationStatus[]> => {
-  const found: GenerationStatus[] = [];
-  for (const { generation, active } of await model.generations()) {
+interface Positions extends GenerationInfo {
+  readonly positions: readonly Position[];
+}
+
+const readPositions = async ({ model }: System): Promise<Positions[]> => {
+  const found: Positions[] = [];
+  for (const one of await model.generations()) {
     try {
-      const positions = await model.positions(generation);
-      const slowest = positions.reduce((one, other) => (other < one ? other : one));
-      const fastest = positions.reduce((one, other) => (other > one ? other : one));
-      const behind = positions.filter((position) => position < head).length;
-      found.push({ generation, active, slowest, fastest, behind });
+      found.push({ ...one, positions: await model.positions(one.generation) });
     } catch (error) {
       if (!(error instanceof GenerationMissing)) throw error; // else it was dropped just now
     }
@@ -122,13 +132,26 @@ const readGenerations = async ({ model }: System, head: Position): Promise<Gener
   return found;
 };
 
+const generationStatus = (
+  { generation, active, positions }: Positions,
+  head: Position,
+): GenerationStatus => ({
+  generation,
+  active,
+  slowest: oldestOf(positions),
+  fastest: newestOf(positions),
+  behind: positions.filter((position) => position < head).length,
+});
+
 const problemsOf = (
   processes: readonly ProcessReport[],
-  answered: boolean,
+  active: GenerationStatus | undefined,
+  head: Position,
   rebuild: RebuildStatus | null,
 ): string[] => {
   const problems: string[] = [];
-  for (const { process, host, pid, projector, auditor } of processes) {
+  if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
+  for (const { process, host, pid, projector, rebuildProblem, auditor } of processes) {
     if (auditor?.alarm)
       problems.push(
         `ALARM of the auditor ${host}/${pid}: ${auditor.alarm.message} (nothing is signed until plants audit-lift; see docs/audit.md)`,
@@ -143,10 +166,12 @@ const problemsOf = (
       );
     if (projector?.state === 'disconnected')
       problems.push(`${host}/${pid} (${process}) is disconnected: ${projector.reason ?? ''}`);
+    if (rebuildProblem !== undefined && rebuildProblem !== rebuild?.problem)
+      problems.push(`${host}/${pid} (${process}) does not get on with a rebuild: ${rebuildProblem}`);
   }
   if (!workingProjector(processes))
     problems.push('nothing projects: is a process with the role projector running?');
-  if (!answered)
+  if (!active)
     problems.push('no list is answered: the lists are being built for the first time, or were lost');
   if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
   return problems;

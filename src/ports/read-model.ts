@@ -76,9 +76,10 @@ export abstract class ReadModel {
    *
    * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
    * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
-   * stands before the same partition of the active one.
+   * stands before the same partition of the active one. `logEnd` is for a log that was put back to an earlier state:
+   * partitions of the active generation that stand after it count as if they stood there.
    */
-  abstract promote(generation: Generation, replaces?: Generation | 'none'): Promise<void>;
+  abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
 
   /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
   abstract drop(generation: Generation): Promise<void>;
@@ -187,7 +188,7 @@ export class ReadModelTampered extends Error {
   override readonly name = 'ReadModelTampered';
 }
 
-/** The read model holds what its log does not: the log has lost events, or is a copy from before them. */
+/** The read model holds what its log does not: the log has lost events, or is a copy from before them. A rebuild heals it. */
 export class ReadModelAhead extends Error {
   override readonly name = 'ReadModelAhead';
 }

@@ -13,6 +13,12 @@ export interface Outlook {
  */
 const VERIFYING = 0.4;
 
+/**
+ * The pace of building is that of so many milliseconds, at least: it changes with the traffic, and a rebuild may have
+ * begun at another one.
+ */
+const WINDOW_MS = 10_000;
+
 /** What building has done so far. Work is counted as the log counts distances. */
 export interface Built {
   /** From the beginning of the log to where the generation is. */
@@ -26,18 +32,36 @@ export interface Built {
   readonly idleMs: number;
 }
 
+const BEGINNING = { doneHere: 0, elapsedMs: 0, idleMs: 0 };
+
 /** Estimates when a rebuild is over: first it builds, then it verifies. */
 export class Estimate {
   #share = 0;
   /** How long verifying will take, as far as building tells. */
   #verifyingMs: number | undefined;
+  /** The oldest of these is the last one that is at least WINDOW_MS old, or the first. */
+  readonly #seen: Built[] = [];
 
-  building({ done, total, doneHere, elapsedMs, idleMs }: Built): Outlook {
-    const built = total === 0 ? 1 : Math.min(1, done / total);
-    if (doneHere === 0) return this.#outlook(built / (1 + VERIFYING), undefined);
-    this.#verifyingMs = ((elapsedMs - idleMs) / doneHere) * total * VERIFYING;
-    const leftMs = (elapsedMs / doneHere) * Math.max(0, total - done);
-    return this.#outlook(built / (1 + VERIFYING), leftMs + this.#verifyingMs);
+  building(built: Built): Outlook {
+    const { done, total } = built;
+    const share = total === 0 ? 1 : Math.min(1, done / total);
+    const since = this.#before(built);
+    const doneSince = built.doneHere - since.doneHere;
+    if (doneSince <= 0) return this.#outlook(share / (1 + VERIFYING), undefined);
+    const elapsedMs = built.elapsedMs - since.elapsedMs;
+    const busyMs = elapsedMs - (built.idleMs - since.idleMs);
+    this.#verifyingMs = (busyMs / doneSince) * total * VERIFYING;
+    const leftMs = (elapsedMs / doneSince) * Math.max(0, total - done);
+    return this.#outlook(share / (1 + VERIFYING), leftMs + this.#verifyingMs);
+  }
+
+  /** How far it was about WINDOW_MS ago, or at the beginning. */
+  #before(built: Built): Pick<Built, 'doneHere' | 'elapsedMs' | 'idleMs'> {
+    const seen = this.#seen;
+    seen.push(built);
+    while ((seen[1]?.elapsedMs ?? Infinity) <= built.elapsedMs - WINDOW_MS) seen.shift();
+    const [first] = seen;
+    return first && first.elapsedMs <= built.elapsedMs - WINDOW_MS ? first : BEGINNING;
   }
 
   /** `share` of verifying is done, from 0 to 1. */

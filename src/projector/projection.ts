@@ -13,9 +13,9 @@ import {
   partitionOf,
   type PartitionChanges,
   type ReadModel,
-  ReadModelAhead,
   type RowChange,
 } from '../ports/read-model.js';
+import { aheadOf, newestOf } from './ahead.js';
 import { NO_SKIPS, skipName, type Skips } from './rebuilds.js';
 
 /** How often every partition is shown where it stands, in milliseconds: it notices a store that has lost data. */
@@ -84,10 +84,13 @@ export const project = async (
 ): Promise<void> => {
   const at = await model.positions(generation);
   const from = oldestOf(at);
-  if (at.some((position) => position !== START) && max(at) > (await log.head()))
-    throw new ReadModelAhead(
-      'the read model holds events that the log does not: its log was put back to an earlier state',
-    );
+  const assertNotAhead = async (): Promise<void> => {
+    const applied = newestOf(at);
+    if (applied === START) return;
+    const head = await log.head();
+    if (applied > head) throw aheadOf(applied, head);
+  };
+  await assertNotAhead();
   let advanced = -Infinity;
   /** When the first event came that idle partitions have not been moved past. */
   let behindSince = Infinity;
@@ -136,6 +139,8 @@ export const project = async (
       // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
       const due = now - advanced >= ADVANCE_EVERY_MS || now - behindSince >= ADVANCE_AFTER_MS;
       if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;
+      // A log that was put back under a running service delivers nothing, or not all, from then on.
+      if (due && caughtUp && gathered.events === 0) await assertNotAhead();
       // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
       const blocked = gathered.blocked !== undefined;
       const all = due || blocked || (caughtUp && !wasCaughtUp);
@@ -214,6 +219,3 @@ export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undef
 /** The least of some positions. */
 export const oldestOf = (positions: readonly Position[]): Position =>
   positions.reduce((oldest, position) => (position < oldest ? position : oldest));
-
-const max = (positions: readonly Position[]): Position =>
-  positions.reduce((greatest, position) => (position > greatest ? position : greatest));

@@ -64,6 +64,7 @@ export class Projector {
       graceMs: GRACE_MS,
       failpoint: () => undefined,
       onDone: () => undefined,
+      onProblem: () => undefined,
       ...options,
     });
   }
@@ -75,6 +76,11 @@ export class Projector {
   /** The rebuild that this process works on, if any. */
   get rebuild(): RebuildProgress | undefined {
     return this.#rebuilder.progress;
+  }
+
+  /** Why a rebuild, or what follows one, does not get on in this process; undefined where nothing is wrong. */
+  get rebuildProblem(): string | undefined {
+    return this.#rebuilder.problem;
   }
 
   /** Runs until `signal` aborts; never rejects. */

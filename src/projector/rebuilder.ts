@@ -1,5 +1,12 @@
 import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type Generation, type GenerationInfo, type ReadModel } from '../ports/read-model.js';
+import {
+  type Generation,
+  type GenerationInfo,
+  NotAsFar,
+  type ReadModel,
+  ReadModelAhead,
+} from '../ports/read-model.js';
+import { assertNotAhead } from './ahead.js';
 import { Courtesy } from './courtesy.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { pause } from './pause.js';
@@ -73,6 +80,8 @@ export interface RebuilderOptions {
   readonly failpoint: (name: Failpoint) => void;
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
+  /** Called with the reason when a step begins to fail, for the log. */
+  readonly onProblem: (reason: string) => void;
 }
 
 /** Who acts where no person does. */
@@ -87,6 +96,7 @@ const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId:
 export class Rebuilder {
   readonly #shadows = new Map<Generation, Shadow>();
   #progress: RebuildProgress | undefined;
+  #problem: string | undefined;
   #switchedAt = -Infinity;
 
   constructor(
@@ -100,18 +110,28 @@ export class Rebuilder {
     return this.#progress;
   }
 
+  /** Why the last step failed, which is tried again; undefined where it did not. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
   /** Runs until `signal` aborts; never rejects. `onSwitch` is called when another generation is active. */
   async run(signal: AbortSignal, onSwitch: () => void): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.#step(signal, onSwitch);
+        this.#problem = undefined;
       } catch (error) {
-        if (this.#progress) this.#progress = { ...this.#progress, problem: reasonOf(error) };
+        const reason = reasonOf(error);
+        if (this.#progress) this.#progress = { ...this.#progress, problem: reason };
+        if (this.#problem !== reason) this.options.onProblem(reason);
+        this.#problem = reason;
       }
       await pause(this.options.lookEveryMs ?? LOOK_EVERY_MS, signal);
     }
     await Promise.all([...this.#shadows.keys()].map((generation) => this.#stop(generation)));
     this.#progress = undefined;
+    this.#problem = undefined;
   }
 
   /** The next thing to do. */
@@ -124,14 +144,13 @@ export class Rebuilder {
     const { building, promoted } = state;
     if (!building) this.#progress = undefined;
 
-    // A new rebuild ends the way back of the one before.
-    if (promoted && building) return this.#close(state, promoted, active);
-    if (promoted) return this.#keep(state, promoted, active, exists, onSwitch);
+    // What was read before does not hold any more where this has changed something.
+    if (promoted && (await this.#keep(state, promoted, active, exists, signal, onSwitch))) return;
+    if (building && !exists(building.generation)) return this.#begin(state, building);
+    const used = [active, promoted?.generation, promoted?.replaced, building?.generation];
+    if (active !== undefined) await this.#dropAllBut(used, generations);
     if (building && exists(building.generation))
-      return this.#build(state, building, building.generation, active, signal);
-    if (building) return this.#begin(state, building);
-    // Nobody answers from the others, and nobody builds them: left over by a process that died.
-    if (active !== undefined) await this.#dropAllBut(active, generations);
+      await this.#build(state, building, building.generation, active, signal);
   }
 
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
@@ -205,29 +224,37 @@ export class Rebuilder {
     }
   }
 
-  /** What was decided is made so, and kept so, until the way back is closed. */
+  /**
+   * What was decided is made so, and kept so, until the way back is closed: by its time, or by the next promotion.
+   * Gives whether it has changed something.
+   */
   async #keep(
     state: Rebuilds,
     promoted: Promoted,
     active: Generation | undefined,
     exists: (generation: Generation | undefined) => generation is Generation,
+    signal: AbortSignal,
     onSwitch: () => void,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
     const wanted = rollback === undefined ? generation : replaced;
     const other = rollback === undefined ? replaced : generation;
     // The store has lost one of them: what is there is what lists are answered from.
-    if (!exists(wanted)) return this.#close(state, promoted, active);
+    if (!exists(wanted)) {
+      await this.#close(state, promoted, active);
+      return true;
+    }
     for (const one of [wanted, other])
       if (exists(one) && one !== active)
         this.#shadow(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
-      await this.model.promote(wanted, active ?? 'none'); // where it is refused, again at the next look
+      await this.#promote(wanted, active, signal); // where it is refused, again at the next look
       this.#switchedAt = performance.now();
       this.options.failpoint(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
       onSwitch();
       await this.#stop(wanted);
+      if (rollback !== 'requested') return true;
     }
     if (rollback === 'requested' && replaced !== undefined) {
       const event = {
@@ -235,13 +262,31 @@ export class Rebuilder {
         data: { rebuild, generation: replaced, replaced: generation },
       } as const;
       await record(this.log, state, event, OURSELVES, this.options.now());
-      return;
+      return true;
     }
     const over =
       rollback === 'done'
         ? performance.now() - this.#switchedAt > READERS_MS
         : this.options.now().getTime() - promotedAt.getTime() > this.options.graceMs;
     if (over) await this.#close(state, promoted, wanted);
+    return over;
+  }
+
+  /** Lists that contain what a log has lost never were a state of that log: they do not count as newer. */
+  async #promote(wanted: Generation, active: Generation | undefined, signal: AbortSignal): Promise<void> {
+    try {
+      await this.model.promote(wanted, active ?? 'none');
+    } catch (error) {
+      if (!(error instanceof NotAsFar) || active === undefined) throw error;
+      try {
+        await assertNotAhead(this.log, this.model, active, signal);
+      } catch (ahead) {
+        if (!(ahead instanceof ReadModelAhead)) throw ahead;
+        await this.model.promote(wanted, active, await this.log.head());
+        return;
+      }
+      throw error;
+    }
   }
 
   /** There is no way back any more. */
@@ -256,14 +301,21 @@ export class Rebuilder {
     await record(this.log, state, event, OURSELVES, this.options.now());
   }
 
-  async #dropAllBut(active: Generation, generations: readonly GenerationInfo[]): Promise<void> {
+  /** Drops what lists are not answered from, and nobody builds or goes back to. */
+  async #dropAllBut(
+    used: readonly (Generation | undefined)[],
+    generations: readonly GenerationInfo[],
+  ): Promise<void> {
+    // Whoever has read the pointer just before a switch still reads what it pointed to.
+    if (performance.now() - this.#switchedAt < READERS_MS) return;
     for (const { generation } of generations)
-      if (generation !== active) {
+      if (!used.includes(generation)) {
         await this.#stop(generation);
         await this.model.drop(generation);
         this.options.onDone(`dropped generation ${generation}: nothing refers to it`);
       }
-    for (const generation of this.#shadows.keys()) await this.#stop(generation);
+    for (const generation of this.#shadows.keys())
+      if (!used.includes(generation)) await this.#stop(generation);
   }
 
   #shadow(generation: Generation, skipsAfter: Position, rate: number): Shadow {

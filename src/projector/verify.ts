@@ -17,6 +17,7 @@ import {
   ReadModelUnavailable,
   type RowChange,
 } from '../ports/read-model.js';
+import { aheadOf, assertNotAhead } from './ahead.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 import { NO_SKIPS, type Skips } from './rebuilds.js';
@@ -92,10 +93,12 @@ const PATIENCE_MS = 30_000;
 /** How often it is looked at meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
+const NEVER = new AbortController().signal;
+
 /**
  * Compares a generation with the fold of the log, plant by plant, while both go on: each page of rows is compared
  * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
- * Throws what the ports throw, Blocked's cause, and the signal's reason.
+ * Throws ReadModelAhead, what the ports throw, Blocked's cause, and the signal's reason.
  */
 export const verify = async (
   log: EventLog,
@@ -111,6 +114,7 @@ export const verify = async (
 ): Promise<Verified> => {
   const total = { plants: 0, owners: 0, passes: 0, differing: 0 };
   const differences: Difference[] = [];
+  await assertNotAhead(log, model, generation, signal ?? NEVER);
   let position = START;
   let events = 0;
   let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
@@ -294,6 +298,7 @@ class Fold {
   /** Folds up to a position; gives the ids of an owner's plants that changed on the way. */
   async to(position: Position, owner: string): Promise<number[]> {
     const touched: number[] = [];
+    const giveUp = performance.now() + PATIENCE_MS;
     for (;;) {
       const complete = this.#applyPending(position, (whose, id) => {
         if (whose === owner) touched.push(id);
@@ -302,7 +307,10 @@ class Fold {
         if (position > this.position) this.position = position;
         return touched;
       }
-      await this.#pull();
+      // What was read of the lists may be newer than the last batch, but not for long.
+      const { caughtUp } = await this.#pull();
+      if (caughtUp && this.#reached < position && performance.now() > giveUp)
+        throw aheadOf(position, this.#reached);
     }
   }
 

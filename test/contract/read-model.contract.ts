@@ -180,6 +180,17 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
       });
 
+      it('promotes one that stands at the end of a log which was put back, in place of one beyond it', async () => {
+        const { model, generation } = await openActive();
+        await model.apply(generation, advance(0, 9));
+        const next = await model.createGeneration();
+        await model.apply(next, advance(0, 5));
+        await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
+        await expect(model.promote(next, generation, at(6))).rejects.toThrow(NotAsFar);
+        await model.promote(next, generation, at(5));
+        await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
+      });
+
       it('promotes only in place of the one that is named, if one is', async () => {
         const model = await openNew();
         const [first, second] = [await model.createGeneration(), await model.createGeneration()];

@@ -42,6 +42,21 @@ export class Stores {
     }
   }
 
+  /** Takes the last events from the log, as if it had been put back to an earlier state. */
+  cutLog(events: number): void {
+    const database = new DatabaseSync(join(this.#folder, 'events.db'), { timeout: 5_000 });
+    try {
+      const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
+      for (const { name } of triggers as { name: string }[]) database.exec(`DROP TRIGGER ${name}`);
+      database.exec(
+        `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
+         UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
+      );
+    } finally {
+      database.close();
+    }
+  }
+
   async remove(): Promise<void> {
     for (const each of this.#opened.splice(0).reverse()) await each.close();
     rmSync(this.#folder, { recursive: true, force: true });

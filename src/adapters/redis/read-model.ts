@@ -173,7 +173,7 @@ class RedisReadModel extends ReadModel {
     });
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
+  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
     return this.#call(WRITE_MS, async (deadline) => {
       // Promotions that cross each other: who was overtaken compares again, until the deadline.
       for (;;) {
@@ -194,7 +194,10 @@ class RedisReadModel extends ReadModel {
           // First those that lists are answered from: where they move on meanwhile, the others do so, too.
           const theirs = await this.#positionsOf(active, deadline);
           const ours = await this.#positionsOf(copy, deadline);
-          const partition = ours.findIndex((position, index) => position < (theirs[index] ?? START));
+          const partition = ours.findIndex(
+            (position, index) =>
+              position < (theirs[index] ?? START) && (logEnd === undefined || position < logEnd),
+          );
           if (partition !== -1)
             throw new NotAsFar(
               `partition ${partition} of generation ${generation} stands before the active one`,

@@ -70,6 +70,7 @@ export type Work =
       readonly kind: 'promote';
       readonly generation: Generation;
       readonly replaces: Generation | 'none' | undefined;
+      readonly logEnd: Position | undefined;
     }
   | { readonly kind: 'drop'; readonly generation: Generation }
   | { readonly kind: 'sweep' }
@@ -591,8 +592,8 @@ class SqliteReadModel extends ReadModel {
     return this.#write({ kind: 'create' });
   }
 
-  async promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
-    await this.#write({ kind: 'promote', generation, replaces });
+  async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+    await this.#write({ kind: 'promote', generation, replaces, logEnd });
     this.#waiters.wake();
   }
 

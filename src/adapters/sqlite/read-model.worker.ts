@@ -191,8 +191,9 @@ const connect = () => {
   const selectBehind = prepare(
     `SELECT behind.partition FROM generations
      JOIN positions AS active USING (generation)
-     JOIN positions AS behind ON behind.generation = ? AND behind.partition = active.partition
-     WHERE log = ? AND state = 'active' AND behind.position < active.position
+     JOIN positions AS behind ON behind.generation = ?1 AND behind.partition = active.partition
+     WHERE log = ?2 AND state = 'active' AND behind.position < active.position
+       AND (behind.position < ?3 OR ?3 IS NULL)
      LIMIT 1`,
   );
   const selectPosition = prepare('SELECT position FROM positions WHERE generation = ? AND partition = ?');
@@ -233,12 +234,16 @@ const connect = () => {
     return generation;
   };
 
-  const promote = (generation: Generation, replaces: Generation | 'none' | undefined): void => {
+  const promote = (
+    generation: Generation,
+    replaces: Generation | 'none' | undefined,
+    logEnd: Position | undefined,
+  ): void => {
     if (existing(generation) === 'active') return;
     const active = selectActive.get(log) as { generation: Generation } | undefined;
     if (replaces !== undefined && replaces !== (active?.generation ?? 'none'))
       throw new ActiveChanged(`the active generation is ${active?.generation ?? 'none'}, not ${replaces}`);
-    const behind = selectBehind.get(generation, log) as { partition: number } | undefined;
+    const behind = selectBehind.get(generation, log, logEnd ?? null) as { partition: number } | undefined;
     if (behind)
       throw new NotAsFar(
         `generation ${generation} stands before the active one in partition ${behind.partition}`,
@@ -305,7 +310,7 @@ const connect = () => {
       case 'create':
         return create();
       case 'promote':
-        promote(work.generation, work.replaces);
+        promote(work.generation, work.replaces, work.logEnd);
         return undefined;
       case 'drop':
         drop(work.generation);

@@ -78,6 +78,11 @@ export class Office {
     this.#stores.tamper(sql);
   }
 
+  /** Takes the last events from the log. */
+  cutLog(events: number): void {
+    this.#stores.cutLog(events);
+  }
+
   /** A generation that stands at the end of the log, and that lists are answered from. */
   async answer(): Promise<Generation> {
     const generation = await this.model.createGeneration();

@@ -3,6 +3,7 @@ import { Interrupted } from '../../../src/operate/interrupted.js';
 import { cancel, dryRun, rebuild, rollback } from '../../../src/operate/rebuild.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type Generation } from '../../../src/ports/read-model.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { readRebuilds } from '../../../src/projector/rebuilds.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
@@ -54,7 +55,64 @@ describe('an operator', () => {
       await cancel(office.desk());
       await office.tell({ state: 'standby', since: NOON });
       await rebuild(office.desk(), { ...OPTIONS, wait: false });
+      expect(office.out).toMatch(
+        /; no projector works \(oak\/7 is standby\): the request waits until one does\n$/,
+      );
+      await cancel(office.desk());
+      await office.tell({ state: 'live', since: NOON, generation: 1 as Generation, position: START });
+      await rebuild(office.desk(), { ...OPTIONS, wait: false });
       expect(office.out).toMatch(/requested rebuild [0-9a-f-]+\n$/);
+    });
+
+    it.each([
+      ['runs', nothing, 'no projector runs: the request waits until one is started'],
+      [
+        'works',
+        () => office.tell({ state: 'standby', since: NOON }),
+        'no projector works (oak/7 is standby): the request waits until one does',
+      ],
+    ])('does not wait for ever where no projector %s', async (_what, tell, reason) => {
+      await tell();
+      let time = NOON.getTime();
+      const desk = {
+        ...scripted(nothing, () => Promise.resolve((time += 16_000))),
+        now: () => new Date(time),
+      };
+      await expect(rebuild(desk, { ...OPTIONS, wait: true })).rejects.toThrow(
+        `${reason}. Not waiting any longer: plants status shows how it gets on`,
+      );
+      expect(office.err).toContain(`${reason}\n`);
+      expect((await readRebuilds(office.log)).building).toBeDefined();
+    });
+
+    it('does not wait for ever for a switch that fails, and hears why', async () => {
+      await office.answer();
+      let time = NOON.getTime();
+      const problem = 'generation 2 stands before the active one in partition 5';
+      const telling = async (): Promise<void> => {
+        const report = {
+          host: 'oak',
+          pid: 7,
+          roles: [],
+          version: '1',
+          address: '',
+          since: '',
+          rebuild: null,
+        };
+        const projector = { state: 'live', since: '' };
+        await office.tellText('one', JSON.stringify({ ...report, projector, rebuildProblem: problem }));
+      };
+      const desk = {
+        ...scripted(
+          async () => promoted(),
+          telling,
+          () => Promise.resolve((time += 61_000)),
+        ),
+        now: () => new Date(time),
+      };
+      await expect(rebuild(desk, { ...OPTIONS, wait: true })).rejects.toThrow(
+        `is verified, but lists are not answered from it: ${problem}. It is tried again`,
+      );
     });
 
     it('hears of its promotion when lists are answered from what was built', async () => {
@@ -196,6 +254,7 @@ describe('an operator', () => {
       expect(read).toBe(20_001);
       expect(office.out).toContain('The log holds 25000 events.');
       expect(office.out).toContain('from the time to read 20000 of them.');
+      expect(office.out).toMatch(/^While requests never cease it gives way to them, and may take \S+ s\.$/m);
       await dryRun(office.desk({ log, eventsBetween: undefined }), OPTIONS);
       expect(read).toBe(25_001); // counting is reading, up to what was the end
     });

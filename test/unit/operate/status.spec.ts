@@ -204,6 +204,17 @@ describe('the status', () => {
     expect(office.out).toContain(`${rebuild}: building, 1 events, 2/s, 2 s left\n`);
   });
 
+  it('tells of lists that contain what the log has lost', async () => {
+    await run(office.log, 'anne', createPlant(1));
+    await run(office.log, 'anne', createPlant(2));
+    await office.answer();
+    office.cutLog(1);
+    const { problems } = await readStatus(office.desk());
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^the lists contain events up to 0*2, and the log ends at 0*1: /),
+    );
+  });
+
   it('tells the way back, and how the last rebuild ended', async () => {
     const generation = await office.answer();
     await live(generation);

@@ -65,6 +65,14 @@ describe('comparing the lists with the log', () => {
     expect(office.err).toMatch(/^reading: 600 of 600 events/m);
   });
 
+  it('ends where the lists contain what the log has lost, and says what to do', async () => {
+    await fill(3);
+    office.cutLog(1);
+    await expect(verify(office.desk())).rejects.toThrow(
+      /^the lists contain events up to 0*3, and the log ends at 0*2: it was put back .* plants rebuild makes/,
+    );
+  });
+
   it('ends when somebody asks it to', async () => {
     await fill(1);
     office.interrupt(new Interrupted('stopped'));

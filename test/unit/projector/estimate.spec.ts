@@ -31,6 +31,17 @@ describe('the estimate of a rebuild', () => {
       );
   });
 
+  it('follows a pace that changes: what traffic has slowed down is not averaged with what was before', () => {
+    const estimate = new Estimate();
+    const at = (done: number, elapsedMs: number): number =>
+      estimate.building({ done, total: 100_000, doneHere: done, elapsedMs, idleMs: 0 }).secondsLeft ?? 0;
+    for (let second = 1; second <= 20; second++) at(second * 2_000, second * 1_000);
+    let left = 0;
+    for (let second = 1; second <= 15; second++) left = at(40_000 + second * 200, (20 + second) * 1_000);
+    // 57,000 events at 200/s, and then 0.4 times the whole to verify it.
+    expect(left).toBeCloseTo(57_000 / 200 + (0.4 * 100_000) / 200, 0);
+  });
+
   it('never goes back, and ends with all of it', () => {
     const shares = rebuildOf(1_000, 300).map(({ outlook }) => outlook.share);
     expect(shares).toEqual([...shares].sort((one, other) => one - other));

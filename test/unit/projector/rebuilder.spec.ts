@@ -50,11 +50,13 @@ describe('a rebuild', () => {
     const store = new Faults(await stores.model(log));
     const stopping = new AbortController();
     const done: string[] = [];
+    const problems: string[] = [];
     let died = false;
     const projector = new Projector(log, store.port, now, randomUUID(), () => undefined, {
       graceMs: options.graceMs ?? 60_000,
       lookEveryMs: 20,
       onDone: (message) => done.push(message),
+      onProblem: (reason) => problems.push(reason),
       failpoint: (name) => {
         if (name !== options.dieAt || died) return;
         died = true;
@@ -67,6 +69,7 @@ describe('a rebuild', () => {
       projector,
       faults: store,
       done,
+      problems,
       isDead: () => died,
       live: () => until(() => projector.status.state === 'live'),
       stop: async () => {
@@ -123,6 +126,59 @@ describe('a rebuild', () => {
     await ask();
     await isActive(2);
     expect(await idsOf('owner 2')).toEqual([2, 5]);
+  });
+
+  it('heals lists that contain what the log has lost, which are reported until then', async () => {
+    await fill();
+    const { live, projector } = await start();
+    await live();
+    await until(async () =>
+      (await model.positions(1 as Generation)).every((at) => at === '0000000000000007'),
+    );
+    stores.cutLog(2); // owner 1's deletion of plant 4, and plant 6 of owner 0
+    await until(() => projector.status.state === 'disconnected');
+    expect(projector.status).toMatchObject({
+      reason: expect.stringMatching(
+        /^the lists contain events up to 0*7, and the log ends at 0*5: /,
+      ) as unknown,
+    });
+    await ask();
+    await isActive(2);
+    expect(await idsOf('owner 0')).toEqual([3]);
+    expect(await idsOf('owner 1')).toEqual([1, 4]);
+    await until(() => projector.status.state === 'live');
+    await run(log, 'owner 1', createPlant(9));
+    await until(async () => (await idsOf('owner 1')).includes(9));
+  });
+
+  it('says why what was decided is not done, until it is', async () => {
+    await fill();
+    const { live, projector, faults, problems } = await start();
+    await live();
+    await ask();
+    faults.next(
+      'promote',
+      failing(() => new ReadModelUnavailable('the disk is full')),
+    );
+    await isActive(2);
+    expect(problems).toEqual(['the disk is full']);
+    await until(() => projector.rebuildProblem === undefined);
+  });
+
+  it('keeps the way back while the next one is built, and when that is cancelled', async () => {
+    await fill();
+    const { live, projector } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    await ask({ rate: 1 });
+    await until(() => projector.rebuild?.phase === 'building');
+    const { position } = await run(log, 'owner 1', createPlant(7));
+    await until(async () => (await model.positions(1 as Generation)).includes(position));
+    await cancelRebuild(log, 'changed my mind', operator, now);
+    await requestRollback(log, 'odd lists', operator, now);
+    await isActive(1);
+    expect(await idsOf('owner 1')).toEqual([1, 7]);
   });
 
   it('is one at a time; cancelled, it leaves nothing behind', async () => {
@@ -237,7 +293,7 @@ describe('a rebuild', () => {
     expect(await active()).toBe(1);
   });
 
-  it('makes room for the next one before the grace is over', async () => {
+  it('is replaced as the way back when the next one is promoted', async () => {
     await fill();
     const { live } = await start();
     await live();
@@ -245,7 +301,7 @@ describe('a rebuild', () => {
     await isActive(2);
     await ask();
     await isActive(3);
-    expect(await generations()).toEqual([2, 3]);
+    await until(async () => (await generations()).join() === '2,3');
   });
 
   it('is never promoted where it is not the fold of the log', async () => {
