@@ -68,7 +68,8 @@ export const SETTINGS = [
   {
     name: 'WRITE_WAIT_MS',
     default: '2000',
-    meaning: 'How long a write waits until lists contain it, in milliseconds, 0 to 60000.',
+    meaning:
+      'How long a write waits until lists contain it, in milliseconds, 0 to 60000. The same in every process: no list is further behind the log than that, nor than 2000.',
   },
   {
     name: 'AUDIT_ORIGIN',

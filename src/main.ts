@@ -75,6 +75,10 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const model = tracing?.readModel(measuredModel, config.readModel.kind) ?? measuredModel;
 
     const freshness = await freshnessOf(log, model, config);
+    opened.push(() => {
+      freshness.close();
+      return Promise.resolve();
+    });
     const countEvents = config.eventLog.kind === 'sqlite' ? eventsBetween : undefined;
     const traffic = new Traffic();
     const projector = startProjector(log, model, config, traffic, logger, opened);

@@ -43,6 +43,9 @@ export const createApp = async (
       verifier: parts.verifier,
       lists: app.get(ListPlantsHandler),
       onAnswered,
+      onError: (error) => {
+        logger.error({ err: error }, 'a list failed');
+      },
       stopping: () => parts.shutdown.begun,
     });
   return app;

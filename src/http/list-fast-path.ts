@@ -22,6 +22,8 @@ export interface FastLists {
   readonly verifier: TokenVerifier;
   readonly lists: ListPlantsHandler;
   readonly onAnswered: OnAnswered;
+  /** Called with what nobody thought of: the connection of that request was cut. Must not throw. */
+  readonly onError: (error: unknown) => void;
   /** Whether the service has begun to stop. */
   readonly stopping: () => boolean;
 }
@@ -38,33 +40,39 @@ interface Asked {
  */
 export const answerListsFast = (
   server: Server,
-  { verifier, lists, onAnswered, stopping }: FastLists,
+  { verifier, lists, onAnswered, onError, stopping }: FastLists,
 ): void => {
   // The one that the server was made with.
   const [longWay] = server.listeners('request') as RequestListener[];
   if (!longWay) throw new Error('the server has no listener yet');
 
+  /** Never rejects. */
   const answer = async (
     request: IncomingMessage,
     response: ServerResponse,
     { owner, limit }: Asked,
   ): Promise<void> => {
     const began = performance.now();
-    // An error is found again on the long way, which can tell it.
-    const page = await lists.atOnce(owner, limit).catch(() => undefined);
-    if (!page) {
-      longWay(request, response);
-      return;
+    try {
+      // An error is found again on the long way, which can tell it.
+      const page = await lists.atOnce(owner, limit).catch(() => undefined);
+      if (!page) {
+        longWay(request, response);
+        return;
+      }
+      const { fields, body, encoding } = listAnswer(page, limit);
+      const id = requestIdOf(request);
+      response.writeHead(200, [...ALWAYS, id, ...fields]).end(body, encoding);
+      const seconds = (performance.now() - began) / 1_000;
+      onAnswered(
+        { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },
+        { id, headers: request.headers, url: '/plants', raw: request },
+        owner,
+      );
+    } catch (error) {
+      response.destroy(); // nobody knows how much of an answer was written
+      onError(error);
     }
-    const { fields, body, encoding } = listAnswer(page, limit);
-    const id = requestIdOf(request);
-    response.writeHead(200, [...ALWAYS, id, ...fields]).end(body, encoding);
-    const seconds = (performance.now() - began) / 1_000;
-    onAnswered(
-      { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },
-      { id, headers: request.headers, url: '/plants', raw: request },
-      owner,
-    );
   };
 
   server.off('request', longWay);

@@ -166,6 +166,14 @@ const positionOut = {
   },
 };
 
+const listsOut = {
+  'Plants-Lists': {
+    description:
+      'There only where lists may not contain the write yet: it is durable, and the next list contains it or is 503. After `respond-async` that holds from two seconds on.',
+    schema: { type: 'string', enum: ['behind'] },
+  },
+};
+
 const receiptOut = {
   Link: textHeader('Where the receipt is, `<…>; rel="receipt"`, where `Prefer: receipt` asked for it.'),
 };
@@ -193,7 +201,8 @@ const createPlant = applyDecorators(
   ApiOperation({
     operationId: 'createPlant',
     summary: 'Add a plant',
-    description: 'The plant is durable, and in your lists, when the answer comes.',
+    description:
+      'The plant is durable when the answer comes, and in your lists unless the answer says `Plants-Lists: behind`.',
   }),
   ApiBody({
     required: true,
@@ -209,6 +218,7 @@ const createPlant = applyDecorators(
     headers: {
       Location: textHeader('Where the plant is: DELETE it there.'),
       ...positionOut,
+      ...listsOut,
       ...receiptOut,
     },
     content: { 'application/json': { schema: reference('Plant') } },
@@ -221,7 +231,8 @@ const listPlants = applyDecorators(
   ApiOperation({
     operationId: 'listPlants',
     summary: 'List your plants',
-    description: 'In ascending order of id. It contains every write that was answered before you asked.',
+    description:
+      'In ascending order of id. It contains every write that was answered before you asked, by whatever process, or is 503.',
   }),
   ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
   ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
@@ -340,7 +351,7 @@ const deletePlant = applyDecorators(
   ApiResponse({
     status: 204,
     description: 'The plant is gone.',
-    headers: { ...positionOut, ...receiptOut },
+    headers: { ...positionOut, ...listsOut, ...receiptOut },
   }),
   problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
 );

@@ -40,6 +40,9 @@ import {
   PositionHeader,
 } from './schemas.js';
 
+/** The header of a successful write that lists may not contain yet. */
+const LISTS = 'plants-lists';
+
 /** An owner's plants: add, list, delete. */
 @Controller('plants')
 @Described('plants')
@@ -149,16 +152,20 @@ export class PlantsController {
     return `[${page.plants.map(({ name, tag }) => JSON.stringify({ name, tag })).join(',')}]`;
   }
 
-  /** Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands. */
+  /**
+   * Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands and
+   * whether they do.
+   */
   async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
     reply.header(POSITION, position);
     const preferred = preferences(request);
     const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
     if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
     if (preferred.has('receipt')) reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
-    if (preferred.has('respond-async')) return;
     const { owner } = principalOf(request);
-    await this.freshness.reached(owner, position);
+    if (preferred.has('respond-async') || !(await this.freshness.listed(owner, position)))
+      reply.header(LISTS, 'behind');
+    if (preferred.has('respond-async')) return;
     // Not before: a list that is asked for meanwhile owes nothing to a write that has no answer yet.
     this.freshness.raise(owner, position);
   }

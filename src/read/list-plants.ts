@@ -24,8 +24,8 @@ export class ListPlantsQuery extends Query<Page> {
 }
 
 /**
- * Answers from the read model alone, and never with less than it owes: it waits for a page that is fresh enough,
- * or throws NotFreshYet. Throws PositionUnknown, ReadModelIncomplete and ReadModelUnavailable.
+ * Answers with a page of the read model that contains what Freshness says it has to: it waits for such a page, or
+ * throws NotFreshYet. Throws PositionUnknown, ReadModelIncomplete and ReadModelUnavailable.
  */
 @QueryHandler(ListPlantsQuery)
 export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
@@ -36,13 +36,16 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   ) {}
 
   async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page> {
+    const arrived = performance.now();
+    let page = await this.model.list(owner, after, limit);
+    if (areOfTwoLogs(atLeast, page.position)) throw new PositionUnknown('it is a position of another log');
+    const horizon = await this.freshness.horizon(arrived);
+    const asked = atLeast > horizon ? atLeast : horizon;
     // Asked anew each time: while this list is on its way, another may answer with more, or a write be acknowledged.
     const needed = (): Position => {
       const floor = this.freshness.floor(owner);
-      return atLeast > floor ? atLeast : floor;
+      return asked > floor ? asked : floor;
     };
-    let page = await this.model.list(owner, after, limit);
-    if (areOfTwoLogs(atLeast, page.position)) throw new PositionUnknown('it is a position of another log');
     if (page.position < needed()) {
       if (page.position < atLeast) await this.#assertReached(atLeast);
       if (await this.freshness.reached(owner, needed())) page = await this.model.list(owner, after, limit);
@@ -53,11 +56,14 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   }
 
   /**
-   * The first page of an owner's plants, where it is fresh enough already; undefined where it has to be waited for.
-   * Throws ReadModelIncomplete and ReadModelUnavailable.
+   * The first page of an owner's plants, where it is known to be fresh enough already; undefined where something has
+   * to be waited for. Throws ReadModelIncomplete and ReadModelUnavailable.
    */
   async atOnce(owner: string, limit: number): Promise<Page | undefined> {
+    const arrived = performance.now();
     const page = await this.model.list(owner, undefined, limit);
+    const horizon = this.freshness.knownHorizon(arrived);
+    if (horizon === undefined || page.position < horizon) return undefined;
     if (page.position < this.freshness.floor(owner)) return undefined;
     this.freshness.raise(owner, page.position);
     return page;

@@ -7,12 +7,13 @@ import { type AuthConfig } from '../../../src/config.js';
 import { type Answered } from '../../../src/http/answered.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { answerListsFast } from '../../../src/http/list-fast-path.js';
-import { type EventLog } from '../../../src/ports/event-log.js';
+import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
 import { Freshness } from '../../../src/read/freshness.js';
 import { ListPlantsHandler } from '../../../src/read/list-plants.js';
 import { TokenMint } from '../../support/auth-tokens.js';
-import { catchUp, run, Stores } from '../../support/domain-stores.js';
+import { failing, Faults } from '../../support/domain-faults.js';
+import { catchUp, run, Stores, until } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 
 const AUTH: AuthConfig = { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' };
@@ -22,6 +23,8 @@ const LONG_WAY = 'the long way';
 describe('the fast path of lists', () => {
   let stores: Stores;
   let log: EventLog;
+  /** The log, as it is asked for its head. */
+  let asked: Faults<EventLog>;
   let model: ReadModel;
   let generation: Generation;
   let freshness: Freshness;
@@ -30,16 +33,19 @@ describe('the fast path of lists', () => {
   let token: string;
   let stopping: boolean;
   let answered: [Answered, string | undefined][];
+  let errors: unknown[];
+  let defect: Error | undefined;
 
   beforeEach(async () => {
     stores = new Stores();
     log = await stores.log();
+    asked = new Faults(log);
     model = await stores.model(log);
     generation = await model.createGeneration();
     await model.promote(generation);
     for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id, `plant ${id}`, ''));
     await catchUp(log, model, generation);
-    freshness = await Freshness.from(log, model, 20);
+    freshness = await Freshness.from(asked.port, model, 60_000);
     verifier = new TokenVerifier(
       AUTH,
       localKeys({ publicJwk: mint.publicJwk } as Parameters<typeof localKeys>[0]),
@@ -48,13 +54,19 @@ describe('the fast path of lists', () => {
     await verifier.verify(token);
     stopping = false;
     answered = [];
+    errors = [];
+    defect = undefined;
     server = createServer((_request, response) => {
       response.end(LONG_WAY);
     });
     answerListsFast(server, {
       verifier,
       lists: new ListPlantsHandler(model, freshness, log),
-      onAnswered: (one, _request, owner) => answered.push([one, owner]),
+      onAnswered: (one, _request, owner) => {
+        if (defect) throw defect;
+        answered.push([one, owner]);
+      },
+      onError: (error) => errors.push(error),
       stopping: () => stopping,
     });
     server.listen(0, '127.0.0.1');
@@ -131,6 +143,24 @@ describe('the fast path of lists', () => {
     expect(await ask()).toBe(LONG_WAY);
     await catchUp(log, model, generation);
     expect(await ask()).toContain('plant 4');
+  });
+
+  it('leaves a list to the long way where nobody knows how fresh it is', async () => {
+    asked.every(
+      'head',
+      failing(() => new LogUnavailable('gone')),
+    );
+    await until(async () => (await ask()) === LONG_WAY);
+    asked.heal('head');
+    await until(async () => (await ask()) === ANNES);
+  });
+
+  it('cuts the connection after an error that nobody thought of, and tells of it', async () => {
+    defect = new Error('a defect');
+    await ask();
+    expect(errors).toEqual([defect]);
+    defect = undefined;
+    expect(await ask()).toBe(ANNES);
   });
 
   it('promises what it has shown: no later list is older', async () => {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
+import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../../../src/ports/read-model.js';
-import { Freshness } from '../../../src/read/freshness.js';
-import { Faults } from '../../support/domain-faults.js';
-import { catchUp, run, Stores } from '../../support/domain-stores.js';
+import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
+import { failing, Faults, none } from '../../support/domain-faults.js';
+import { catchUp, run, Stores, until } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 
 /** An owner of the same partition as anne, and one of another. */
@@ -81,41 +81,99 @@ describe('freshness', () => {
     await expect(Freshness.from(log, model, 10)).resolves.toBeDefined();
   });
 
-  it('waits until the lists of an owner have reached a position', async () => {
-    await activate();
-    const freshness = await Freshness.from(log, model, 20_000);
-    const { position } = await run(log, 'anne', createPlant(7));
-    let over = false;
-    const waiting = freshness.reached('anne', position).then((reached) => {
-      over = true;
-      return reached;
+  describe('that is asked to wait for a list', () => {
+    it('waits until the lists of an owner have reached a position', async () => {
+      await activate();
+      const freshness = await Freshness.from(log, model, 20_000);
+      const { position } = await run(log, 'anne', createPlant(7));
+      let over = false;
+      const waiting = freshness.reached('anne', position).then((reached) => {
+        over = true;
+        return reached;
+      });
+      const { generation } = (await model.generations())[0] ?? {};
+      await model.list('anne', undefined, 1);
+      expect(over).toBe(false);
+      if (generation) await catchUp(log, model, generation);
+      expect(await waiting).toBe(true);
     });
-    const { generation } = (await model.generations())[0] ?? {};
-    await model.list('anne', undefined, 1);
-    expect(over).toBe(false);
-    if (generation) await catchUp(log, model, generation);
-    expect(await waiting).toBe(true);
+
+    it('says so when that takes too long', async () => {
+      await activate();
+      const freshness = await Freshness.from(log, model, 20);
+      expect(await freshness.reached('anne', FAR)).toBe(false);
+    });
+
+    it('says so when the read model closes meanwhile', async () => {
+      await activate();
+      const freshness = await Freshness.from(log, model, 20_000);
+      const waiting = freshness.reached('anne', FAR);
+      await model.close();
+      expect(await waiting).toBe(false);
+    });
   });
 
-  it('says so when that takes too long', async () => {
-    await activate();
-    const freshness = await Freshness.from(log, model, 20);
-    expect(await freshness.reached('anne', FAR)).toBe(false);
+  describe('that is asked whether lists contain a write', () => {
+    it('says yes as soon as they do', async () => {
+      await activate();
+      const freshness = await Freshness.from(log, model, 20_000);
+      const { position } = await run(log, 'anne', createPlant(7));
+      const listed = freshness.listed('anne', position);
+      const { generation } = (await model.generations())[0] ?? {};
+      if (generation) await catchUp(log, model, generation);
+      expect(await listed).toBe(true);
+    });
+
+    it.each([
+      ['while nothing happens', none],
+      ['where the wait ends early', failing(() => new Error('a defect'))],
+    ])('says no only when no list can lack it any more: %s', async (_when, fault) => {
+      await activate();
+      const faults = new Faults(model).every('reached', fault);
+      const freshness = await Freshness.from(log, faults.port, 300);
+      const began = performance.now();
+      expect(await freshness.listed('anne', FAR)).toBe(false);
+      expect(performance.now() - began).toBeGreaterThan(freshness.boundMs);
+    });
+
+    it('does not even look where it may not wait', async () => {
+      await activate();
+      const faults = new Faults(model);
+      const freshness = await Freshness.from(log, faults.port, 0);
+      expect(await freshness.listed('anne', START)).toBe(false);
+      expect(faults.calls('reached')).toBe(0);
+    });
   });
 
-  it('says so when the read model closes meanwhile', async () => {
-    await activate();
-    const freshness = await Freshness.from(log, model, 20_000);
-    const waiting = freshness.reached('anne', FAR);
-    await model.close();
-    expect(await waiting).toBe(false);
-  });
+  describe('that is asked what a list has to contain', () => {
+    it('knows the log as it was when the process started, until that is too long ago; then it asks', async () => {
+      const freshness = await Freshness.from(log, model, 300);
+      const { position } = await run(log, 'anne', createPlant(7));
+      expect(freshness.knownHorizon(performance.now())).toBe(START);
+      await until(() => freshness.knownHorizon(performance.now()) !== START);
+      expect(await freshness.horizon(performance.now())).toBe(position);
+      freshness.close();
+    });
 
-  it('does not even ask where it may not wait', async () => {
-    await activate();
-    const faults = new Faults(model);
-    const freshness = await Freshness.from(log, faults.port, 0);
-    expect(await freshness.reached('anne', START)).toBe(false);
-    expect(faults.calls('reached')).toBe(0);
+    it('asks for each list anew where writes wait for nothing', async () => {
+      const freshness = await Freshness.from(log, model, 0);
+      for (const id of [1, 2, 3]) {
+        const { position } = await run(log, 'anne', createPlant(id));
+        expect(freshness.knownHorizon(performance.now())).toBeUndefined();
+        expect(await freshness.horizon(performance.now())).toBe(position);
+      }
+    });
+
+    it('cannot say it while the log gives no answer, be it an error or nothing at all', async () => {
+      const faults = new Faults(log);
+      const freshness = await Freshness.from(faults.port, model, 0);
+      faults.next(
+        'head',
+        failing(() => new LogUnavailable('gone')),
+        () => new Promise(() => undefined),
+      );
+      await expect(freshness.horizon(performance.now())).rejects.toThrow(NotFreshYet);
+      await expect(freshness.horizon(performance.now())).rejects.toThrow(NotFreshYet);
+    });
   });
 });

@@ -139,6 +139,35 @@ describe('a list', () => {
       expect(model.calls('reached')).toBe(0);
     });
 
+    it('waits for what another process has acknowledged, and says so when that takes too long', async () => {
+      await impatient(300);
+      const other = await Freshness.from(log, model.port, 300);
+      const { position } = await run(log, 'anne', createPlant(7));
+      expect(ids(await list())).toEqual([]); // nobody has been told of it yet
+      expect(await other.listed('anne', position)).toBe(false);
+      await expect(list()).rejects.toThrow(NotFreshYet);
+      const listing = list();
+      await catchUpNow();
+      expect(ids(await listing)).toEqual([7]);
+    });
+
+    it('does not wait for what was written just now, for others', async () => {
+      const waits = model.calls('reached');
+      await run(log, 'bert', createPlant(7));
+      expect(ids(await list())).toEqual([]);
+      expect(model.calls('reached')).toBe(waits);
+    });
+
+    it('is refused while the log cannot be asked what it has to contain', async () => {
+      const port = new Faults(log).next('head', none).every(
+        'head',
+        failing(() => new LogUnavailable('gone')),
+      ).port;
+      freshness = await Freshness.from(port, model.port, 100);
+      await until(() => freshness.knownHorizon(performance.now()) === undefined);
+      await expect(list()).rejects.toThrow(NotFreshYet);
+    });
+
     describe('where the log cannot be asked whether it has the position', () => {
       const listWithoutLog = (atLeast: Position): Promise<Page> => {
         const port = new Faults(log).every(
