@@ -1,7 +1,5 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { execFileSync } from 'node:child_process';
+import { StandInProcess } from './eventstore/stand-in-process.js';
 import { ensureRedis, RedisServer } from './redis-server.js';
 
 /** What is to be stopped when all tests have run. */
@@ -37,14 +35,7 @@ const startRedis = async (): Promise<string> => {
 };
 
 const startStandIn = async (): Promise<string> => {
-  const main = fileURLToPath(new URL('./eventstore/stand-in-main.js', import.meta.url));
-  const child = spawn(process.execPath, ['--no-warnings', main], { stdio: ['ignore', 'pipe', 'inherit'] });
-  process.once('exit', () => child.kill());
-  started.push(async () => {
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL'); // a client that a test has left connected would keep it
-    await ended;
-  });
-  for await (const url of createInterface({ input: child.stdout })) return url;
-  throw new Error('the stand-in for EventStoreDB did not start');
+  const standIn = await StandInProcess.start();
+  started.push(() => standIn.stop());
+  return standIn.url;
 };

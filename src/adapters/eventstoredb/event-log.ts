@@ -18,11 +18,11 @@ import {
 } from '../../ports/event-log.js';
 import { jsonText, name } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
-import { explain, NoAnswer } from './failure.js';
+import { explain, inTime, NoAnswer } from './failure.js';
 import { type Feed, type ReadEvent } from './feed.js';
 import { type EventStorePlace } from './place.js';
 import { commitOf, fromPosition, type LogPosition, NOWHERE, toPosition } from './position.js';
-import { inTime, LogRefused, Server, type ServerLimits } from './server.js';
+import { LogRefused, Server, type ServerLimits } from './server.js';
 import { Turns } from './turns.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
@@ -98,7 +98,7 @@ export const openEventStoreDb = async (
     const identity = await patiently(server, openMs, () => identify(server, `${prefix}${LOG_STREAM}`));
     return new EventStoreLog(server, prefix, identity, { stallMs, maxQueued });
   } catch (error) {
-    await server.close();
+    server.close();
     throw error;
   }
 };
@@ -349,7 +349,7 @@ class EventStoreLog extends EventLog {
 
   async #close(): Promise<void> {
     await Promise.allSettled(this.#appends); // each has its deadline
-    await this.server.close();
+    this.server.close();
   }
 
   #assertOpen(): void {

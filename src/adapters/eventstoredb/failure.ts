@@ -27,6 +27,25 @@ export class NoAnswer extends Error {
   }
 }
 
+/** The answer, if it comes in time; else NoAnswer, and what comes later is dropped. */
+export const inTime = async <T>(
+  ms: number,
+  answer: Promise<T>,
+  begun: () => boolean = () => true,
+): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(new NoAnswer(ms, begun()));
+    }, ms);
+  });
+  try {
+    return await Promise.race([answer, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
 const refused = (text: string): Failure => ({ text, nothingDone: true, definite: true });
 const notNow = (text: string): Failure => ({ text, nothingDone: true, definite: false });
 const unknown = (text: string): Failure => ({ text, nothingDone: false, definite: false });

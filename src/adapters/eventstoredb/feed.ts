@@ -1,4 +1,5 @@
 import { type AllStreamSubscription, type ResolvedEvent } from '@eventstore/db-client';
+import { closeableStream } from './client.js';
 
 /** One event as the client reads it. */
 export type ReadEvent = NonNullable<ResolvedEvent['event']>;
@@ -6,6 +7,7 @@ export type ReadEvent = NonNullable<ResolvedEvent['event']>;
 /** A subscription of `$all` to take events from, when it suits the taker: meanwhile the server waits. */
 export class Feed {
   readonly #subscription: AllStreamSubscription;
+  readonly #close: () => void;
   #failure: unknown;
   #endWait: () => void = () => undefined;
   #quietMs = 0;
@@ -29,6 +31,7 @@ export class Feed {
         this.#failure ??= new Error('the server ended the subscription');
         this.wake();
       });
+    this.#close = closeableStream(this.#subscription);
     left.addEventListener('abort', this.#onLeft);
   }
 
@@ -86,8 +89,7 @@ export class Feed {
   /** Lets go of it. */
   end(): void {
     this.left.removeEventListener('abort', this.#onLeft);
-    this.#subscription.on('error', () => undefined).destroy();
-    this.#subscription.unsubscribe().catch(() => undefined); // it ends the call on the wire, if that has begun at all
+    this.#close();
   }
 
   #alive(): void {

@@ -3,7 +3,6 @@ import {
   BACKWARDS,
   type ChannelCredentialOptions,
   END,
-  EventStoreDBClient,
   NotLeaderError,
   type ReadStreamOptions,
   type SingleNodeOptions,
@@ -11,10 +10,10 @@ import {
   StreamNotFoundError,
   streamNameFilter,
 } from '@eventstore/db-client';
-import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import { debug } from '@eventstore/db-client/dist/utils/debug.js';
 import { LogUnavailable } from '../../ports/event-log.js';
-import { AppendCall, type Answer, type AppendOrder, type AppendStream } from './append-call.js';
+import { type Answer, type AppendOrder } from './append-call.js';
+import { Client, closeableStream } from './client.js';
 import { explain, NoAnswer } from './failure.js';
 import { Feed, type ReadEvent } from './feed.js';
 import { describePlace, type Endpoint, type EventStorePlace } from './place.js';
@@ -45,96 +44,12 @@ const BUFFERED = 500;
 /** After so many events of others a subscription hears that it goes on: a sign of life every few milliseconds. */
 const SEARCH_WINDOW = 1_000;
 
-/** The client of one connection at a time, with what its public face has not. */
-class Client extends EventStoreDBClient {
-  /** When the server was last heard, in milliseconds of `performance.now()`. */
-  heard = -Infinity;
-  readonly #left = new AbortController();
-  #closeChannel: () => void = () => undefined;
-  /** The last append's way to the call: each goes after the one before it, also where the call has to be opened. */
-  #way: Promise<unknown> = Promise.resolve();
-  readonly #appendCalls = new WeakMap<AppendStream, AppendCall>();
-  readonly #openAppends = this.GRPCStreamCreator(
-    StreamsClient,
-    'appends',
-    (client) => client.batchAppend(...this.callArguments({ requiresLeader: true }, { deadline: Infinity })),
-    new WeakMap<StreamsClient, AppendStream>(),
-  );
-
-  constructor(...settings: ConstructorParameters<typeof EventStoreDBClient>) {
-    super(...settings);
-    const getChannel = this.getChannel;
-    this.getChannel = async () => {
-      const channel = await getChannel();
-      this.#closeChannel = () => {
-        channel.close();
-      };
-      if (this.left.aborted) channel.close();
-      return channel;
-    };
-  }
-
-  /** Aborts when nobody uses this client any more. */
-  get left(): AbortSignal {
-    return this.#left.signal;
-  }
-
-  /** Throws what the client throws, or NoAnswer. */
-  async append(order: AppendOrder, deadlineMs: number): Promise<Answer> {
-    let forget: (() => void) | undefined;
-    let late = false;
-    const opened = this.#way.then(this.#openAppends);
-    this.#way = opened.catch(() => undefined);
-    const answer = opened.then((call) => {
-      if (late) return undefined as never; // nobody waits: it must not be written now
-      const appends = this.#appendCalls.get(call) ?? new AppendCall(call);
-      this.#appendCalls.set(call, appends);
-      const appending = appends.append(order);
-      forget = appending.forget;
-      return appending.answer;
-    });
-    try {
-      return await inTime(deadlineMs, answer, () => forget !== undefined);
-    } finally {
-      late = true;
-      forget?.();
-    }
-  }
-
-  /** Ends its calls and closes its connection. */
-  async leave(): Promise<void> {
-    this.#left.abort();
-    await this.dispose();
-    this.#closeChannel();
-  }
-}
-
-/** The answer, if it comes in time; else NoAnswer, and what comes later is dropped. */
-export const inTime = async <T>(
-  ms: number,
-  answer: Promise<T>,
-  begun: () => boolean = () => true,
-): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new NoAnswer(ms, begun()));
-    }, ms);
-  });
-  try {
-    return await Promise.race([answer, tooLate]);
-  } finally {
-    clearTimeout(timer);
-  }
-};
-
 /** It stays so until somebody changes something: trying again does not help. */
 export class LogRefused extends LogUnavailable {}
 
 /** The calls that the log makes: each has a deadline and goes to the leader. */
 export class Server {
   #client: Client;
-  readonly #leaving = new Set<Promise<void>>();
   #closed = false;
 
   private constructor(
@@ -262,11 +177,10 @@ export class Server {
     );
   }
 
-  /** Ends all calls but appends, and closes the connections. */
-  async close(): Promise<void> {
+  /** Ends all calls, and closes the connection. */
+  close(): void {
     this.#closed = true;
-    this.#leave(this.#client);
-    await Promise.all(this.#leaving);
+    this.#client.leave();
   }
 
   #assertOpen(): void {
@@ -295,13 +209,8 @@ export class Server {
     } catch (error) {
       return this.unavailable(error);
     } finally {
-      this.#leave(client);
+      client.leave();
     }
-  }
-
-  #leave(client: Client): void {
-    const leaving = client.leave().finally(() => this.#leaving.delete(leaving));
-    this.#leaving.add(leaving);
   }
 
   /** Makes the call, and once more if it met a member that follows another one: the client now knows the leader. */
@@ -330,7 +239,7 @@ export class Server {
       if (!(error instanceof NoAnswer)) client.heard = performance.now();
       else if (client.heard < began && client === this.#client && !this.#closed) {
         this.#client = this.#connect();
-        this.#leave(client);
+        client.leave();
       }
       throw error;
     }
@@ -343,26 +252,27 @@ export class Server {
   async #readFrom(client: Client, open: () => StreamingRead<unknown>): Promise<ReadEvent[]> {
     const { readDeadlineMs } = this.limits;
     const stream = open();
-    stream.on('error', () => undefined); // also one that comes after we have gone
-    const watch = setTimeout(() => {
+    const close = closeableStream(stream);
+    const giveUp = (): void => {
       stream.destroy(new NoAnswer(readDeadlineMs, true));
-    }, readDeadlineMs);
+    };
+    const timer = setTimeout(giveUp, readDeadlineMs);
+    client.left.addEventListener('abort', giveUp);
     try {
       const events: ReadEvent[] = [];
       // Links are not resolved, so there is always an event.
       for await (const { event } of stream as AsyncIterable<{ event: ReadEvent }>) {
         client.heard = performance.now();
-        watch.refresh();
+        timer.refresh();
         events.push(event);
       }
-      // A connection that is given up cancels its reads, and the client ends those as if they were complete.
+      // The library ends a read whose call was cancelled as if it were complete.
       if (client.left.aborted) throw new NoAnswer(readDeadlineMs, true);
       return events;
-    } catch (error) {
-      stream.cancel().catch(() => undefined); // it ends the call on the wire, if that has begun at all
-      throw error;
     } finally {
-      clearTimeout(watch);
+      clearTimeout(timer);
+      client.left.removeEventListener('abort', giveUp);
+      close();
     }
   }
 }

@@ -93,6 +93,10 @@ export class StandIn {
     return this.#port;
   }
 
+  get running(): boolean {
+    return this.#server !== undefined;
+  }
+
   /** The connection string, without credentials. */
   get url(): string {
     return `esdb://127.0.0.1:${this.#port}?tls=${this.#options.tls !== undefined}`;
@@ -225,6 +229,7 @@ export class StandIn {
 
   #gossip(_call: unknown, answer: sendUnaryData<gossip.ClusterInfo>): void {
     begin(this.#faults, 'gossip').then(() => {
+      this.cluster?.onGossip();
       const members = this.cluster?.members ?? [this];
       answer(null, new gossip.ClusterInfo().setMembersList(members.map((member) => member.#memberInfo())));
     }, answer);
@@ -237,7 +242,7 @@ export class StandIn {
       .setInstanceId(new shared.UUID().setString(this.#instanceId))
       .setTimeStamp((BigInt(Date.now()) * 10_000n).toString())
       .setState(leader === this ? LEADER : leader ? FOLLOWER : UNKNOWN)
-      .setIsAlive(this.#server !== undefined)
+      .setIsAlive(this.running)
       .setHttpEndPoint(new gossip.EndPoint().setAddress('127.0.0.1').setPort(this.#port));
   }
 
@@ -264,6 +269,7 @@ export class StandIn {
 export class StandInCluster {
   readonly members: readonly StandIn[];
   #leader: StandIn | undefined;
+  #endCalls: (() => void) | undefined;
 
   private constructor(members: readonly StandIn[]) {
     this.members = members;
@@ -292,6 +298,31 @@ export class StandInCluster {
   /** Another member leads from now on; or nobody, as during an election. */
   elect(member: StandIn | undefined): void {
     this.#leader = member;
+  }
+
+  /**
+   * Loses its majority: the followers stop, and the leader resigns. It refuses calls as not ready and names no leader
+   * to clients that search for one. Subscriptions on it end as late as the first such search: the calls of one
+   * connection do not all end at the same time.
+   */
+  async loseMajority(): Promise<void> {
+    const resigned = this.#leader;
+    this.elect(undefined);
+    this.#endCalls = () => resigned?.cutSubscriptions(notReady);
+    await Promise.all(this.members.filter((member) => member !== resigned).map((member) => member.stop()));
+  }
+
+  /** The members that were stopped run again, and this one leads. */
+  async regainMajority(leader: StandIn): Promise<void> {
+    this.#endCalls = undefined;
+    await Promise.all(this.members.filter(({ running }) => !running).map((member) => member.restart()));
+    this.elect(leader);
+  }
+
+  /** A client searches for the leader. */
+  onGossip(): void {
+    this.#endCalls?.();
+    this.#endCalls = undefined;
   }
 
   async stop(): Promise<void> {

@@ -1,0 +1,135 @@
+import { type AllStreamSubscription, EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
+import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { finished, type Readable, type Transform } from 'node:stream';
+import { AppendCall, type Answer, type AppendOrder, type AppendStream } from './append-call.js';
+import { inTime } from './failure.js';
+
+/** A call of gRPC. */
+type Call = Readable & { cancel(): void };
+
+/**
+ * Cancels a call and discards what has arrived of its answer. Not at once: Node may abort the process if an HTTP/2
+ * stream is reset while its session is being read (https://github.com/grpc/grpc-node/issues/1652).
+ */
+const endCall = (call: Call): void => {
+  setImmediate(() => {
+    call.cancel();
+    call.destroy();
+  });
+};
+
+/**
+ * Returns a function that ends a read or a subscription of the library, and the call behind it, in whatever state
+ * the two are; it may be called twice. Has to be called before the stream is used.
+ *
+ * The library's own `cancel` does nothing for a call whose answer has arrived: if nobody reads that answer to its end,
+ * it stays in memory, and the library's `dispose` waits for it without a limit.
+ */
+export const closeableStream = (opened: StreamingRead<unknown> | AllStreamSubscription): (() => void) => {
+  // Each is a transform into which the library pipes the call once it has made it, and the call is shown nowhere else.
+  const stream = opened as unknown as Transform;
+  let call: Call | undefined;
+  let closed = false;
+  stream.once('pipe', (source: Readable) => {
+    call = source as Call;
+    if (closed) endCall(call);
+  });
+  return () => {
+    if (closed) return;
+    closed = true;
+    stream.on('error', () => undefined).destroy();
+    if (call) endCall(call);
+  };
+};
+
+/** A client of the library with one connection at a time, for reads, subscriptions and appends. */
+export class Client extends EventStoreDBClient {
+  /** When the server last answered, in milliseconds of `performance.now()`. */
+  heard = -Infinity;
+  readonly #left = new AbortController();
+  /** Calls that have not ended. */
+  readonly #calls = new Set<Call>();
+  #closeChannel: () => void = () => undefined;
+  /** The last append's way to the call: each goes after the one before it, also where the call has to be opened. */
+  #way: Promise<unknown> = Promise.resolve();
+  readonly #appendCalls = new WeakMap<AppendStream, AppendCall>();
+  readonly #openAppends: () => Promise<AppendStream>;
+
+  constructor(...settings: ConstructorParameters<typeof EventStoreDBClient>) {
+    super(...settings);
+    const { getChannel, handleError, GRPCStreamCreator: createStream } = this;
+    this.getChannel = async () => {
+      const channel = await getChannel();
+      this.#closeChannel = () => {
+        channel.close();
+      };
+      if (this.left.aborted) channel.close();
+      return channel;
+    };
+    // The library calls it when a call fails, and awaits nothing. It rejects if the search for a leader that another
+    // call has begun fails: that call reports it, and the next one searches again.
+    this.handleError = async (...failed) => {
+      await handleError(...failed).catch(() => undefined);
+    };
+    this.GRPCStreamCreator = (service, name, create, cache) =>
+      createStream(
+        service,
+        name,
+        (client) => {
+          const call = create(client);
+          if (!(call instanceof Promise)) this.#track(call as unknown as Call);
+          return call;
+        },
+        cache,
+      );
+    this.#openAppends = this.GRPCStreamCreator(
+      StreamsClient,
+      'appends',
+      (client) => client.batchAppend(...this.callArguments({ requiresLeader: true }, { deadline: Infinity })),
+      new WeakMap<StreamsClient, AppendStream>(),
+    );
+  }
+
+  /** Aborts when nobody uses this client any more. */
+  get left(): AbortSignal {
+    return this.#left.signal;
+  }
+
+  /** Throws what the library throws, or NoAnswer. */
+  async append(order: AppendOrder, deadlineMs: number): Promise<Answer> {
+    let forget: (() => void) | undefined;
+    let late = false;
+    const opened = this.#way.then(this.#openAppends);
+    this.#way = opened.catch(() => undefined);
+    const answer = opened.then((call) => {
+      if (late) return undefined as never; // nobody waits: it must not be written now
+      const appends = this.#appendCalls.get(call) ?? new AppendCall(call);
+      this.#appendCalls.set(call, appends);
+      const appending = appends.append(order);
+      forget = appending.forget;
+      return appending.answer;
+    });
+    try {
+      return await inTime(deadlineMs, answer, () => forget !== undefined);
+    } finally {
+      late = true;
+      forget?.();
+    }
+  }
+
+  /**
+   * Ends its calls and closes its connection; who reads or subscribes is told by `left`. It waits for nothing: the
+   * library's `dispose` resolves only when each call has ended, whatever that takes.
+   */
+  leave(): void {
+    this.#left.abort();
+    for (const call of this.#calls) endCall(call);
+    this.#closeChannel();
+  }
+
+  #track(call: Call): void {
+    this.#calls.add(call);
+    finished(call, () => this.#calls.delete(call));
+    if (this.left.aborted) endCall(call);
+  }
+}

@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { type Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { type EventStoreOptions, openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
+import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/place.js';
+import { type EventLog, type LogBatch, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
+import { StandInCluster } from '../../support/eventstore/stand-in.js';
+import { StandInProcess } from '../../support/eventstore/stand-in-process.js';
+import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
+
+/** What the client's own library does not do by itself: outlive the loss of a leader, and let go of calls. */
+describe('the client of EventStoreDB', () => {
+  let cleanUp: (() => unknown)[];
+  beforeEach(() => {
+    cleanUp = [];
+  });
+  afterEach(async () => {
+    for (const clean of cleanUp.reverse()) await clean();
+  });
+
+  const open = async (url: string, options: EventStoreOptions): Promise<EventLog> => {
+    const log = await openEventStoreDb(parseEventStoreUrl(url), options);
+    cleanUp.push(() => log.close());
+    return log;
+  };
+
+  const subscribed = (log: EventLog, after: Position): AsyncIterator<LogBatch, unknown> => {
+    const stop = new AbortController();
+    cleanUp.push(() => {
+      stop.abort();
+    });
+    return log.subscribe(after, stop.signal)[Symbol.asyncIterator]();
+  };
+
+  describe('of a cluster', () => {
+    it('survives calls that fail while it searches for a leader and finds none', async () => {
+      const cluster = await StandInCluster.start(3);
+      cleanUp.push(() => cluster.stop());
+      const log = await open(cluster.url, { deadlineMs: 5_000, readDeadlineMs: 5_000 });
+      const batches = subscribed(log, await log.head());
+      await batches.next();
+      await cluster.loseMajority();
+      await expect(log.head()).rejects.toBeInstanceOf(LogUnavailable);
+      await expect(log.head()).rejects.toThrow('has no leader that can be reached');
+      const [, next] = cluster.members;
+      if (!next) throw new Error('it has one member');
+      await cluster.regainMajority(next);
+      await log.append(freshStream(), 'none', newEvents(1));
+    });
+  });
+
+  it('lets go of reads that ran out of time while their answer arrived', async () => {
+    const server = await StandInProcess.start();
+    cleanUp.push(() => server.stop());
+    const log = await open(server.url, { readDeadlineMs: READ_MS, stallMs: 60_000 });
+    const calls = jest.spyOn(StreamsClient.prototype, 'read');
+    cleanUp.push(() => {
+      calls.mockRestore();
+    });
+    const stream = freshStream();
+    const events = newEvents(2);
+    await log.append(stream, 'none', events);
+    const batches = subscribed(log, await log.head());
+    await batches.next();
+    let received = 0;
+    for (const [index, [request]] of calls.mock.calls.entries())
+      if (request.getOptions()?.hasSubscription())
+        (calls.mock.results[index]?.value as Readable).on('data', () => (received += 1));
+    await log.append(freshStream(), 'none', newEvents(1));
+    while (received === 0) await setImmediate();
+
+    server.freeze();
+    const reads = Array.from({ length: 5 }, () => log.readStream(stream));
+    // The event that the subscription has received is a sign of life: the connection is kept.
+    expect((await batches.next()).value).toMatchObject({ events: { length: 1 } });
+    for (let turn = 0; turn < 50; turn += 1) await setImmediate(); // the requests are sent
+    server.thaw();
+    block(READ_MS + 200);
+    const outcomes = await Promise.allSettled(reads);
+    const late = { status: 'rejected', reason: expect.any(LogUnavailable) as unknown };
+    expect(outcomes).toEqual(Array(5).fill(late));
+    expect(idsOf(await log.readStream(stream))).toEqual(idsOf(events));
+    const unread = calls.mock.results.filter(({ value }) => {
+      const call = value as Readable;
+      return call.readableLength > 0 && !call.destroyed;
+    });
+    expect(unread.length).toBe(0);
+    const began = performance.now();
+    await log.close();
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+});
+
+/** Longer than a read takes, and short enough to wait for. */
+const READ_MS = 300;
+
+/** Holds up the event loop, as a long task does: timers that are due come before what has arrived meanwhile. */
+const block = (ms: number): void => {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+};
