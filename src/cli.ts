@@ -41,6 +41,7 @@ import {
   type SqlitePlace,
 } from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
+import { onUnhandledError } from './unhandled-error.js';
 
 /** What scripts can rely on. Whoever is interrupted ends as a shell says it: 128 and the number of the signal. */
 const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
@@ -50,6 +51,9 @@ const JSON_ERRORS = process.argv.includes('--json');
 
 /** How long a shutdown may take, in milliseconds: longer than a request, shorter than what kills us (30 s usually). */
 const SHUTDOWN_MS = 20_000;
+
+/** The same after an error that nothing has handled, in milliseconds: what still works is not known. */
+const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
 const { version } = JSON.parse(
   readFileSync(createRequire(import.meta.url).resolve('#package.json'), 'utf8'),
@@ -77,26 +81,37 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
   const config = loadConfig(process.env);
   const readable = process.stdout.isTTY && !json ? await import('./readable-log.js') : undefined;
   const logger = createLogger(config.logLevel, readable?.readableLog());
-  const stopSignal = new Promise<NodeJS.Signals>((resolve) => {
+  let started = false;
+  const stopReason = new Promise<{ signal: NodeJS.Signals } | { error: string }>((resolve) => {
     let received = 0;
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
       process.on(signal, () => {
         received += 1;
         if (received > 1) process.exit(EXIT.failed); // asked twice: somebody does not want to wait
-        resolve(signal);
+        resolve({ signal });
       });
+    onUnhandledError((error) => {
+      logger.fatal({ error }, 'nothing handles this error of the service: the process stops');
+      process.exitCode = EXIT.failed;
+      if (started) resolve({ error: error.type });
+      else process.exit();
+    });
   });
   const { start } = await import('./main.js'); // Nest takes most of a second to load, which only this command needs
   const service = await start(config, logger, version);
+  started = true;
   logger.info({ url: service.url, version, node: process.version }, `listening on ${service.url}`);
   if (service.firstStart) process.stderr.write(welcome(service));
 
-  const signal = await stopSignal;
-  logger.info({ signal }, 'stopping');
-  setTimeout(() => {
-    logger.fatal('stopping took too long: what was acknowledged is in the log');
-    process.exit(EXIT.failed);
-  }, SHUTDOWN_MS).unref();
+  const reason = await stopReason;
+  logger.info(reason, 'stopping');
+  setTimeout(
+    () => {
+      logger.fatal('stopping took too long: what was acknowledged is in the log');
+      process.exit(EXIT.failed);
+    },
+    'signal' in reason ? SHUTDOWN_MS : SHUTDOWN_AFTER_ERROR_MS,
+  );
   await service.stop();
   logger.info('stopped');
   // Not left to Node: where a socket to a server still waits, Node 20 may turn for ever in its own clearing up.

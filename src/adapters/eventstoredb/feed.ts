@@ -60,10 +60,10 @@ export class Feed {
     return this.#quietMs;
   }
 
-  /** What is there, at most so many. */
+  /** What is there, at most so many; nothing any more once the connection is given up. */
   take(atMost: number): ReadEvent[] {
     const events: ReadEvent[] = [];
-    while (events.length < atMost) {
+    while (events.length < atMost && !this.left.aborted) {
       // Links are not resolved, so there is always an event.
       const next = this.#subscription.read() as { event: ReadEvent } | null;
       if (!next) break;

@@ -1,0 +1,54 @@
+import { afterAll, afterEach, expect, it } from '@jest/globals';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { HttpClient } from '../../support/http-client.js';
+import { temporaryFolder, TestService } from '../../support/service.js';
+
+/** What an error may quote. */
+const SECRETS = [
+  'redis://plants:sesame-1@localhost',
+  'Basic c2VzYW1lLTI=',
+  'eyJhbGciOiJub25lIn0.c2VzYW1lLTM.sesame-4',
+];
+
+/** Makes the process reject two promises that nobody awaits when it gets SIGUSR2. */
+const FAULT = `process.on('SIGUSR2', () => {
+  Promise.reject(Object.assign(new Error(${JSON.stringify(SECRETS.join(' '))}), { input: 'sesame-5' }));
+  Promise.reject(new Error('another one'));
+})`;
+
+let http: HttpClient | undefined;
+afterEach(async () => {
+  await http?.service.remove();
+});
+
+const folder = temporaryFolder();
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+it('an error that nothing handles is one fatal line without secrets, and the process stops in order', async () => {
+  const fault = join(folder, 'fault.mjs');
+  writeFileSync(fault, FAULT);
+  http = new HttpClient(
+    await TestService.start({
+      ROLES: 'api', // without a projector a write waits as long as it may
+      WRITE_WAIT_MS: '1000',
+      NODE_OPTIONS: `--import=${fault}`,
+    }),
+  );
+  const { service } = http;
+  const answering = http.create({ name: 'n', tag: '', id: 1 });
+  while ((await service.eventCount()) === 0) await new Promise(setImmediate);
+  service.signal('SIGUSR2');
+  const [answer, status] = await Promise.all([answering, service.ended()]);
+  expect(answer.status).toBe(201);
+  expect(status).toBe(1);
+  expect(service.stderr).not.toContain('sesame');
+  const fatal = service.logged.filter(({ level }) => level === 'fatal');
+  expect(fatal).toMatchObject([
+    { error: { type: 'Error', message: expect.stringContaining('redis://[redacted]@') as unknown } },
+  ]);
+  expect(JSON.stringify(service.logged)).not.toMatch(/sesame|c2VzYW1l/);
+  expect(service.logged.at(-1)).toMatchObject({ msg: 'stopped' });
+});
