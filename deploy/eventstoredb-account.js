@@ -12,8 +12,14 @@ const {
   EVENTSTORE_PASSWORD,
 } = process.env;
 
-/** A new server makes its own accounts in its first seconds, and refuses the administrator's until then. */
+/** How often each thing is tried, a second apart: a server takes its time to start. */
 const ATTEMPTS = 60;
+
+/** The same where it refuses the administrator: a new server does so until it has made its accounts, in seconds. */
+const REFUSALS = 20;
+
+/** What a person can mend, said in one line. */
+class Failed extends Error {}
 
 /** Posts to EventStoreDB's API of users, as its administrator, and gives the status. */
 const post = (path, body) =>
@@ -43,15 +49,16 @@ const setPassword = async () => {
 };
 
 const patiently = async (what) => {
+  let refusals = 0;
   for (let attempt = 1; ; attempt++) {
     const status = await what().catch((error) => error.message);
     if (status === 200 || status === 201) return;
-    if (attempt === ATTEMPTS)
-      throw new Error(
-        status === 401
-          ? 'EVENTSTORE_ADMIN_PASSWORD is not the one that this EventStoreDB was first started with'
-          : `EventStoreDB did not take the account: ${status}`,
+    if (status === 401) refusals += 1;
+    if (refusals === REFUSALS)
+      throw new Failed(
+        'EVENTSTORE_ADMIN_PASSWORD is not the one that this EventStoreDB was first started with',
       );
+    if (attempt === ATTEMPTS) throw new Failed(`EventStoreDB did not take the account: ${status}`);
     await pause(1_000);
   }
 };
@@ -77,13 +84,26 @@ const isEmpty = async (client, stream) => {
   }
 };
 
-await patiently(setPassword);
-const client = EventStoreDBClient.connectionString(
-  `esdb://admin:${encodeURIComponent(EVENTSTORE_ADMIN_PASSWORD)}@${server}?tls=true&tlsCAFile=${caFile}`,
-);
-// Only where nobody has decided otherwise.
-if (await isEmpty(client, '$$$all')) await client.setStreamMetadata('$all', { acl: { readRoles: OURS } });
-if (await isEmpty(client, '$settings'))
-  await client.appendToStream('$settings', jsonEvent({ type: 'update-default-acl', data: DEFAULT_ACL }));
-await client.dispose();
-console.log('EventStoreDB has the account plants');
+const makeAccount = async () => {
+  await patiently(setPassword);
+  const client = EventStoreDBClient.connectionString(
+    `esdb://admin:${encodeURIComponent(EVENTSTORE_ADMIN_PASSWORD)}@${server}?tls=true&tlsCAFile=${caFile}`,
+  );
+  // Only where nobody has decided otherwise.
+  if (await isEmpty(client, '$$$all')) await client.setStreamMetadata('$all', { acl: { readRoles: OURS } });
+  if (await isEmpty(client, '$settings'))
+    await client.appendToStream('$settings', jsonEvent({ type: 'update-default-acl', data: DEFAULT_ACL }));
+  await client.dispose();
+};
+
+try {
+  await makeAccount();
+  console.log('EventStoreDB has the account plants');
+} catch (error) {
+  console.error(
+    error instanceof Failed
+      ? error.message
+      : `EventStoreDB did not take the rights of the account: ${error.message}`,
+  );
+  process.exit(1);
+}

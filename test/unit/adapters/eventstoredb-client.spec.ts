@@ -1,13 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { setImmediate } from 'node:timers/promises';
 import { type EventStoreOptions, openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/place.js';
 import { type EventLog, type LogBatch, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
-import { StandInCluster } from '../../support/eventstore/stand-in.js';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
+import { StandIn, StandInCluster } from '../../support/eventstore/stand-in.js';
 import { StandInProcess } from '../../support/eventstore/stand-in-process.js';
-import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
+import { CLI } from '../../support/http-cli.js';
+import { freshStream, idsOf, newEvents, temporaryFolder } from '../../support/log-events.js';
 
 /** What the client's own library does not do by itself: outlive the loss of a leader, and let go of calls. */
 describe('the client of EventStoreDB', () => {
@@ -48,6 +54,24 @@ describe('the client of EventStoreDB', () => {
       await cluster.regainMajority(next);
       await log.append(freshStream(), 'none', newEvents(1));
     });
+  });
+
+  it('prints no warning of Node where a TLS server is named by its IP address', async () => {
+    const folder = temporaryFolder();
+    cleanUp.push(folder.remove);
+    const ca = join(folder.path, 'ca.crt');
+    writeFileSync(ca, TEST_CERTIFICATE);
+    const server = await StandIn.start({ tls: { key: TEST_KEY, cert: TEST_CERTIFICATE } });
+    cleanUp.push(() => server.stop());
+    const url = `esdb://127.0.0.1:${server.port}?tlsCAFile=${ca}`;
+    const target = `sqlite:${join(folder.path, 'events.db')}`;
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      [CLI, 'copy', '--from', url, '--to', target, '--json'],
+      { timeout: 30_000 },
+    );
+    expect(stdout).toMatch(/"events":0/);
+    expect(stderr).not.toMatch(/DEP0123|ServerName/);
   });
 
   it('lets go of reads that ran out of time while their answer arrived', async () => {
