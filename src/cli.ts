@@ -20,6 +20,7 @@ import { BASH_COMPLETION } from './operate/bash-completion.js';
 import { type Desk } from './operate/desk.js';
 import { CheckFailed, readWhole } from './operate/check-files.js';
 import { Interrupted } from './operate/interrupted.js';
+import { OPEN_FILES_NEEDED, openFilesLimit } from './open-files.js';
 import { EventRefused } from './plants/errors.js';
 import { idFault } from './plants/fields.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
@@ -80,6 +81,11 @@ const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 1
 
 const serve = async ({ json }: { json?: true }): Promise<void> => {
   const config = loadConfig(process.env);
+  const openFiles = openFilesLimit() ?? Infinity;
+  if (openFiles < OPEN_FILES_NEEDED)
+    throw new StartError(
+      `this process may have ${openFiles} files open, and a service needs ${OPEN_FILES_NEEDED}: raise the limit (ulimit -n, LimitNOFILE= of systemd, or nofile of the container)`,
+    );
   const readable = process.stdout.isTTY && !json ? await import('./readable-log.js') : undefined;
   const logger = createLogger(config.logLevel, readable?.readableLog());
   let started = false;

@@ -1,4 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
 import { link, mkdir, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type SignerKey, signerKey } from './signed-note.js';
@@ -37,11 +38,14 @@ export const openAuditKey = async (dataDir: string, origin: string): Promise<Aud
 /** Windows has no permission bits (it reports 0666 for every file) and cannot sync a folder. */
 const POSIX = process.platform !== 'win32';
 
+/** Opens for reading without waiting: a named pipe would wait for a writer, for ever. */
+const READ_AT_ONCE = constants.O_RDONLY | (POSIX ? constants.O_NONBLOCK : 0);
+
 /** The key in the file, or undefined if there is none. */
 const readKey = async (file: string): Promise<KeyObject | undefined> => {
   let text: string;
   try {
-    const handle = await open(file, 'r');
+    const handle = await open(file, READ_AT_ONCE);
     try {
       const status = await handle.stat();
       if (!status.isFile()) throw new AuditKeyError(`the audit key ${file} is not a file`);

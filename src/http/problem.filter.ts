@@ -64,12 +64,19 @@ export class ProblemFilter implements ExceptionFilter {
       return new Problem('method_not_allowed', `${path} knows ${allowed.join(', ')}, not ${method}.`, {
         headers: { Allow: allowed.join(', ') },
       });
-    const shorter = path.replace(/\/+$/, '');
+    const shorter = withoutTrailingSlashes(path);
     const hint =
       shorter !== path && this.routes.methodsOf(shorter).length > 0 ? ` Do you mean ${shorter}?` : '';
     return new Problem('route_not_found', `This service has nothing at this path.${hint}`);
   }
 }
+
+/** Not by a regular expression: /\/+$/ is tried from each slash anew, which takes 100 ms for 16 KiB of them. */
+const withoutTrailingSlashes = (path: string): string => {
+  let end = path.length;
+  while (path[end - 1] === '/') end -= 1;
+  return path.slice(0, end);
+};
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

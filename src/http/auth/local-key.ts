@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
 import { link, mkdir, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
@@ -46,10 +47,13 @@ export const openLocalKey = async (dataDir: string): Promise<LocalKey> => {
 /** Windows has no permission bits (it reports 0666 for every file) and cannot sync a folder. */
 const POSIX = process.platform !== 'win32';
 
+/** Opens for reading without waiting: a named pipe would wait for a writer, for ever. */
+const READ_AT_ONCE = constants.O_RDONLY | (POSIX ? constants.O_NONBLOCK : 0);
+
 /** The text of the key file, or undefined if there is none. */
 const readKey = async (file: string): Promise<string | undefined> => {
   try {
-    const handle = await open(file, 'r');
+    const handle = await open(file, READ_AT_ONCE);
     try {
       const status = await handle.stat();
       if (!status.isFile()) throw new LocalKeyError(`the signing key ${file} is not a file`);

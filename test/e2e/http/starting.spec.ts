@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runCli } from '../../support/http-cli.js';
+import { CLI, runCli } from '../../support/http-cli.js';
 import { HttpClient } from '../../support/http-client.js';
 import { temporaryFolder, TestService } from '../../support/service.js';
 
@@ -128,6 +129,14 @@ it('every file that cannot be used ends the process with one line that names it'
         writeFileSync(join(dir, 'events.db'), 'this is no database'.repeat(100));
       },
     ],
+    ...['signing-key.json', 'audit-key.pem'].map((name): (typeof bad)[number] => [
+      1,
+      new RegExp(`${name} is not a file`),
+      {},
+      (dir) => {
+        execFileSync('mkfifo', ['-m', '600', join(dir, name)]); // opening one to read waits for a writer
+      },
+    ]),
     [1, /HOST 192\.0\.2\.1 is no address of this machine/, { HOST: '192.0.2.1' }],
   ];
   const ended = await Promise.all(
@@ -136,6 +145,24 @@ it('every file that cannot be used ends the process with one line that names it'
   for (const [index, { status, stderr }] of ended.entries()) {
     expect(stderr).toMatch(/^plants: [^\n]+\n$/);
     expect([status, stderr]).toEqual([bad[index]?.[0], expect.stringMatching(bad[index]?.[1] ?? /nothing/)]);
+  }
+});
+
+it('too few open files end the process with one line that says how many it needs', () => {
+  // With 60 not even the command line can be loaded, which bin/plants.js says.
+  for (const [limit, program] of [
+    [500, CLI],
+    [200, CLI],
+    [60, 'bin/plants.js'],
+  ] as const) {
+    const command = `ulimit -n ${limit} && exec "$0" --no-warnings "$1" serve`;
+    const { status, stderr } = spawnSync('sh', ['-c', command, process.execPath, program], {
+      env: { PATH: process.env.PATH, PORT: '0' },
+      encoding: 'utf8',
+    });
+    expect(stderr).toMatch(/^plants: this process may have [^\n]*files open[^\n]*\n$/);
+    expect(stderr).toMatch(/(?=.*512)(?=.*ulimit -n)/);
+    expect(status).toBe(1);
   }
 });
 
