@@ -6,6 +6,7 @@ import { AppModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './http/answered.js';
 import { serveDocs } from './http/docs.js';
 import { answerListsFast } from './http/list-fast-path.js';
+import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
 import { createHttpAdapter } from './http/server.js';
@@ -48,5 +49,6 @@ export const createApp = async (
       },
       stopping: () => parts.shutdown.begun,
     });
+  Pipelining.before(adapter.getHttpServer());
   return app;
 };

@@ -76,7 +76,7 @@ export const answerListsFast = (
   };
 
   server.off('request', longWay);
-  server.on('request', (request, response) => {
+  server.prependListener('request', (request, response) => {
     const asked = stopping() ? undefined : askedBy(request, verifier);
     if (asked) void answer(request, response, asked);
     else longWay(request, response);

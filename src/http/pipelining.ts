@@ -1,0 +1,124 @@
+import { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { type Socket } from 'node:net';
+
+/**
+ * How many requests of one connection may wait for those before them. Node parses all of what it has read, 64 KiB or
+ * some 2,000 requests, whether we want more of them or not; each takes some 4 KB until it is answered. Load
+ * generators send up to 100 at once, other clients none.
+ */
+const WAITING_OF_CONNECTION = 100;
+
+/** How many may wait on all connections together, some 40 MB of them: beyond it, the longest queue is cut. */
+const WAITING_TOGETHER = 10_000;
+
+/**
+ * Node's own mark of a socket whose pipelined requests it does not read for the time being: without it, Node reads on
+ * after each request that it has parsed. It is no public API: where it has no effect, WAITING_TOGETHER still holds.
+ */
+type PipelinedSocket = Socket & { _paused?: boolean };
+
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/**
+ * Begins the requests of a connection one after the other, each when the one before it has been answered and the
+ * answer been handed to the system: pipelined writes take place in the order in which they were sent (RFC 9112,
+ * section 9.3.2), and a client that does not read has one answer under way. Meanwhile the connection is not read.
+ *
+ * Of a client that sends more than WAITING_OF_CONNECTION ahead, so many are answered, the last with
+ * `Connection: close`; the others are not carried out.
+ */
+export class Pipelining {
+  /** The newest request of a connection that was begun. */
+  readonly #begun = new WeakMap<Socket, ServerResponse>();
+  readonly #queues = new Map<Socket, Waiting[]>();
+  #waiting = 0;
+
+  constructor(private readonly begin: RequestListener) {}
+
+  /** Puts itself before what answers the requests of a server: its first listener. */
+  static before(server: Server): Pipelining {
+    const [answer] = server.listeners('request') as RequestListener[];
+    if (!answer) throw new Error('the server has no listener yet');
+    const pipelining = new Pipelining(answer);
+    server.off('request', answer);
+    server.prependListener('request', (request, response) => {
+      pipelining.take(request, response);
+    });
+    return pipelining;
+  }
+
+  /** How many requests wait for another of their connection. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    // The rest of what was parsed at once. It would be carried out, and could not be answered.
+    if (socket.writableEnded || socket.destroyed) return;
+    const begun = this.#begun.get(socket);
+    if (begun === undefined || (begun.writableFinished && !this.#queues.has(socket))) {
+      this.#begun.set(socket, response);
+      this.begin(request, response);
+    } else this.#enqueue(socket, begun, { request, response });
+  }
+
+  #enqueue(socket: Socket, begun: ServerResponse, waiting: Waiting): void {
+    let queue = this.#queues.get(socket);
+    if (!queue) {
+      this.#queues.set(socket, (queue = []));
+      this.#beginNextAfter(begun, socket);
+    }
+    stopReading(socket);
+    this.#waiting += 1;
+    if (queue.push(waiting) === WAITING_OF_CONNECTION) waiting.response.shouldKeepAlive = false;
+    if (this.#waiting > WAITING_TOGETHER) this.#cutLongest();
+  }
+
+  #beginNextAfter(begun: ServerResponse, socket: Socket): void {
+    begun.once('close', () => {
+      this.#beginNext(socket);
+    });
+  }
+
+  #beginNext(socket: Socket): void {
+    const queue = this.#queues.get(socket) ?? [];
+    if (socket.writableEnded || socket.destroyed) {
+      this.#forget(socket);
+      return;
+    }
+    const next = queue.shift();
+    if (!next) {
+      this.#forget(socket);
+      (socket as PipelinedSocket)._paused = false;
+      socket.resume();
+      return;
+    }
+    this.#waiting -= 1;
+    this.#begun.set(socket, next.response);
+    this.#beginNextAfter(next.response, socket);
+    this.begin(next.request, next.response);
+    if (queue.length > 0) stopReading(socket); // Node reads on where an answer has been taken
+  }
+
+  #forget(socket: Socket): void {
+    this.#waiting -= this.#queues.get(socket)?.length ?? 0;
+    this.#queues.delete(socket);
+  }
+
+  #cutLongest(): void {
+    const [longest] = [...this.#queues].sort(([, one], [, other]) => other.length - one.length);
+    if (!longest) return;
+    const [socket] = longest;
+    this.#forget(socket);
+    socket.destroy();
+  }
+}
+
+const stopReading = (socket: PipelinedSocket): void => {
+  socket._paused = true;
+  socket.pause();
+};
