@@ -20,8 +20,8 @@ const TERMINALS = spawnSync('script', ['--version']).status === 0;
 
 const PLANTS = 200;
 
-/** What does not depend on the stores is tried once: every start of a process on servers takes seconds. */
-const embeddedOnly = STORES === 'embedded' ? it : it.skip;
+/** What does not depend on the stores is tried once, and on a server that TEST_EVENTSTORE_URL names. */
+const embeddedOnly = STORES === 'embedded' || process.env.TEST_EVENTSTORE_URL ? it : it.skip;
 
 describe('the commands of operators, beside a running service', () => {
   /** Nobody else's on a shared server. */

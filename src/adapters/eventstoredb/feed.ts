@@ -1,5 +1,5 @@
 import { type AllStreamSubscription, type ResolvedEvent } from '@eventstore/db-client';
-import { closeableStream } from './client.js';
+import { type Client, closeableStream } from './client.js';
 
 /** One event as the client reads it. */
 export type ReadEvent = NonNullable<ResolvedEvent['event']>;
@@ -8,15 +8,14 @@ export type ReadEvent = NonNullable<ResolvedEvent['event']>;
 export class Feed {
   readonly #subscription: AllStreamSubscription;
   readonly #close: () => void;
+  readonly #offLeave: () => void;
   #failure: unknown;
   #endWait: () => void = () => undefined;
   #quietMs = 0;
 
   constructor(
+    private readonly client: Client,
     open: (checkpointReached: () => Promise<void>) => AllStreamSubscription,
-    /** Aborts when the connection is given up. */
-    private readonly left: AbortSignal,
-    private readonly heard: () => void,
   ) {
     this.#subscription = open(() => {
       this.#alive();
@@ -32,7 +31,7 @@ export class Feed {
         this.wake();
       });
     this.#close = closeableStream(this.#subscription);
-    left.addEventListener('abort', this.#onLeft);
+    this.#offLeave = client.onLeave(this.#onLeft);
   }
 
   readonly #onLeft = (): void => {
@@ -63,7 +62,7 @@ export class Feed {
   /** What is there, at most so many; nothing any more once the connection is given up. */
   take(atMost: number): ReadEvent[] {
     const events: ReadEvent[] = [];
-    while (events.length < atMost && !this.left.aborted) {
+    while (events.length < atMost && !this.client.left) {
       // Links are not resolved, so there is always an event.
       const next = this.#subscription.read() as { event: ReadEvent } | null;
       if (!next) break;
@@ -88,12 +87,12 @@ export class Feed {
 
   /** Lets go of it. */
   end(): void {
-    this.left.removeEventListener('abort', this.#onLeft);
+    this.#offLeave();
     this.#close();
   }
 
   #alive(): void {
     this.#quietMs = 0;
-    this.heard();
+    this.client.heard = performance.now();
   }
 }

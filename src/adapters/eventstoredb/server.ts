@@ -160,20 +160,15 @@ export class Server {
   subscribe(after: LogPosition, prefixes: string[]): Feed {
     this.#assertOpen();
     const client = this.#client;
-    return new Feed(
-      (checkpointReached) =>
-        client.subscribeToAll(
-          {
-            fromPosition: after,
-            requiresLeader: true,
-            filter: streamNameFilter({ prefixes, maxSearchWindow: SEARCH_WINDOW, checkpointReached }),
-          },
-          { highWaterMark: BUFFERED },
-        ),
-      client.left,
-      () => {
-        client.heard = performance.now();
-      },
+    return new Feed(client, (checkpointReached) =>
+      client.subscribeToAll(
+        {
+          fromPosition: after,
+          requiresLeader: true,
+          filter: streamNameFilter({ prefixes, maxSearchWindow: SEARCH_WINDOW, checkpointReached }),
+        },
+        { highWaterMark: BUFFERED },
+      ),
     );
   }
 
@@ -196,7 +191,7 @@ export class Server {
   /** The client takes one endpoint, or several by which it looks for the leader. */
   #clientOf(servers: { endpoint: Endpoint | undefined } | { endpoints: readonly Endpoint[] }): Client {
     const { settings, credentials } = this.place;
-    const options = { gossipTimeout: GOSSIP_TIMEOUT_S, ...settings, ...servers };
+    const options = { gossipTimeout: GOSSIP_TIMEOUT_S, ...settings, ...structuredClone(servers) };
     return new Client(options as SingleNodeOptions, this.credentials, credentials());
   }
 
@@ -257,7 +252,7 @@ export class Server {
       stream.destroy(new NoAnswer(readDeadlineMs, true));
     };
     const timer = setTimeout(giveUp, readDeadlineMs);
-    client.left.addEventListener('abort', giveUp);
+    const offLeave = client.onLeave(giveUp);
     try {
       const events: ReadEvent[] = [];
       // Links are not resolved, so there is always an event.
@@ -267,11 +262,11 @@ export class Server {
         events.push(event);
       }
       // The library ends a read whose call was cancelled as if it were complete.
-      if (client.left.aborted) throw new NoAnswer(readDeadlineMs, true);
+      if (client.left) throw new NoAnswer(readDeadlineMs, true);
       return events;
     } finally {
       clearTimeout(timer);
-      client.left.removeEventListener('abort', giveUp);
+      offLeave();
       close();
     }
   }

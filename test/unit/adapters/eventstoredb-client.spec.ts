@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Readable } from 'node:stream';
 import { promisify } from 'node:util';
@@ -54,6 +55,42 @@ describe('the client of EventStoreDB', () => {
       await cluster.regainMajority(next);
       await log.append(freshStream(), 'none', newEvents(1));
     });
+  });
+
+  it('lets the process end while it searches for a leader among hosts that do not answer', async () => {
+    const mute = createServer();
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    cleanUp.push(() => mute.close());
+    const host = `127.0.0.1:${(mute.address() as AddressInfo).port}`;
+    const module = (file: string): string =>
+      JSON.stringify(new URL(`../../../src/adapters/eventstoredb/${file}.js`, import.meta.url).href);
+    const program = `
+      import { openEventStoreDb } from ${module('event-log')};
+      import { parseEventStoreUrl } from ${module('place')};
+      await openEventStoreDb(parseEventStoreUrl(process.argv[1]), { openMs: 500 }).catch(() => undefined);
+    `;
+    const began = performance.now();
+    await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '--eval', program, `esdb://${host},${host}?tls=false&gossipTimeout=1`],
+      { timeout: 50_000 },
+    );
+    expect(performance.now() - began).toBeLessThan(10_000); // ten attempts at each host take 20 s
+  });
+
+  it('listens to the end of its connection for many reads at once without a warning', async () => {
+    const server = await StandIn.start();
+    cleanUp.push(() => server.stop());
+    const log = await open(server.url, {});
+    const warnings: unknown[] = [];
+    const note = (warning: unknown): void => {
+      warnings.push(warning);
+    };
+    process.on('warning', note);
+    cleanUp.push(() => process.off('warning', note));
+    await Promise.all(Array.from({ length: 50 }, () => log.head()));
+    await setImmediate();
+    expect(warnings).toEqual([]);
   });
 
   it('prints no warning of Node where a TLS server is named by its IP address', async () => {
