@@ -77,6 +77,7 @@ export const startService = async ({
       HOST: '127.0.0.1',
       PORT: `${port}`,
       DATA_DIR: dataDir,
+      DRAIN_MS: '0',
       ...settings,
     },
   });

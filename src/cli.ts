@@ -14,6 +14,7 @@ import { formatVerifierKey, NoteRefused, parseVerifierKey, type VerifierKey } fr
 import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
+import { SHUTDOWN_MS } from './http/shutdown.js';
 import { createLogger } from './logging.js';
 import { type Service } from './main.js';
 import { BASH_COMPLETION } from './operate/bash-completion.js';
@@ -51,10 +52,7 @@ const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
 /** Whether errors are printed as JSON. Commander's own errors come before any option is known. */
 const JSON_ERRORS = process.argv.includes('--json');
 
-/** How long a shutdown may take, in milliseconds: longer than a request, shorter than what kills us (30 s usually). */
-const SHUTDOWN_MS = 20_000;
-
-/** The same after an error that nothing has handled, in milliseconds: what still works is not known. */
+/** The same, but for the drain, after an error that nothing has handled: what still works is not known. */
 const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
 const { version } = JSON.parse(
@@ -80,7 +78,7 @@ const settingsHelp = (): string => {
 const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
 
 const serve = async ({ json }: { json?: true }): Promise<void> => {
-  const config = loadConfig(process.env);
+  const config = servedConfig();
   const openFiles = openFilesLimit() ?? Infinity;
   if (openFiles < OPEN_FILES_NEEDED)
     throw new StartError(
@@ -117,12 +115,19 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
       logger.fatal('stopping took too long: what was acknowledged is in the log');
       process.exit(EXIT.failed);
     },
-    'signal' in reason ? SHUTDOWN_MS : SHUTDOWN_AFTER_ERROR_MS,
+    'signal' in reason ? SHUTDOWN_MS : config.drainMs + SHUTDOWN_AFTER_ERROR_MS,
   );
   await service.stop();
   logger.info('stopped');
   // Not left to Node: where a socket to a server still waits, Node 20 may turn for ever in its own clearing up.
   process.exit();
+};
+
+/** The settings, but that nobody who types Ctrl-C waits for a drain that no balancer needs. */
+const servedConfig = (): Config => {
+  const config = loadConfig(process.env);
+  const onTerminal = process.stdin.isTTY || process.stdout.isTTY;
+  return onTerminal && !process.env.DRAIN_MS ? { ...config, drainMs: 0 } : config;
 };
 
 const welcome = ({ url }: Service): string => `

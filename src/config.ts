@@ -72,6 +72,12 @@ export const SETTINGS = [
       'How long a write waits until lists contain it, in milliseconds, 0 to 60000. The same in every process: no list is further behind the log than that, nor than 2000.',
   },
   {
+    name: 'DRAIN_MS',
+    default: '3000',
+    meaning:
+      'How long requests are still accepted once the process was told to stop and is not ready any more, in milliseconds, 0 to 10000. Unset on a terminal: 0.',
+  },
+  {
     name: 'AUDIT_ORIGIN',
     default: '',
     meaning:
@@ -168,6 +174,8 @@ export interface Config {
   readonly readModel: ReadModelPlace;
   readonly auth: AuthConfig;
   readonly writeWaitMs: number;
+  /** How long requests are accepted after the stop has begun, in milliseconds. */
+  readonly drainMs: number;
   /** What the log is called in its checkpoints; undefined where its identity names it. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
@@ -210,6 +218,7 @@ export const loadConfig = (env: Environment): Config => {
     readModel,
     auth: auth(env),
     writeWaitMs: integer(env, 'WRITE_WAIT_MS', 0, 60_000),
+    drainMs: integer(env, 'DRAIN_MS', 0, 10_000),
     auditOrigin: auditOrigin(env),
     auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),

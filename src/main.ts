@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { eventsBetween } from './adapters/sqlite/distance.js';
@@ -41,8 +42,8 @@ export interface Service {
   /** Whether this start made the local signing key: nobody can have a token yet. */
   readonly firstStart: boolean;
   /**
-   * Stops taking requests, finishes those that have begun, then stops projecting and closes the stores: what was
-   * acknowledged is in the lists. May be called twice.
+   * Is not ready any more, goes on for `drainMs`, then accepts no connection, answers the requests in flight, stops
+   * projecting and closes the stores: what was acknowledged is in the lists. May be called twice.
    */
   stop(): Promise<void>;
 }
@@ -94,7 +95,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
-    const shutdown = new Shutdown();
+    const shutdown = new Shutdown(drainMs(config));
     const count = countRequests(registry);
     const onAnswered = tellAnswered(logger, clientAddresses(config.trustedProxies), (answered) => {
       count(answered);
@@ -142,7 +143,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       url,
       firstStart: created,
       stop: async () => {
-        shutdown.begun = true;
+        shutdown.begin();
+        await delay(shutdown.drainMs);
         await closeAll();
       },
     };
@@ -153,6 +155,13 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
 };
 
 const now = (): Date => new Date();
+
+/**
+ * How long this process goes on taking requests once it stops, in milliseconds. One that only projects gets none but
+ * health checks: it gives its lease back at once, so that another can take over.
+ */
+const drainMs = ({ roles, drainMs }: Config): number =>
+  roles.has('api') || roles.has('auditor') ? drainMs : 0;
 
 /** Begins to load Nest and all of HTTP, most of what a start loads: the stores are opened meanwhile, by their threads. */
 const loadWeb = () => {

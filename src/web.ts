@@ -29,7 +29,7 @@ export const createApp = async (
   { logger, version, tracing, onAnswered }: Surroundings,
 ): Promise<NestFastifyApplication> => {
   const routes = new KnownRoutes();
-  const adapter = createHttpAdapter(logger, routes, onAnswered);
+  const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
   tracing?.requests(adapter.getInstance());
   const app = await NestFactory.create<NestFastifyApplication>(AppModule.of({ ...parts, routes }), adapter, {
     bodyParser: false,
@@ -47,7 +47,6 @@ export const createApp = async (
       onError: (error) => {
         logger.error({ err: error }, 'a list failed');
       },
-      stopping: () => parts.shutdown.begun,
     });
   Pipelining.before(adapter.getHttpServer());
   return app;

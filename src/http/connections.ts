@@ -6,7 +6,7 @@ export class Connections {
   /** The answer to the newest request of each connection, none before the first. */
   readonly #answers = new Map<Socket, ServerResponse | undefined>();
 
-  constructor(server: Server) {
+  constructor(private readonly server: Server) {
     server.on('connection', (socket) => {
       this.#answers.set(socket, undefined);
       socket.once('close', () => this.#answers.delete(socket));
@@ -42,9 +42,19 @@ export class Connections {
     }
   }
 
-  /** Makes each connection that owes an answer end with it, as Fastify does for requests that are still to come. */
+  /**
+   * From now on answers carry `Connection: close`. Of requests that a client has sent in a row without waiting
+   * (pipelining) the newest alone has it: the connection ends with that answer, and further ones would be lost.
+   */
   endAfterAnswers(): void {
-    for (const last of this.#answers.values()) if (last && !last.headersSent) last.shouldKeepAlive = false;
+    for (const last of this.#answers.values()) if (last) last.shouldKeepAlive = false;
+    // Before those that answer, and before the constructor's own listener.
+    this.server.prependListener('request', ({ socket }, answer) => {
+      const before = this.#answers.get(socket);
+      // A client that had asked for the end of its connection could not send another request.
+      if (before) before.shouldKeepAlive = true;
+      answer.shouldKeepAlive = false;
+    });
   }
 
   /** Ends each connection that is waiting for its client to finish a request, or to begin one. */

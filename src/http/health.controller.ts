@@ -43,6 +43,8 @@ export class HealthController {
     readQuery(request, NoQuery);
     const { projector, auditor } = this;
     try {
+      // Balancers must see at once that the process stops: nothing else is asked then.
+      if (this.shutdown.begun) return await this.checks.check([() => this.#process()]);
       return await this.checks.check([
         () => this.#process(),
         () => this.#eventLog(),

@@ -24,8 +24,6 @@ export interface FastLists {
   readonly onAnswered: OnAnswered;
   /** Called with what nobody thought of: the connection of that request was cut. Must not throw. */
   readonly onError: (error: unknown) => void;
-  /** Whether the service has begun to stop. */
-  readonly stopping: () => boolean;
 }
 
 interface Asked {
@@ -40,7 +38,7 @@ interface Asked {
  */
 export const answerListsFast = (
   server: Server,
-  { verifier, lists, onAnswered, onError, stopping }: FastLists,
+  { verifier, lists, onAnswered, onError }: FastLists,
 ): void => {
   // The one that the server was made with.
   const [longWay] = server.listeners('request') as RequestListener[];
@@ -77,7 +75,7 @@ export const answerListsFast = (
 
   server.off('request', longWay);
   server.prependListener('request', (request, response) => {
-    const asked = stopping() ? undefined : askedBy(request, verifier);
+    const asked = askedBy(request, verifier);
     if (asked) void answer(request, response, asked);
     else longWay(request, response);
   });

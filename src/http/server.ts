@@ -4,12 +4,14 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
 import { type OnAnswered } from './answered.js';
+import { closeAfterAccepting } from './accept-queue.js';
 import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
 import { BODY_LIMIT, countHeader } from './requests.js';
 import { type KnownRoutes } from './routes.js';
+import { type Shutdown } from './shutdown.js';
 
 /** How long a whole request may take to arrive, in milliseconds: a phone on a bad line manages 16 KiB in that. */
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -45,12 +47,13 @@ export const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-optio
 
 /**
  * The HTTP server: limits, ids, and answers to what never becomes a request for Nest. `onAnswered` is called after
- * each answer.
+ * each answer. Once `shutdown` has begun, answers close their connections.
  */
 export const createHttpAdapter = (
   logger: Logger,
   routes: KnownRoutes,
   onAnswered: OnAnswered,
+  shutdown: Shutdown,
 ): FastifyAdapter => {
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
@@ -101,13 +104,19 @@ export const createHttpAdapter = (
       rawAnswer(new Problem('method_not_allowed', 'This is no proxy.', { headers: { Allow: '' } })),
     );
   });
-  // Node looks at no timeout any more once a server is closing, and would wait for the slowest client.
-  fastify.addHook('preClose', (done) => {
+  shutdown.onBegin(() => {
     connections.endAfterAnswers();
+  });
+  fastify.addHook('preClose', async () => {
+    // Node looks at no timeout any more once a server is closing, and would wait for the slowest client.
     setTimeout(() => {
       connections.refuseUnfinished(rawAnswer(connectionProblem({ code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
     }, CLOSING_TIMEOUT_MS).unref();
-    done();
+    setTimeout(() => {
+      server.closeAllConnections();
+    }, shutdown.inFlightMs).unref();
+    // Fastify, which closes the server after this hook, waits for its connections.
+    await closeAfterAccepting(server, () => server.close());
   });
   fastify.addHook('onRoute', (route) => {
     routes.add(route);

@@ -1,4 +1,38 @@
-/** Whether the process has begun to stop: it is not ready then, but still answers. */
+/**
+ * How long a stop may take as a whole, in milliseconds: less than the 30 s after which Docker, Kubernetes and systemd
+ * (90 s) kill the process.
+ */
+export const SHUTDOWN_MS = 20_000;
+
+/** What of SHUTDOWN_MS is left for the lease and the stores once the last connection is closed, in milliseconds. */
+const STORES_MS = 3_000;
+
+/**
+ * The stop of a process, in this order: it is not ready any more; for `drainMs` milliseconds requests are taken as
+ * before, so that every balancer has time to see that; then no connection is accepted any more, and what is in flight
+ * is answered.
+ */
 export class Shutdown {
-  begun = false;
+  readonly #begun = new AbortController();
+
+  constructor(readonly drainMs: number) {}
+
+  /** Whether the process was asked to stop: it is not ready then, but still answers. */
+  get begun(): boolean {
+    return this.#begun.signal.aborted;
+  }
+
+  /** How long requests in flight may take once no connection is accepted any more, in milliseconds. */
+  get inFlightMs(): number {
+    return SHUTDOWN_MS - STORES_MS - this.drainMs;
+  }
+
+  /** Calls `listener` when the stop begins. */
+  onBegin(listener: () => void): void {
+    this.#begun.signal.addEventListener('abort', listener, { once: true });
+  }
+
+  begin(): void {
+    this.#begun.abort();
+  }
 }

@@ -66,6 +66,7 @@ export class TestService {
       PATH: process.env.PATH ?? '',
       HOST: '127.0.0.1',
       PORT: '0',
+      DRAIN_MS: '0', // tests that are about something else need not wait for balancers
       ...this.stores,
       ...this.settings,
       DATA_DIR: this.dataDir,

@@ -41,6 +41,7 @@ describe('without any setting', () => {
       readModel: { kind: 'sqlite', file: 'data/read-model.db' },
       auth: { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' },
       writeWaitMs: 2000,
+      drainMs: 3000,
       auditRecheckSeconds: 3600,
       logLevel: 'info',
       rateLimit: 'off',
@@ -77,6 +78,8 @@ describe('good values', () => {
     [{ ROLES: 'projector, api' }, { roles: new Set(['projector', 'api']) }],
     [{ ROLES: 'auditor' }, { roles: new Set(['auditor']) }],
     [{ AUDIT_ORIGIN: 'plants.example/log' }, { auditOrigin: 'plants.example/log' }],
+    [{ DRAIN_MS: '0' }, { drainMs: 0 }],
+    [{ DRAIN_MS: '10000' }, { drainMs: 10_000 }],
     [{ AUDIT_RECHECK_SECONDS: '1' }, { auditRecheckSeconds: 1 }],
     [
       { DATA_DIR: '/var/lib/plants' },
@@ -203,6 +206,7 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ ...issuer, AUTH_JWKS_URL: 'https://u:secret@id.example/' }, 'without a user name or password'],
     [{ ...issuer, AUTH_JWKS_URL: 'http://id.example/?key=secret' }, 'AUTH_JWKS_URL must be an https URL'],
     [{ WRITE_WAIT_MS: '60001' }, 'WRITE_WAIT_MS must be an integer from 0 to 60000, not "60001"'],
+    [{ DRAIN_MS: '10001' }, 'DRAIN_MS must be an integer from 0 to 10000, not "10001"'],
     [{ WRITE_WAIT_MS: '1.5' }, /^WRITE_WAIT_MS must be/],
     [
       { LOG_LEVEL: 'verbose' },

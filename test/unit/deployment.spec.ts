@@ -286,6 +286,14 @@ describe('deploy/haproxy.cfg', () => {
     ]);
   });
 
+  it('sees that a process is not ready before that accepts no request any more', () => {
+    const server = section('defaults').find((line) => line.startsWith('default-server ')) ?? '';
+    const number = (name: string): number => Number(new RegExp(` ${name} (\\d+)`).exec(server)?.[1]);
+    const noticedMs = number('inter') * 1_000 + (number('fall') - 1) * number('fastinter');
+    expect(server).toMatch(/ inter \d+s fastinter \d+ms /);
+    expect(noticedMs).toBeLessThan(loadConfig({}).drainMs / 2); // the other half is for checks that take their time
+  });
+
   it('waits longer than a write may', () => {
     const seconds = Number(/timeout server (\d+)s/.exec(section('defaults').join('\n'))?.[1]);
     expect(() => loadConfig({ WRITE_WAIT_MS: String((seconds - 5) * 1000) })).toThrow(ConfigError);

@@ -8,6 +8,7 @@ import { type Docs, serveDocs } from '../../../src/http/docs.js';
 import { ProblemFilter } from '../../../src/http/problem.filter.js';
 import { KnownRoutes } from '../../../src/http/routes.js';
 import { createHttpAdapter } from '../../../src/http/server.js';
+import { Shutdown } from '../../../src/http/shutdown.js';
 import { createLogger } from '../../../src/logging.js';
 import { until } from '../../support/domain-stores.js';
 
@@ -35,7 +36,7 @@ describe('the API document and its page', () => {
         done();
       },
     });
-    const adapter = createHttpAdapter(createLogger('warn', log), routes, () => undefined);
+    const adapter = createHttpAdapter(createLogger('warn', log), routes, () => undefined, new Shutdown(0));
     app = await NestFactory.create<NestFastifyApplication>(Nothing, adapter, {
       logger: false,
       abortOnError: false,

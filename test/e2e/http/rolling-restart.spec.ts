@@ -1,0 +1,120 @@
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { Haproxy, hasHaproxy } from '../../support/haproxy.js';
+import { LoadClient, type Way } from '../../support/plants-load.js';
+import { ReadyBalancer } from '../../support/ready-balancer.js';
+import { TestService } from '../../support/service.js';
+
+/** How many processes are restarted one after the other; npm run test:restarts restarts 100. */
+const RESTARTS = Number(process.env.ROLLING_RESTARTS ?? 3);
+
+/** How many clients send requests in each way: enough that requests are always under way. */
+const CLIENTS = Number(process.env.ROLLING_CLIENTS ?? 2);
+
+/** How long a client waits after each plant, in milliseconds: the short form leaves the machine to others, too. */
+const PAUSE_MS = process.env.ROLLING_RESTARTS === undefined ? 20 : 0;
+
+/** How often the balancer of the test asks for readiness, in milliseconds: as HAProxy does by deploy/haproxy.cfg. */
+const CHECK_EVERY_MS = 1_000;
+
+/** Whoever restarts long enough needs longer than one test may take otherwise, in milliseconds. */
+const RESTART_MS = 15_000;
+
+const SETTINGS = { ROLES: 'api,projector', LOG_LEVEL: 'info', DRAIN_MS: '' };
+
+let services: TestService[];
+let ports: number[];
+beforeEach(async () => {
+  ports = await freePorts(3);
+  const first = await TestService.start({ ...SETTINGS, PORT: String(ports[0]) });
+  services = [first];
+  await first.ready();
+  services.push(await first.startBeside({ ...SETTINGS, PORT: String(ports[1]) }));
+  await services[1]?.ready();
+});
+afterEach(async () => {
+  for (const service of services.reverse()) await service.remove();
+});
+
+it(
+  `${RESTARTS} restarts of one process after the other fail no request`,
+  async () => {
+    const [one = 0, two = 0, proxyPort = 0] = ports;
+    const balancer = new ReadyBalancer([one, two], CHECK_EVERY_MS);
+    const proxy = hasHaproxy() ? await Haproxy.start(proxyPort, [one, two]) : undefined;
+    const ways: Way[] = [true, false].flatMap((kept) => {
+      const connections = kept ? 'kept connections' : 'a connection for each request';
+      return [
+        { name: `by readiness, ${connections}`, kept, port: () => balancer.next() },
+        ...(proxy ? [{ name: `HAProxy, ${connections}`, kept, port: () => proxyPort }] : []),
+      ];
+    });
+    let owners = 0;
+    const newToken = async (): Promise<string> =>
+      (await services[0]?.token(`owner ${(owners += 1)}`, 'plants:read plants:write')) ?? '';
+    const clients = ways.flatMap((way) =>
+      Array.from({ length: CLIENTS }, () => new LoadClient(way, newToken, PAUSE_MS)),
+    );
+    await Promise.all([balancer.sees(one), balancer.sees(two)]);
+
+    const over = new AbortController();
+    const running = Promise.all(clients.map((client) => client.run(over.signal)));
+    const statuses: (number | null)[] = [];
+    try {
+      for (let restart = 0; restart < RESTARTS; restart += 1) {
+        const service = services[restart % services.length];
+        statuses.push((await service?.stop()) ?? null);
+        await service?.start();
+        await service?.ready();
+        await service?.ready();
+        await balancer.sees(service?.port ?? 0); // as whoever restarts processes one by one has to wait
+      }
+    } finally {
+      over.abort();
+      await running;
+      await balancer.stop();
+      await proxy?.stop();
+    }
+    if (process.env.ROLLING_RESTARTS)
+      process.stdout.write(
+        `${JSON.stringify(ways.map(({ name }, at) => [name, sum(clients.slice(at * CLIENTS, (at + 1) * CLIENTS))]))}\n`,
+      );
+    expect(summary(clients.flatMap(({ failures }) => failures))).toEqual({});
+    expect(statuses).toEqual(statuses.map(() => 0));
+    for (const client of clients) expect(client.answered).toBeGreaterThan(0);
+  },
+  60_000 + RESTARTS * RESTART_MS,
+);
+
+const sum = (clients: readonly LoadClient[]): number =>
+  clients.reduce((total, { answered }) => total + answered, 0);
+
+/** How often each kind of failure was, without what differs from one to the next. */
+const summary = (failures: readonly string[]): Record<string, number> => {
+  const counts: Record<string, number> = {};
+  for (const failure of failures) {
+    const kind = failure
+      .replace(/"requestId":"[^"]*"/, '')
+      .replace(/\d{3,}/g, (digits) => (digits.length === 3 ? digits : '…'));
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  }
+  return counts;
+};
+
+/** Ports that nothing listens on, and that this machine gives to no connection by itself, so that they stay free. */
+async function freePorts(count: number): Promise<number[]> {
+  const ports: number[] = [];
+  while (ports.length < count) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      ports.push(port);
+    } catch {
+      // in use: another one
+    }
+    if (server.listening) await once(server.close(), 'close');
+  }
+  return ports;
+}

@@ -1,0 +1,111 @@
+import { Agent, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** How a client reaches the service. */
+export interface Way {
+  readonly name: string;
+  /** The port to send the next request to; undefined where no process can be asked. */
+  readonly port: () => number | undefined;
+  /** Whether connections are kept for further requests; else each request has a new one. */
+  readonly kept: boolean;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * A client that creates, lists and deletes plants of an owner of its own, one request after the other, repeats none,
+ * and knows what each list must be. Whatever is not the answer that it must be is a failure.
+ */
+export class LoadClient {
+  readonly failures: string[] = [];
+  /** How many requests got the answer that they must get. */
+  answered = 0;
+  readonly #agent: Agent | false;
+  #plants: string[] = [];
+  #nextId = 0;
+  #authorization = '';
+
+  constructor(
+    private readonly way: Way,
+    /** Gives a token of a new owner. */
+    private readonly newToken: () => Promise<string>,
+    /** How long it waits after each plant, in milliseconds. */
+    private readonly pauseMs: number,
+  ) {
+    this.#agent = way.kept ? new Agent({ keepAlive: true }) : false;
+  }
+
+  /** Goes on until it is told to stop. */
+  async run(over: AbortSignal): Promise<void> {
+    await this.#newOwner();
+    while (!over.aborted) {
+      const name = `plant ${(this.#nextId += 1)}`;
+      const body = JSON.stringify({ name, tag: '', id: this.#nextId });
+      const oldest = this.#nextId - this.#plants.length;
+      const well =
+        (await this.#expect('POST', '/plants', 201, undefined, body)) &&
+        this.#plants.push(name) > 0 &&
+        (await this.#expect('GET', '/plants', 200, listOf(this.#plants))) &&
+        (this.#plants.length < 5 ||
+          ((await this.#expect('DELETE', `/plants/${oldest}`, 204)) && this.#plants.shift() !== undefined));
+      // What a request that failed has done is not known: go on with plants that are.
+      if (!well) await this.#newOwner();
+      if (this.pauseMs > 0) await delay(this.pauseMs);
+    }
+    if (this.#agent) this.#agent.destroy();
+  }
+
+  async #newOwner(): Promise<void> {
+    this.#authorization = `Bearer ${await this.newToken()}`;
+    this.#plants = [];
+  }
+
+  async #expect(
+    method: string,
+    path: string,
+    status: number,
+    list?: string,
+    body?: string,
+  ): Promise<boolean> {
+    const outcome = await this.#send(method, path, body).then(
+      (answer) => {
+        if (answer.status !== status) return `${answer.status} ${answer.body}`;
+        return list === undefined || answer.body === list ? undefined : `${answer.body}, not ${list}`;
+      },
+      (error: unknown) => String(error),
+    );
+    if (outcome === undefined) this.answered += 1;
+    else this.failures.push(`${this.way.name}: ${method} ${path}: ${outcome}`);
+    return outcome === undefined;
+  }
+
+  #send(method: string, path: string, body?: string): Promise<Answer> {
+    const port = this.way.port();
+    if (port === undefined) return Promise.reject(new Error('no process is ready'));
+    return new Promise((resolve, reject) => {
+      const headers = {
+        authorization: this.#authorization,
+        ...(body === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      };
+      request({ host: '127.0.0.1', port, method, path, agent: this.#agent, headers }, (answer) => {
+        let text = '';
+        answer
+          .setEncoding('utf8')
+          .on('data', (piece: string) => (text += piece))
+          .on('error', reject)
+          .on('end', () => {
+            resolve({ status: answer.statusCode ?? 0, body: text });
+          });
+      })
+        .on('error', reject)
+        .end(body);
+    });
+  }
+}
+
+const listOf = (names: readonly string[]): string => JSON.stringify(names.map((name) => ({ name, tag: '' })));
