@@ -1,6 +1,9 @@
+import { exec } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { START } from '../../src/ports/event-log.js';
+import { StandIn } from './eventstore/stand-in.js';
 import { type Operation } from './history.js';
 import { HistoryClient, randomBy, type Stage } from './history-run.js';
 import { RedisServer } from './redis-server.js';
@@ -20,12 +23,15 @@ export interface ChaosOptions {
   readonly operationsBetween: number;
 }
 
+const shell = promisify(exec);
+
 /** What went wrong on purpose, each as often as the seed says. */
 const FAULTS = [
   'kill api',
   'kill projector',
   'kill redis',
   'kill redis and its data',
+  'kill log',
   'flush redis',
   'cut links',
   'refuse links',
@@ -41,15 +47,14 @@ interface Node {
 
 /**
  * Two processes that answer and two that project, on one Redis and one log, of which a proxy stands before each
- * link. Clients ask the two that answer; faults come one after the other, but those of one kind may last while the
- * next ones begin.
+ * link. Clients ask the two that answer in turn, and never send a position; faults come one after the other, but those
+ * of one kind may last while the next ones begin.
  */
 export class Chaos implements Stage {
   readonly operations: Operation[] = [];
   readonly counts: Record<string, number> = {};
-  /** When each process began that answered: what had been acknowledged by then, it knows of. */
-  readonly lives = new Map<number, number>();
   readonly faults: string[] = [];
+  readonly sendsPositions = false;
   readonly #lifeOf = new Map<Node, number>();
   readonly #random: () => number;
   readonly #pending = new Set<Promise<void>>();
@@ -63,10 +68,13 @@ export class Chaos implements Stage {
   /** Projectors that were killed and are being started again. */
   readonly #starting = new Set<Node>();
   #redisIsAway = false;
+  #logIsAway = false;
+  #lives = 0;
 
   private constructor(
     private readonly options: ChaosOptions,
     private readonly redis: RedisServer,
+    private readonly log: ChaosLog,
     private readonly apis: readonly [Node, Node],
     private readonly projectors: readonly [Node, Node],
   ) {
@@ -77,15 +85,15 @@ export class Chaos implements Stage {
 
   static async start(options: ChaosOptions): Promise<Chaos> {
     const redis = await RedisServer.start({ args: ['--appendonly', 'yes'] });
-    const log = newEventLog();
-    const first = await node(log, redis, { ROLES: 'api', LOG_LEVEL: 'info', WRITE_WAIT_MS: '500' });
+    const log = await chaosLog();
+    const first = await node(log.url, redis, { ROLES: 'api', LOG_LEVEL: 'info', WRITE_WAIT_MS: '500' });
     const others = await Promise.all(
       ['api', 'projector', 'projector'].map((role) =>
-        node(log, redis, { ROLES: role, WRITE_WAIT_MS: '500', DATA_DIR: first.service.dataDir }),
+        node(log.url, redis, { ROLES: role, WRITE_WAIT_MS: '500', DATA_DIR: first.service.dataDir }),
       ),
     );
     const [second, third, fourth] = others as [Node, Node, Node];
-    return new Chaos(options, redis, [first, second], [third, fourth]);
+    return new Chaos(options, redis, log, [first, second], [third, fourth]);
   }
 
   get ids(): number {
@@ -178,6 +186,7 @@ export class Chaos implements Stage {
       for (const link of links) await link.close();
     }
     await this.redis.stop();
+    await this.log.end();
   }
 
   async #live(tokens: readonly string[]): Promise<void> {
@@ -210,9 +219,8 @@ export class Chaos implements Stage {
   }
 
   #begins(api: Node): void {
-    const life = this.lives.size + 1;
-    this.lives.set(life, this.tick());
-    this.#lifeOf.set(api, life);
+    this.#lives += 1;
+    this.#lifeOf.set(api, this.#lives);
   }
 
   #one<T>(of: readonly T[]): T {
@@ -249,6 +257,14 @@ export class Chaos implements Stage {
         await this.redis.restart();
         this.#redisIsAway = false;
         return;
+      case 'kill log':
+        if (this.#logIsAway) return;
+        this.#logIsAway = true;
+        await this.log.kill();
+        await this.#operations(this.options.clients);
+        await this.log.restart();
+        this.#logIsAway = false;
+        return;
       case 'flush redis':
         if (!this.#redisIsAway) await this.redis.cli('FLUSHALL');
         return;
@@ -270,6 +286,40 @@ export class Chaos implements Stage {
     }
   }
 }
+
+/** A log's server that can be killed, and keeps what it had written. */
+interface ChaosLog {
+  readonly url: string;
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+  end(): Promise<void>;
+}
+
+/**
+ * A stand-in of this test's own; or the server of TEST_EVENTSTORE_URL, which the shell commands CHAOS_LOG_KILL and
+ * CHAOS_LOG_START end and start again: without them it goes on.
+ */
+const chaosLog = async (): Promise<ChaosLog> => {
+  const { TEST_EVENTSTORE_URL, CHAOS_LOG_KILL = 'true', CHAOS_LOG_START = 'true' } = process.env;
+  if (TEST_EVENTSTORE_URL) {
+    const does = (command: string) => async () => {
+      await shell(command);
+    };
+    return {
+      url: newEventLog(),
+      kill: does(CHAOS_LOG_KILL),
+      restart: does(CHAOS_LOG_START),
+      end: () => Promise.resolve(),
+    };
+  }
+  const standIn = await StandIn.start();
+  return {
+    url: standIn.url,
+    kill: () => standIn.stop(),
+    restart: () => standIn.restart(),
+    end: () => standIn.stop(),
+  };
+};
 
 /** Starts a process whose links to the log and to Redis go through proxies. */
 const node = async (

@@ -79,6 +79,8 @@ export const removeReadModel = (dataDir: string): void => {
 export interface Stage {
   /** The ids of each owner's plants are 1 to this. */
   readonly ids: number;
+  /** Whether clients send back the positions that they were given, with half of their lists. */
+  readonly sendsPositions: boolean;
   /** Resolves when there is another operation to do, or with false. */
   next(): Promise<boolean>;
   /** The next moment of the one clock. */
@@ -93,6 +95,7 @@ export interface Stage {
 
 /** The service as its clients see it, and what they have done. */
 class History implements Stage {
+  readonly sendsPositions = true;
   readonly operations: Operation[] = [];
   readonly counts: Record<string, number> = {};
   url: string;
@@ -273,7 +276,11 @@ export class HistoryClient {
       };
     if (kind < 0.75) return { kind: 'delete', id: plant, ...key };
     const limit = kind < 0.9 ? this.history.ids : plant;
-    return { kind: 'list', limit, atLeast: this.#random() < 0.5 ? this.#position : START };
+    return {
+      kind: 'list',
+      limit,
+      atLeast: this.history.sendsPositions && this.#random() < 0.5 ? this.#position : START,
+    };
   }
 
   /** Does it, and where it has an Idempotency-Key, until it is known what became of it. */
@@ -307,6 +314,7 @@ export class HistoryClient {
       return { kind, cut: true };
     }
     if (answer.status === 503) this.history.count(`503 ${codeOf(answer)}`);
+    if (answer.headers['plants-lists'] === 'behind') this.history.count('acknowledged, lists behind');
     return outcomeOf(wish, answer);
   }
 

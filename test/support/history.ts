@@ -62,15 +62,10 @@ export interface Violation {
   readonly detail: string;
 }
 
-/**
- * Everything that is wrong with a history, given the whole log after it. Where several processes answered at the
- * same time, `lives` says when each began: what another one has acknowledged since, a list knows only if the client
- * sends its position.
- */
+/** Everything that is wrong with a history, given the whole log after it. */
 export const violationsOf = (
   operations: readonly Operation[],
   log: readonly RecordedEvent[],
-  lives?: ReadonlyMap<number, number>,
 ): Violation[] => {
   const violations: Violation[] = [];
   const report = (rule: Rule, detail: string): void => void violations.push({ rule, detail });
@@ -82,7 +77,7 @@ export const violationsOf = (
   const time = timeOf(operations, written);
   checkRefusals(operations, log, time, report);
   checkLists(operations, log, time, report);
-  checkOrderOfReads(operations, lives, report);
+  checkOrderOfReads(operations, report);
   return violations;
 };
 
@@ -316,32 +311,24 @@ const foldInto = (owners: Map<string, Map<number, string>>, event: RecordedEvent
   }
 };
 
-/** What an owner was told before, a later list contains: acknowledged writes always, lists within one process. */
-const checkOrderOfReads = (
-  operations: readonly Operation[],
-  lives: ReadonlyMap<number, number> | undefined,
-  report: Report,
-): void => {
+/** What an owner was told before, by whatever process, a later list contains. */
+const checkOrderOfReads = (operations: readonly Operation[], report: Report): void => {
   for (const ofOwner of groupedBy(operations, ({ owner }) => owner).values()) {
     const ended = [...ofOwner].sort((a, b) => a.ended - b.ended);
     let next = 0;
-    const acknowledged: [life: number, ended: number, position: Position][] = [];
-    const shownIn = new Map<number, Position>();
+    let acknowledged = START;
+    let listed = START;
     for (const list of ofOwner.filter(isList).sort((a, b) => a.started - b.started)) {
       for (let earlier = ended[next]; earlier && earlier.ended < list.started; earlier = ended[++next]) {
-        const { outcome, life } = earlier;
-        if (outcome.kind === 'acknowledged') acknowledged.push([life, earlier.ended, outcome.position]);
-        if (outcome.kind === 'listed' && outcome.position > (shownIn.get(life) ?? START))
-          shownIn.set(life, outcome.position);
+        const { outcome } = earlier;
+        if (outcome.kind === 'acknowledged' && outcome.position > acknowledged)
+          acknowledged = outcome.position;
+        if (outcome.kind === 'listed' && outcome.position > listed) listed = outcome.position;
       }
       const { position } = list.outcome;
-      const began = lives ? (lives.get(list.life) ?? 0) : Infinity;
-      const lacking = acknowledged.find(
-        ([life, at, written]) => written > position && (life === list.life || at < began),
-      );
-      if (lacking) report('reads see acknowledged writes', `${shown(list)} lacks ${lacking[2]}`);
-      const before = shownIn.get(list.life) ?? START;
-      if (position < before) report('reads never go back', `${shown(list)} after ${before}`);
+      if (position < acknowledged)
+        report('reads see acknowledged writes', `${shown(list)} lacks ${acknowledged}`);
+      if (position < listed) report('reads never go back', `${shown(list)} after ${listed}`);
     }
   }
 };

@@ -72,6 +72,7 @@ export class SteadyTraffic {
     let due = performance.now() + (number / clients) * everyMs;
     return {
       ids,
+      sendsPositions: true,
       next: async () => {
         due += everyMs;
         const early = due - performance.now();
