@@ -7,6 +7,9 @@ import { ReadModelUnavailable } from '../ports/read-model.js';
  */
 const POLL_MS = 25;
 
+/** The same while another process applies what is waited for, of a store that cannot give a hint of that. */
+export const BUSY_POLL_MS = 4;
+
 /** Where those of `partitions` stand in the active generation; empty while none is active. */
 export type ActivePositions = (partitions: readonly number[]) => Promise<ReadonlyMap<number, Position>>;
 
@@ -23,14 +26,21 @@ interface Waiter {
  */
 export class Waiters {
   readonly #read: ActivePositions;
+  readonly #busyPollMs: number;
+  /** Whether somebody has called `wake` since the last look. */
+  #woken = false;
+  /** Whether the last look that let anybody go was made without that: another process applies. */
+  #othersApply = false;
   readonly #waiting = new Set<Waiter>();
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
   #lookWanted = false;
   #closed: ReadModelUnavailable | undefined;
 
-  constructor(read: ActivePositions) {
+  /** `busyPollMs`: how often the store is asked while another process applies what is waited for, in milliseconds. */
+  constructor(read: ActivePositions, busyPollMs = POLL_MS) {
     this.#read = read;
+    this.#busyPollMs = busyPollMs;
   }
 
   /** As `ReadModel.reached`. */
@@ -66,12 +76,17 @@ export class Waiters {
       };
       signal.addEventListener('abort', abort, { once: true });
       this.#waiting.add(waiter);
-      this.wake();
+      this.#lookSoon();
     });
   }
 
   /** Looks at once instead of at the next poll: after an own apply or promote, and on another process's hint. */
   wake(): void {
+    this.#woken = true;
+    this.#lookSoon();
+  }
+
+  #lookSoon(): void {
     clearTimeout(this.#timer);
     if (this.#waiting.size === 0) return;
     // A look that is under way may have asked before that which the caller knows of, so another follows it.
@@ -94,18 +109,25 @@ export class Waiters {
     }
     this.#looking = undefined;
     if (this.#waiting.size > 0)
-      this.#timer = setTimeout(() => {
-        this.wake();
-      }, POLL_MS);
+      this.#timer = setTimeout(
+        () => {
+          this.#lookSoon();
+        },
+        this.#othersApply ? this.#busyPollMs : POLL_MS,
+      );
   }
 
   async #look(): Promise<void> {
+    const woken = this.#woken;
+    this.#woken = false;
     const partitions = new Set(Array.from(this.#waiting, ({ partition }) => partition));
     try {
       const positions = await this.#read([...partitions]);
       for (const waiter of this.#waiting) {
         const reached = positions.get(waiter.partition);
-        if (reached !== undefined && reached >= waiter.position) waiter.resolve();
+        if (reached === undefined || reached < waiter.position) continue;
+        this.#othersApply = !woken;
+        waiter.resolve();
       }
     } catch (error) {
       // A store that cannot be reached now may be back before the signal aborts; anything else is a defect.

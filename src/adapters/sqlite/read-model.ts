@@ -23,7 +23,7 @@ import {
   partitionOf,
 } from '../../ports/read-model.js';
 import { KeptPages } from '../kept-pages.js';
-import { Waiters } from '../waiters.js';
+import { BUSY_POLL_MS, Waiters } from '../waiters.js';
 import {
   type Database,
   BUSY_TIMEOUT_MS,
@@ -567,7 +567,10 @@ class Session {
 
 class SqliteReadModel extends ReadModel {
   readonly #data: WriterData;
-  readonly #waiters = new Waiters((partitions) => this.#read((reader) => reader.activePositions(partitions)));
+  readonly #waiters = new Waiters(
+    (partitions) => this.#read((reader) => reader.activePositions(partitions)),
+    BUSY_POLL_MS,
+  );
   /** The end of the present turn of the event loop, where lists wait for it. */
   #turn: Promise<void> | undefined;
   #session: Session | undefined;

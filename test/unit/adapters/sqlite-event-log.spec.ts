@@ -395,6 +395,21 @@ describe('the SQLite event log', () => {
     expect(Math.min(...latencies)).toBeLessThan(200); // the next heartbeat would come after 750 ms
   });
 
+  it('looks often while another process commits, whose clients wait for it', async () => {
+    const log = await open({ pollMs: 10_000 });
+    const other = await open();
+    const latencies: number[] = [];
+    let appended = Infinity;
+    for await (const batch of log.subscribe(START, new AbortController().signal)) {
+      if (batch.events.length > 0) latencies.push(performance.now() - appended);
+      if (latencies.length === 6) break;
+      if (batch.events.length === 0 && appended !== Infinity) continue;
+      await append(other);
+      appended = performance.now();
+    }
+    expect(Math.min(...latencies.slice(1))).toBeLessThan(100); // the next batch would come after 250 ms
+  });
+
   it('ends its subscribers when it is closed, at once', async () => {
     const log = await open({ pollMs: 60_000 });
     const subscribed = log.subscribe(START, new AbortController().signal)[Symbol.asyncIterator]();

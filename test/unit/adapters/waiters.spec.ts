@@ -53,6 +53,39 @@ describe('waiters', () => {
     expect(order).toEqual(['sooner', 'later']);
   });
 
+  it('ask more often once another process has let somebody go, and less often once this one has', async () => {
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'performance', 'hrtime'],
+    });
+    try {
+      let position = '10';
+      let asked = 0;
+      const waiters = new Waiters(() => {
+        asked += 1;
+        return Promise.resolve(new Map([[1, at(position)]]));
+      }, 1);
+      const pass = async (ms: number): Promise<number> => {
+        const before = asked;
+        await jest.advanceTimersByTimeAsync(ms);
+        return asked - before;
+      };
+      const first = waiters.wait(1, at('11'), never());
+      expect(await pass(20)).toBeLessThanOrEqual(1);
+      position = '11';
+      await pass(25);
+      await first;
+      const second = waiters.wait(1, at('12'), never());
+      expect(await pass(20)).toBeGreaterThan(15);
+      position = '12';
+      waiters.wake();
+      await second;
+      void waiters.wait(1, at('13'), never());
+      expect(await pass(20)).toBeLessThanOrEqual(1);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
   it('ask the store once for all of them, about each partition once', async () => {
     const store = new Store({});
     const waiting = [3, 5, 3, 5, 3].map((partition) => store.waiters.wait(partition, at('1'), never()));
