@@ -64,6 +64,12 @@ export interface Report {
  * It is a class without code only so that Nest can inject by it.
  */
 export abstract class ReadModel {
+  /**
+   * Since when lists come from one and the same store without interruption, in milliseconds of `performance.now()`. What
+   * anybody has read before that may be missing now: after a failover to an older replica, or another switch.
+   */
+  abstract readonly steadySince: number;
+
   /** All generations, in ascending order. */
   abstract generations(): Promise<GenerationInfo[]>;
 

@@ -34,7 +34,8 @@ const LEAST_LIST_WAIT_MS = 1_000;
  *   bounded; an owner may wait for another owner's write in the same partition.
  * - What other processes have answered, it learns from the log: a list has to contain everything up to the head of the
  *   log as it was at some moment that is at most `boundMs` before the list was asked for. That is enough: a write is
- *   answered when lists contain it, or later than `boundMs` after it was appended.
+ *   answered when lists contain it, or later than `boundMs` after it was appended. A store that is read anew (after a
+ *   failover to an older replica) may lack what was read from it before: then that moment must also be after it.
  *
  * Writes whose clients do not wait (Prefer: respond-async) are contained in the lists of every process that are asked
  * for `boundMs` after they were appended.
@@ -94,7 +95,7 @@ export class Freshness {
    * undefined where the log has to be asked first.
    */
   knownHorizon(arrived: number): Position | undefined {
-    return this.#head.knownSince(arrived - this.boundMs);
+    return this.#head.knownSince(this.#since(arrived));
   }
 
   /** As `knownHorizon`; asks the log where that is needed. Throws NotFreshYet where it gives no answer in time. */
@@ -102,12 +103,17 @@ export class Freshness {
     const known = this.knownHorizon(arrived);
     if (known !== undefined) return known;
     try {
-      return await inTime(this.#patienceOfLists.signal(), this.#head.askedSince(arrived - this.boundMs));
+      return await inTime(this.#patienceOfLists.signal(), this.#head.askedSince(this.#since(arrived)));
     } catch (error) {
       if (error instanceof LogUnavailable || error instanceof TooLate)
         throw new NotFreshYet('the log cannot be asked what lists have to contain', { cause: error });
       throw error;
     }
+  }
+
+  /** Heads that were asked for before that moment say too little about a list. */
+  #since(arrived: number): number {
+    return Math.max(arrived - this.boundMs, this.model.steadySince);
   }
 
   /** Waits until a list of this owner is at least at this position; false where that takes too long. */

@@ -162,6 +162,11 @@ export class Link {
     return this.#connections;
   }
 
+  /** When the present connection could be used, or the last one, in milliseconds of `performance.now()`. */
+  get since(): number {
+    return this.#since;
+  }
+
   /** Resolves once it is connected. Throws why it is not, when waiting is no use or the deadline has passed. */
   async ready(deadline: Deadline): Promise<void> {
     try {

@@ -97,6 +97,10 @@ class RedisReadModel extends ReadModel {
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
   #active: Active = { copy: undefined, askedAt: -Infinity };
+  /** The copy that lists were last answered from, and since when, in milliseconds of `performance.now()`. */
+  #shown: { readonly copy: Copy; readonly since: number } | undefined;
+  /** What it replaced: until that moment other processes may still answer lists from it. */
+  #replaced: { readonly copy: Copy; readonly until: number } | undefined;
   #asking: Promise<Active> | undefined;
   #sweeping: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -141,6 +145,10 @@ class RedisReadModel extends ReadModel {
     } finally {
       deadline.end();
     }
+  }
+
+  get steadySince(): number {
+    return Math.max(this.#servers.since, this.#shown?.since ?? 0);
   }
 
   generations(): Promise<GenerationInfo[]> {
@@ -579,6 +587,7 @@ class RedisReadModel extends ReadModel {
     const asking = this.#call(READ_MS, async (deadline) => {
       const askedAt = performance.now();
       const active = { copy: await this.#readActive(deadline), askedAt };
+      this.#show(active.copy);
       if (this.#asking === asking) this.#active = active;
       return active;
     }).finally(() => {
@@ -597,6 +606,34 @@ class RedisReadModel extends ReadModel {
     return (active as Copy | null) ?? undefined;
   }
 
+  /** Notes that a copy is the active one, where that is news. */
+  #show(copy: Copy | undefined): void {
+    const before = this.#shown?.copy;
+    if (copy === undefined || copy === before) return;
+    const now = performance.now();
+    this.#shown = { copy, since: now };
+    if (before !== undefined) this.#replaced = { copy: before, until: now + TRUSTED_MS };
+  }
+
+  /**
+   * The positions as every process has them: for a moment after a switch others answer from what was replaced, which
+   * may not be as far. A copy that is gone is nobody's.
+   */
+  async #positionsForAll(
+    copy: Copy,
+    partitions: readonly number[],
+    deadline: Deadline,
+  ): Promise<(Position | null)[]> {
+    const positions = await this.#storedPositions(copy, partitions, deadline);
+    const replaced = this.#replaced;
+    if (!replaced || replaced.copy === copy || performance.now() > replaced.until) return positions;
+    const others = await this.#storedPositions(replaced.copy, partitions, deadline);
+    return positions.map((position, index) => {
+      const other = others[index] ?? null;
+      return position !== null && other !== null && other < position ? other : position;
+    });
+  }
+
   /** The next list asks for it; what is being asked now may be too old. */
   #forgetActive(): void {
     this.#active = { copy: undefined, askedAt: -Infinity };
@@ -610,8 +647,9 @@ class RedisReadModel extends ReadModel {
         const askedAt = performance.now();
         const [active, positions] = await Promise.all([
           this.#readActive(deadline),
-          copy === undefined ? [] : this.#storedPositions(copy, partitions, deadline),
+          copy === undefined ? [] : this.#positionsForAll(copy, partitions, deadline),
         ]);
+        this.#show(active);
         if (active === copy) {
           // Whoever is let go by this finds a list that is as far.
           if (askedAt > this.#active.askedAt) this.#active = { copy, askedAt };

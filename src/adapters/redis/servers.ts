@@ -26,6 +26,8 @@ export interface Servers {
   send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown>;
   /** One connection to each server that holds keys. */
   all(): readonly Link[];
+  /** When the youngest of those connections was made, in milliseconds of `performance.now()`. */
+  readonly since: number;
   /** Where one of them is, to subscribe there. */
   find(): RedisNode | Promise<RedisNode>;
   /** May be called twice. */
@@ -74,6 +76,10 @@ class OneServer implements Servers {
 
   all(): readonly Link[] {
     return [this.#link];
+  }
+
+  get since(): number {
+    return this.#link.since;
   }
 
   close(): Promise<void> {
@@ -160,6 +166,12 @@ class ClusterServers implements Servers {
 
   all(): readonly Link[] {
     return this.#masters().map((address) => this.#linkTo(address));
+  }
+
+  get since(): number {
+    let youngest = 0;
+    for (const { since } of this.#links.values()) youngest = Math.max(youngest, since);
+    return youngest;
   }
 
   find(): RedisNode {

@@ -472,6 +472,8 @@ class Session {
   /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
   #damage: Error | undefined;
   #sweeping: Promise<void> = Promise.resolve();
+  /** When it was opened, in milliseconds of `performance.now()`. */
+  readonly since = performance.now();
   /** Something else, or nothing, stands at the path. */
   #gone = false;
   #lookedAt = -Infinity;
@@ -585,6 +587,10 @@ class SqliteReadModel extends ReadModel {
 
   async open(): Promise<void> {
     await this.#current();
+  }
+
+  get steadySince(): number {
+    return this.#session?.since ?? performance.now();
   }
 
   generations(): Promise<GenerationInfo[]> {

@@ -357,6 +357,25 @@ describe('a read model on a Redis that does not answer', () => {
     await model.apply(next, move(5, 6));
     await waiting;
   });
+
+  it('lets no waiter go after a switch before what was replaced is as far: others may still show that', async () => {
+    const server = await started(RedisServer.start());
+    const { model, generation } = await filled(server.url);
+    const next = await model.createGeneration();
+    await model.apply(next, move(0, 5, 8));
+    const before = performance.now();
+    await model.promote(next);
+    await model.apply(next, move(5, 6));
+    const over: number[] = [];
+    const signal = new AbortController().signal;
+    const waiting = model.reached(0, at(6), signal).then(() => over.push(performance.now() - before));
+    await model.positions(next);
+    await model.positions(next);
+    expect(over.filter((after) => after < 900)).toEqual([]);
+    await model.apply(generation, move(5, 6));
+    await waiting;
+    expect(model.steadySince).toBeGreaterThan(before);
+  });
 });
 
 describe('a read model by sentinels', () => {
@@ -370,9 +389,12 @@ describe('a read model by sentinels', () => {
     await replica.kill();
     await model.apply(generation, move(5, 6, 8));
     await expect(listed(model)).resolves.toEqual([7, 8]);
+    const killed = performance.now();
+    expect(model.steadySince).toBeLessThan(killed);
     await master.kill();
     await replica.restart();
     await answers(() => model.list(ANNE, undefined, 10));
+    expect(model.steadySince).toBeGreaterThan(killed); // whoever was told of 8 read it before that
     await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ position: at(5) });
     await expect(listed(model)).resolves.toEqual([7]);
     await answers(() => model.apply(generation, []));

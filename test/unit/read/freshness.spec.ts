@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
+import { instead } from '../../../src/ports/instead.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../../../src/ports/read-model.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { failing, Faults, none } from '../../support/domain-faults.js';
@@ -151,6 +152,22 @@ describe('freshness', () => {
       const { position } = await run(log, 'anne', createPlant(7));
       expect(freshness.knownHorizon(performance.now())).toBe(START);
       await until(() => freshness.knownHorizon(performance.now()) !== START);
+      expect(await freshness.horizon(performance.now())).toBe(position);
+      freshness.close();
+    });
+
+    it('counts nothing that it knew before the store was read anew: that may have lost what others were told', async () => {
+      let steadySince = 0;
+      const store = instead(model, {
+        get steadySince() {
+          return steadySince;
+        },
+      });
+      const freshness = await Freshness.from(log, store, 20_000);
+      const { position } = await run(log, 'anne', createPlant(7));
+      expect(freshness.knownHorizon(performance.now())).toBe(START);
+      steadySince = performance.now();
+      expect(freshness.knownHorizon(performance.now())).toBeUndefined();
       expect(await freshness.horizon(performance.now())).toBe(position);
       freshness.close();
     });
