@@ -3,8 +3,8 @@ import { type Logger } from 'pino';
 import { requestLines } from '../logging.js';
 import { type ClientAddressOf } from './client-address.js';
 import { correlationIdOf } from './correlation.js';
+import { loggedPath } from './logged-path.js';
 import { type ProblemCode } from './problem.js';
-import { splitUrl } from './requests.js';
 
 /** A request that was answered, without what would name its client or a plant. */
 export interface Answered {
@@ -33,7 +33,7 @@ export const tellAnswered = (
   const debug = requestLines(logger, 'debug');
   return (answered, request, owner) => {
     const { method, status, seconds, problem } = answered;
-    const [path] = splitUrl(request.url); // a query may hold a secret by mistake
+    const path = loggedPath(request.url);
     // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
     const tell = path.startsWith('/health/') || path === '/metrics' ? debug : info;
     tell({

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage } from 'node:http';
 import { type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 
-/** What a client or a proxy may name a request: short, and harmless in logs and headers. */
-const ID = /^[\w.:/+=@-]{1,128}$/;
+/** What a client or a proxy may name a request: short, and harmless in logs and headers. A JWT is not. */
+const ID = /^(?!eyJ)[\w.:/+=@-]{1,128}$/;
 
 /** The id of a request: the client's `X-Request-Id` where that is harmless, else a new UUID. */
 export const requestIdOf = ({ headers }: Pick<IncomingMessage, 'headers'>): string => {

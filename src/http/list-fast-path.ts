@@ -5,6 +5,7 @@ import { type Principal } from './auth/principal.js';
 import { type TokenVerifier } from './auth/verify.js';
 import { requestIdOf } from './correlation.js';
 import { listAnswer, POSITION } from './list-answer.js';
+import { isPlainHost } from './message.js';
 import { countHeader, plainlyAcceptsJson } from './requests.js';
 import { EVERY_ANSWER } from './server.js';
 import { DEFAULT_LIMIT, MAX_LIMIT } from './schemas.js';
@@ -96,10 +97,12 @@ const askedBy = (request: IncomingMessage, verifier: TokenVerifier): Asked | und
 
 /** Whether nothing but the token makes this request another one than the next. */
 const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
+  isPlainHost(headers.host) &&
   countHeader(rawHeaders, 'host') === 1 &&
   countHeader(rawHeaders, 'authorization') === 1 &&
   plainlyAcceptsJson(headers.accept) &&
   headers[POSITION] === undefined &&
+  headers['content-type'] === undefined &&
   headers['content-length'] === undefined &&
   headers['transfer-encoding'] === undefined &&
   headers.expect === undefined;

@@ -80,12 +80,7 @@ export const plainlyAcceptsJson = (accept: string | undefined): boolean =>
 
 /** Refuses a client that would not take JSON (RFC 9110, section 12.5.1). Throws Problem. */
 export const refuseUnlessJsonIsAccepted = (request: FastifyRequest): void => {
-  if (plainlyAcceptsJson(request.headers.accept)) return;
-  if (new Negotiator(request.raw).mediaType(['application/json']) === undefined)
-    throw new Problem(
-      'not_acceptable',
-      'Answers are application/json: let the Accept header allow it, or leave it out.',
-    );
+  if (!plainlyAcceptsJson(request.headers.accept)) acceptedOf(request, ['application/json']);
 };
 
 /** The media type that a client likes best of those that are offered (RFC 9110, section 12.5.1). Throws Problem. */
@@ -93,30 +88,29 @@ export const acceptedOf = <Type extends string>(
   request: FastifyRequest,
   offered: readonly [Type, ...Type[]],
 ): Type => {
-  const { accept } = request.headers;
-  if (accept === undefined) return offered[0];
-  const type = new Negotiator(request.raw).mediaType([...offered]);
-  const found = offered.find((one) => one === type);
+  if (request.headers.accept === undefined) return offered[0];
+  // With the charset that answers have: a client may name it, or not.
+  const whole = offered.map((type) => `${type}; charset=utf-8`);
+  const accepted = new Negotiator(request.raw).mediaType(whole);
+  const found = offered.find((_type, index) => whole[index] === accepted);
   if (found !== undefined) return found;
   throw new Problem(
     'not_acceptable',
-    `Answers are ${offered.join(', ')}: let the Accept header allow one of them, or leave it out.`,
+    offered.length === 1
+      ? `Answers are ${offered[0]}: let the Accept header allow it, or leave it out.`
+      : `Answers are ${offered.join(', ')}: let the Accept header allow one of them, or leave it out.`,
   );
 };
+
+/** One preference, as far as the next comma that is not in a quoted string. A string may lack its closing quote. */
+const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\[^]?)*(?:"|$))+/g;
 
 /** The preferences of a request (RFC 7240) by their names in lower case; values are not looked at. */
 export const preferences = (request: FastifyRequest): ReadonlySet<string> => {
   const { prefer } = request.headers;
   if (prefer === undefined) return new Set();
-  const names = [prefer].flat().join(',').split(',');
-  return new Set(
-    names.map((preference) =>
-      preference
-        .replace(/[=;][^]*/, '')
-        .trim()
-        .toLowerCase(),
-    ),
-  );
+  const all = [prefer].flat().join(',').match(PREFERENCE) ?? [];
+  return new Set(all.map((one) => (/^[^=;"]*/.exec(one)?.[0] ?? '').trim().toLowerCase()));
 };
 
 /** A URL's path and its query, without decoding either. */
@@ -162,23 +156,50 @@ const refuseMediaType = ({ headers }: FastifyRequest): void => {
     throw new Problem('unsupported_media_type', 'Send the body as it is, not compressed.', {
       headers: { 'Accept-Encoding': 'identity' }, // RFC 9110, section 15.5.16
     });
-  const [type = '', ...parameters] = (headers['content-type'] ?? '')
-    .split(';')
-    .map((part) => part.trim().toLowerCase());
-  if (type !== 'application/json')
+  const contentType = headers['content-type'] ?? '';
+  const [type = ''] = contentType.split(';', 1);
+  if (type.trim().toLowerCase() !== 'application/json')
     throw new Problem(
       'unsupported_media_type',
-      type === ''
+      type.trim() === ''
         ? 'Say what the body is: Content-Type: application/json.'
         : 'Send the body as application/json.',
       { headers: { Accept: 'application/json' } },
     );
-  for (const parameter of parameters) {
-    const [name, value] = parameter.split('=');
-    if (name === 'charset' && value?.replace(/^"(.*)"$/, '$1') !== 'utf-8')
-      throw new Problem(
-        'unsupported_media_type',
-        'JSON is UTF-8 (RFC 8259): leave the charset out, or say utf-8.',
-      );
+  const charsets = charsetsIn(contentType.slice(type.length));
+  if (!charsets)
+    throw new Problem(
+      'unsupported_media_type',
+      'The parameters of Content-Type are not well-formed: leave them out, or send charset=utf-8.',
+      { headers: { Accept: 'application/json' } },
+    );
+  if (charsets.some((charset) => charset !== 'utf-8'))
+    throw new Problem(
+      'unsupported_media_type',
+      'JSON is UTF-8 (RFC 8259): leave the charset out, or say utf-8.',
+      { headers: { Accept: 'application/json' } },
+    );
+};
+
+/** A parameter of a media type (RFC 9110, section 5.6.6), or none between two semicolons. */
+const PARAMETER =
+  /[ \t]*;[ \t]*(?:([!#$%&'*+.^_`|~\w-]+)=(?:([!#$%&'*+.^_`|~\w-]+)|"((?:[^"\\]|\\[^])*)"))?/y;
+
+/**
+ * The values of `charset` in the parameters of a media type, in lower case. Undefined where the parameters are not
+ * well-formed, such as `charset =utf-16`, or hold a name with a `*`: others might read another charset there.
+ */
+const charsetsIn = (parameters: string): string[] | undefined => {
+  const charsets: string[] = [];
+  let end = 0;
+  while (end < parameters.length) {
+    PARAMETER.lastIndex = end;
+    const found = PARAMETER.exec(parameters);
+    if (!found) return /^[ \t]*$/.test(parameters.slice(end)) ? charsets : undefined;
+    end = PARAMETER.lastIndex;
+    const [, name, token, quoted] = found;
+    if (name?.includes('*')) return undefined;
+    if (name?.toLowerCase() === 'charset') charsets.push((token ?? quoted ?? '').toLowerCase());
   }
+  return charsets;
 };

@@ -172,7 +172,7 @@ export const IdempotencyKey = z
 /** A position that an earlier answer gave. What it may hold is the log's affair. */
 export const PositionHeader = z
   .string()
-  .regex(/^[0-9A-Za-z]{1,64}$/, 'must be taken from an earlier answer, unchanged')
+  .regex(/^\d{1,64}$/, 'must be taken from an earlier answer, unchanged')
   .meta({
     type: 'string',
     description: 'From an earlier answer: the list contains at least everything up to there.',

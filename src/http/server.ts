@@ -1,4 +1,3 @@
-import { type IncomingMessage } from 'node:http';
 import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
@@ -7,9 +6,10 @@ import { type OnAnswered } from './answered.js';
 import { closeAfterAccepting } from './accept-queue.js';
 import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
+import { messageFault } from './message.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
-import { BODY_LIMIT, countHeader } from './requests.js';
+import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 import { type Shutdown } from './shutdown.js';
 
@@ -71,7 +71,7 @@ export const createHttpAdapter = (
       maxHeaderSize: HEADERS_LIMIT,
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
-      requireHostHeader: false, // `ambiguity` looks at it: Node's own answer says nothing
+      requireHostHeader: false, // `messageFault` looks at it: Node's own answer says nothing
     },
     // A path's parameter may be longer than any id: it is refused as an id then, not as an unknown path.
     routerOptions: { maxParamLength: HEADERS_LIMIT },
@@ -128,7 +128,7 @@ export const createHttpAdapter = (
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
-    done(ambiguity(request.raw));
+    done(messageFault(request.raw));
   });
   fastify.addHook('onResponse', (request: AnsweredRequest, reply, done) => {
     const answered = {
@@ -168,13 +168,3 @@ const connectionProblem = ({ code }: { code?: string }): Problem => {
 };
 
 const rawAnswer = (problem: Problem): string => rawProblem(problem, requestIdOf({ headers: {} }));
-
-/** What a proxy before us may understand differently than we do. */
-const ambiguity = ({ headers, httpVersion, rawHeaders }: IncomingMessage): Problem | undefined => {
-  const hosts = countHeader(rawHeaders, 'host');
-  if (hosts > 1 || (hosts === 0 && httpVersion !== '1.0'))
-    return new Problem('malformed_request', 'A request has exactly one Host header.'); // RFC 9112, section 3.2
-  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
-    return new Problem('expectation_failed', 'Expect may be 100-continue, and nothing else.');
-  return undefined;
-};

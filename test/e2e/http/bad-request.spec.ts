@@ -189,15 +189,24 @@ describe('headers', () => {
     await http.refused(http.create(plant, { headers }), 400, 'invalid_request', ['Idempotency-Key']);
   });
 
-  it.each(['', ' ', 'a b', '../1', "'; DROP", 'x'.repeat(65), '-1', '1, 2'])(
-    'Plants-Position: %j: 400',
-    async (position) => {
-      const headers = { 'plants-position': position };
-      await http.refused(http.list('', { headers }), 400, 'invalid_request', ['Plants-Position']);
-    },
-  );
+  it.each([
+    '',
+    ' ',
+    'a b',
+    '../1',
+    "'; DROP",
+    '1'.repeat(65),
+    '-1',
+    '1, 2',
+    'zzzz',
+    '00000000000000aa',
+    'x'.repeat(64),
+  ])('Plants-Position: %j: 400', async (position) => {
+    const headers = { 'plants-position': position };
+    await http.refused(http.list('', { headers }), 400, 'invalid_request', ['Plants-Position']);
+  });
 
-  it.each(['9999999999999999', '0000000000009999', 'zzzz', 'x'.repeat(64)])(
+  it.each(['9999999999999999', '0000000000009999', '9'.repeat(64)])(
     'Plants-Position: %s, which the log has not reached: 400',
     async (position) => {
       const headers = { 'plants-position': position };
@@ -211,6 +220,8 @@ describe('headers', () => {
     'application/json;q=0',
     'image/*',
     'application/problem+json',
+    'application/json; charset=utf-16',
+    'application/json; charset=utf-8; q=0',
     '',
   ])('Accept: %j, before anything is written: 406', async (accept) => {
     const headers = { accept };
@@ -225,6 +236,10 @@ describe('headers', () => {
     'text/html, application/json;q=0.1',
     'text/html, */*;q=0.8',
     'APPLICATION/JSON',
+    'application/json; charset=utf-8',
+    'application/json;charset=UTF-8',
+    'application/json; charset="utf-8"',
+    'text/html, application/json;charset=utf-8;q=0.5',
   ])('Accept: %s allows JSON', async (accept) => {
     expect((await http.list('', { headers: { accept } })).status).toBe(200);
   });
@@ -342,6 +357,66 @@ describe('bytes that HTTP clients do not send', () => {
     ['two Hosts', () => authorized('DELETE /plants/1 HTTP/1.1', ['Host: other', CLOSE])],
     ['a space in the name of a header', () => authorized('DELETE /plants/1 HTTP/1.1', ['X Y: 1'])],
     ['a space before the colon', () => authorized('DELETE /plants/1 HTTP/1.1', ['X-Y : 1'])],
+    ...[
+      '',
+      ' ',
+      'a b',
+      'a/b',
+      'a@b',
+      'user:secret@plants',
+      'plants:x',
+      'plants:65536',
+      'plants:1:2',
+      'plants:-1',
+    ].map((host): [string, () => string] => [
+      `the Host ${JSON.stringify(host)}`,
+      () => `GET /plants HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n${CLOSE}\r\n\r\n`,
+    ]),
+    ...[
+      'http://x',
+      '[::1',
+      '::1',
+      '[::g]',
+      '[1]',
+      'plants%zz',
+      'plants%',
+      'a"b',
+      '<b>',
+      'plants\\x',
+      'pl\xE4nts',
+      '\t',
+    ].map((host): [string, () => Buffer] => [
+      `the Host ${JSON.stringify(host)}`,
+      () =>
+        Buffer.from(
+          `DELETE /plants/1 HTTP/1.0\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n\r\n`,
+          'latin1',
+        ),
+    ]),
+    ['a fragment', () => authorized('DELETE /plants/1#now HTTP/1.1', [CLOSE])],
+    ['a fragment of a list', () => authorized('GET /plants# HTTP/1.1', [CLOSE])],
+    ['a user name in the target', () => authorized('GET http://ada:secret@plants/plants HTTP/1.1', [CLOSE])],
+    ['no host in the target', () => authorized('GET http:///plants HTTP/1.1', [CLOSE])],
+    ['HTTP/2.0 in the request line', () => authorized('DELETE /plants/1 HTTP/2.0')],
+    ['HTTP/0.9 in the request line', () => authorized('DELETE /plants/1 HTTP/0.9')],
+    [
+      'two Content-Types',
+      () =>
+        authorized(
+          'POST /plants HTTP/1.1',
+          [JSON_BODY, 'content-type: text/plain', 'Content-Length: 30', CLOSE],
+          posted(50),
+        ),
+    ],
+    [
+      'chunks in HTTP/1.0',
+      () =>
+        authorized(
+          'POST /plants HTTP/1.0',
+          [JSON_BODY, 'Transfer-Encoding: chunked', 'Connection: keep-alive'],
+          `1e\r\n${posted(50)}\r\n0\r\n\r\n`,
+        ),
+    ],
     ['NUL in a header', () => authorized('DELETE /plants/1 HTTP/1.1', ['Idempotency-Key: a\0b'])],
     [
       'a header that is folded',
@@ -489,6 +564,15 @@ describe('bytes that HTTP clients do not send', () => {
   it('absolute-form and HTTP/1.0 are understood', async () => {
     const absolute = authorized('GET http://plants/plants?limit=1 HTTP/1.1', [CLOSE]);
     expect(only(await http.exchange(absolute)).status).toBe(200);
+    for (const host of ['plants', 'PLANTS.example:65535', '127.0.0.1:', '[::1]:3000', 'pl_ants', 'a%20b'])
+      expect([
+        host,
+        only(
+          await http.exchange(
+            `GET /plants HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n${CLOSE}\r\n\r\n`,
+          ),
+        ).status,
+      ]).toEqual([host, 200]);
     const old = `GET /plants HTTP/1.0\r\nAuthorization: Bearer ${token}\r\n\r\n`;
     expect(only(await http.exchange(old)).status).toBe(200);
   });

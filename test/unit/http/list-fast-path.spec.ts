@@ -78,9 +78,10 @@ describe('the fast path of lists', () => {
   const ask = async (
     lines: readonly string[] = [`Authorization: Bearer ${token}`],
     target = 'GET /plants HTTP/1.1',
+    host = 'here',
   ): Promise<string> => {
     const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
-    socket.write([target, 'Host: here', 'Connection: close', ...lines, '', ''].join('\r\n'));
+    socket.write([target, `Host: ${host}`, 'Connection: close', ...lines, '', ''].join('\r\n'));
     return (await text(socket)).split('\r\n\r\n').at(-1) ?? ''; // after a 100 there is a second head
   };
   const ANNES = '[{"name":"plant 1","tag":""},{"name":"plant 2","tag":""},{"name":"plant 3","tag":""}]';
@@ -113,6 +114,11 @@ describe('the fast path of lists', () => {
     ['a position to wait for', undefined, ['Plants-Position: 0000000000000001']],
     ['another media type', undefined, ['Accept: text/html']],
     ['a body', undefined, ['Content-Length: 0']],
+    ['a media type of a body', undefined, ['Content-Type: application/json']],
+    ['two of them', undefined, ['Content-Type: application/json', 'Content-Type: text/plain']],
+    ['a fragment', 'GET /plants#x HTTP/1.1', []],
+    ['a target with a host', 'GET http://here/plants HTTP/1.1', []],
+    ['another version', 'GET /plants HTTP/2.0', []],
     ['an expectation', undefined, ['Expect: 100-continue']],
     ['a second Host', undefined, ['Host: there']],
     ['a second token', undefined, ['Authorization: Bearer other']],
@@ -120,6 +126,17 @@ describe('the fast path of lists', () => {
     const body = await ask([`Authorization: Bearer ${token}`, ...lines], target);
     expect(body).toBe(target?.startsWith('HEAD') ? '' : LONG_WAY);
     expect(answered).toEqual([]);
+  });
+
+  it.each(['', 'a b', 'a/b', 'user@here', 'here:x', 'here:65536', 'here:1:2', '[::1]:3000', 'a%20b'])(
+    'leaves a request for the Host %j to the long way, which looks at it more closely',
+    async (host) => {
+      expect(await ask(undefined, undefined, host)).toBe(LONG_WAY);
+    },
+  );
+
+  it.each(['here:3000', '127.0.0.1:59999', 'plants.example', 'PLANTS'])('knows the Host %s', async (host) => {
+    expect(await ask(undefined, undefined, host)).toBe(ANNES);
   });
 
   it('leaves who is not known, or may not read, to the long way', async () => {

@@ -53,6 +53,9 @@ describe('readBody', () => {
   it.each<Record<string, string>>([
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/json; charset=latin1' },
+    { 'content-type': 'application/json; charset =utf-16' },
+    { 'content-type': "application/json; charset*=utf-8''utf-16" },
+    { 'content-type': `application/json; a=${'x;'.repeat(40)}"` },
     { 'content-encoding': 'gzip' },
     { 'transfer-encoding': 'gzip, chunked' },
   ])('refuses the media type %j', (headers) => {
@@ -150,9 +153,26 @@ describe('preferences', () => {
       ['a', 'b=1'],
       ['a', 'b'],
     ],
+    ['x="a, receipt, b"', ['x']],
+    ['x="a\\", receipt, b", respond-async', ['x', 'respond-async']],
+    ['x="a", receipt', ['x', 'receipt']],
+    ['receipt; x="a, b", y', ['receipt', 'y']],
+    ['"receipt"', ['']],
+    ['x="a, receipt', ['x']],
+    ['respond-async = "1"', ['respond-async']],
   ])('%j are %j', (prefer, names) => {
     expect([...preferences(request({ prefer }))]).toEqual(names);
   });
+
+  it.each(['"', '",', '"\\', '"\\"', '\\"', 'a="', ',', ';"'])(
+    'are found in a time that grows with the length, also in many %j',
+    (part) => {
+      const began = performance.now();
+      preferences(request({ prefer: part.repeat(16_000 / part.length) }));
+      preferences(request({ prefer: `${part.repeat(16_000 / part.length)}\\` }));
+      expect(performance.now() - began).toBeLessThan(50);
+    },
+  );
 
   it('are none where nothing is said', () => {
     expect(preferences(request({})).size).toBe(0);

@@ -1,0 +1,61 @@
+import { type IncomingMessage } from 'node:http';
+import { isIPv6 } from 'node:net';
+import { Problem } from './problem.js';
+
+/**
+ * Refuses what is no request of HTTP/1.1 (RFC 9112), or what a proxy before us may understand differently than we do,
+ * as far as Node lets it pass. After a fault in the framing of the message its connection is closed.
+ */
+export const messageFault = (request: IncomingMessage): Problem | undefined => {
+  const { headers, httpVersion, url = '' } = request;
+  const seen = repeatable(request.rawHeaders);
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    return faultyFraming('The version of the request line must be HTTP/1.1 or HTTP/1.0.'); // section 2.3
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
+    return faultyFraming('A request of HTTP/1.0 has no Transfer-Encoding.'); // section 6.1
+  if (seen.host > 1 || (seen.host === 0 && httpVersion === '1.1'))
+    return malformed('A request has exactly one Host header.'); // section 3.2
+  if (headers.host !== undefined && !isAuthority(headers.host))
+    return malformed('The Host header must be a host name or an IP address, and a port where there is one.');
+  if (url.includes('#'))
+    return malformed('The target of a request has no fragment: leave out the # and what follows.');
+  const absolute = /^https?:\/\/([^/?]*)/i.exec(url);
+  if (absolute && !isAuthority(absolute[1] ?? ''))
+    return malformed('The target of the request names no valid host: it has no user name and no password.');
+  if (seen.contentType > 1) return malformed('A request has at most one Content-Type header.'); // RFC 9110, 5.3
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
+    return new Problem('expectation_failed', 'Expect may be 100-continue, and nothing else.');
+  return undefined;
+};
+
+/** A Host header of the usual form: a name or an IPv4 address, and a port. Any other one is for `messageFault`. */
+export const isPlainHost = (host: string | undefined): boolean =>
+  host !== undefined && /^[A-Za-z0-9.-]{1,255}(?::(?:\d{1,4}|[1-5]\d{4}))?$/.test(host);
+
+const malformed = (detail: string): Problem => new Problem('malformed_request', detail);
+
+const faultyFraming = (detail: string): Problem =>
+  new Problem('malformed_request', detail, { headers: { Connection: 'close' } });
+
+/** How often the fields were sent of which Node keeps the first line and drops the others silently. */
+const repeatable = (
+  rawHeaders: readonly string[],
+): { readonly host: number; readonly contentType: number } => {
+  let host = 0;
+  let contentType = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') host += 1;
+    else if (name.length === 12 && name.toLowerCase() === 'content-type') contentType += 1;
+  }
+  return { host, contentType };
+};
+
+/** The host of a URI (RFC 3986, section 3.2.2), never empty, and the port that may follow it. */
+const isAuthority = (text: string): boolean => {
+  const [, host = '', port = ''] =
+    /^(\[[0-9A-Fa-f:.]{2,45}\]|[^:[\]]{1,255})(?::(\d{0,5}))?$/.exec(text) ?? [];
+  if (Number(port) > 65_535) return false;
+  if (host.startsWith('[')) return isIPv6(host.slice(1, -1));
+  return /^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$/.test(host);
+};
