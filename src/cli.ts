@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
@@ -77,15 +78,26 @@ const settingsHelp = (): string => {
 
 const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
 
+/** Where a failing start says why it fails, once `serve` logs JSON. */
+let failedStart: ((message: string) => void) | undefined;
+
 const serve = async ({ json }: { json?: true }): Promise<void> => {
+  const readable = process.stdout.isTTY && !json;
+  const source = { pid: process.pid, host: hostname(), version };
+  // On standard error as ever; one stream of both, as a container has it, is JSON then.
+  if (!readable)
+    failedStart = (message) => {
+      createLogger('fatal', process.stderr, source).fatal(message);
+    };
   const config = servedConfig();
   const openFiles = openFilesLimit() ?? Infinity;
   if (openFiles < OPEN_FILES_NEEDED)
     throw new StartError(
       `this process may have ${openFiles} files open, and a service needs ${OPEN_FILES_NEEDED}: raise the limit (ulimit -n, LimitNOFILE= of systemd, or nofile of the container)`,
     );
-  const readable = process.stdout.isTTY && !json ? await import('./readable-log.js') : undefined;
-  const logger = createLogger(config.logLevel, readable?.readableLog());
+  const role = [...config.roles].join(',');
+  const destination = readable ? (await import('./readable-log.js')).readableLog() : undefined;
+  const logger = createLogger(config.logLevel, destination, { ...source, role });
   let started = false;
   const stopReason = new Promise<{ signal: NodeJS.Signals } | { error: string }>((resolve) => {
     let received = 0;
@@ -864,9 +876,11 @@ try {
 
 /** Prints an error on standard error: one line, or one JSON object under --json. */
 function printError(message: string, exitStatus: number): number {
-  process.stderr.write(
-    JSON_ERRORS ? `${JSON.stringify({ error: message, exitStatus })}\n` : `plants: ${message}\n`,
-  );
+  if (failedStart) failedStart(message);
+  else
+    process.stderr.write(
+      JSON_ERRORS ? `${JSON.stringify({ error: message, exitStatus })}\n` : `plants: ${message}\n`,
+    );
   return exitStatus;
 }
 

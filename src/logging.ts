@@ -1,6 +1,7 @@
 import { type LoggerService } from '@nestjs/common';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { type LogLevel } from './config.js';
+import { LineLimit } from './line-limit.js';
 import { LogOutput } from './log-output.js';
 
 /** What must never be read in a log, wherever somebody may put it by mistake. */
@@ -33,16 +34,46 @@ const timeField = (): string => {
 const droppedLine = (lines: number): string =>
   `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
-/** Lines of JSON, to standard output or what makes something else of them. */
+/** Which process writes a log: each of its lines says so, since logs of many processes are read together. */
+export interface LogSource {
+  readonly pid: number;
+  readonly host: string;
+  readonly version: string;
+  /** As in ROLES. Undefined before the settings are known. */
+  readonly role?: string;
+}
+
+/** The level from which Pino's lines are always written: what a stranger does is never an error of ours. */
+const UNLIMITED_LEVEL = pino.levels.values.error ?? Infinity;
+
+const LEFT_OUT = 'further lines of one kind were left out';
+
+/** Lines of JSON, to standard output or what makes something else of them. Lines of one kind are bounded. */
 export const createLogger = (
   level: LogLevel,
   destination: DestinationStream = new LogOutput(STANDARD_OUTPUT, droppedLine),
-): Logger =>
-  pino(
+  source: LogSource | null = null,
+): Logger => {
+  const limit = new LineLimit((message, leftOut) => {
+    logger.warn({ message, leftOut }, LEFT_OUT);
+  });
+  const logger = pino(
     {
       level,
-      base: null,
+      base: source,
       timestamp: timeField,
+      hooks: {
+        logMethod(parameters, write, severity) {
+          const message: unknown = parameters.findLast((one) => typeof one === 'string');
+          if (
+            severity >= UNLIMITED_LEVEL ||
+            typeof message !== 'string' ||
+            message === LEFT_OUT ||
+            limit.admits(message)
+          )
+            write.apply(this, parameters);
+        },
+      },
       formatters: { level: (label) => ({ level: label }) },
       redact: {
         paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
@@ -51,6 +82,8 @@ export const createLogger = (
     },
     destination,
   );
+  return logger;
+};
 
 /** What the line of a request that was answered shows. */
 export interface RequestLine {
@@ -75,12 +108,14 @@ export interface RequestLine {
 export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: RequestLine) => void) => {
   if (!logger.isLevelEnabled(level)) return () => undefined;
   // For an integration where speed is needed: https://getpino.io/#/docs/api?id=pino-symbols
-  const output = (logger as unknown as Record<symbol, DestinationStream>)[pino.symbols.streamSym];
+  const internals = logger as unknown as Record<symbol, unknown>;
+  const output = internals[pino.symbols.streamSym] as DestinationStream;
+  const source = internals[pino.symbols.chindingsSym] as string;
   return ({ requestId, method, path, status, ms, client, correlationId, code, owner }) => {
     const ofCode = code === undefined ? '' : `,"code":${quoted(code)}`;
     const ofOwner = owner === undefined ? '' : `,"owner":${quoted(owner)}`;
-    output?.write(
-      `{"level":"${level}"${timeField()},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"client":${quoted(client)},"correlationId":${quoted(correlationId)}${ofCode}${ofOwner},"msg":"request"}\n`,
+    output.write(
+      `{"level":"${level}"${timeField()}${source},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"client":${quoted(client)},"correlationId":${quoted(correlationId)}${ofCode}${ofOwner},"msg":"request"}\n`,
     );
   };
 };

@@ -4,7 +4,7 @@ import pretty from 'pino-pretty';
 /** Makes a line for people of each line of the log, on standard output or `destination`. */
 export const readableLog = (destination?: DestinationStream): DestinationStream =>
   pretty({
-    ignore: 'pid,hostname',
+    ignore: 'pid,host,role,version',
     translateTime: 'SYS:HH:MM:ss.l',
     ...(destination && { destination }),
   });

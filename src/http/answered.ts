@@ -1,5 +1,6 @@
 import { type FastifyRequest } from 'fastify';
 import { type Logger } from 'pino';
+import { LineLimit } from '../line-limit.js';
 import { requestLines } from '../logging.js';
 import { type ClientAddressOf } from './client-address.js';
 import { correlationIdOf } from './correlation.js';
@@ -15,6 +16,8 @@ export interface Answered {
   /** From its header fields to the end of the answer. */
   readonly seconds: number;
   readonly problem: ProblemCode | undefined;
+  /** Where the connection was closed before the end of the answer. */
+  readonly aborted?: true;
 }
 
 /** What of a request its line in the log shows. */
@@ -23,7 +26,11 @@ export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers' | 'url' | 'raw'
 /** To be called with each request that was answered. */
 export type OnAnswered = (answered: Answered, request: ShownRequest, owner: string | undefined) => void;
 
-/** Writes a line for each request that was answered, and lets it be counted. */
+/**
+ * Writes a line for each request that was answered, and lets it be counted. Refusals of requests that name no owner,
+ * and of owners who send too many, are bounded by their code: anyone can make as many as they like. One that was
+ * aborted has a line too, and is not counted.
+ */
 export const tellAnswered = (
   logger: Logger,
   clientAddressOf: ClientAddressOf,
@@ -31,12 +38,20 @@ export const tellAnswered = (
 ): OnAnswered => {
   const info = requestLines(logger, 'info');
   const debug = requestLines(logger, 'debug');
+  const refusals = new LineLimit((code, leftOut) => {
+    logger.info(
+      { code, leftOut },
+      'further refused requests were left out: plants_http_problems_total counts them',
+    );
+  });
   return (answered, request, owner) => {
-    const { method, status, seconds, problem } = answered;
+    const { method, status, seconds, problem, aborted } = answered;
+    if (!aborted) count(answered);
+    if (isRefusal(status, owner) && !refusals.admits(problem ?? String(status))) return;
     const path = loggedPath(request.url);
     // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
     const tell = path.startsWith('/health/') || path === '/metrics' ? debug : info;
-    tell({
+    const line = {
       requestId: request.id,
       method,
       path,
@@ -46,7 +61,11 @@ export const tellAnswered = (
       correlationId: correlationIdOf(request),
       code: problem,
       owner,
-    });
-    count(answered);
+    };
+    if (aborted) logger.info(line, 'request aborted');
+    else tell(line);
   };
 };
+
+const isRefusal = (status: number, owner: string | undefined): boolean =>
+  status === 429 || (owner === undefined && status >= 400 && status < 500);

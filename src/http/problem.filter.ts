@@ -16,6 +16,7 @@ import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/issuer-keys.js';
 import { requestLog } from './correlation.js';
+import { loggedPath } from './logged-path.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, sentence } from './problem.js';
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { KnownRoutes } from './routes.js';
@@ -36,6 +37,8 @@ export class ProblemFilter implements ExceptionFilter {
   catch(error: unknown, host: ArgumentsHost): void {
     const request = host.switchToHttp().getRequest<AnsweredRequest>();
     const reply = host.switchToHttp().getResponse<FastifyReply>();
+    // Nobody is there to be answered, and the server writes a line for each request that was aborted.
+    if (isAborted(error, request)) return;
     const problem = this.#problemOf(error, request);
     if (problem.status === 500) requestLog(request).error({ err: error }, problem.message);
     // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
@@ -61,9 +64,13 @@ export class ProblemFilter implements ExceptionFilter {
     const [path] = splitUrl(url);
     const allowed = this.routes.methodsOf(path);
     if (allowed.length > 0 && !allowed.some((known) => known === method))
-      return new Problem('method_not_allowed', `${path} knows ${allowed.join(', ')}, not ${method}.`, {
-        headers: { Allow: allowed.join(', ') },
-      });
+      return new Problem(
+        'method_not_allowed',
+        `${loggedPath(url)} knows ${allowed.join(', ')}, not ${method}.`,
+        {
+          headers: { Allow: allowed.join(', ') },
+        },
+      );
     const shorter = withoutTrailingSlashes(path);
     const hint =
       shorter !== path && this.routes.methodsOf(shorter).length > 0 ? ` Do you mean ${shorter}?` : '';
@@ -77,6 +84,10 @@ const withoutTrailingSlashes = (path: string): string => {
   while (path[end - 1] === '/') end -= 1;
   return path.slice(0, end);
 };
+
+/** Whether the connection of a request was closed before its body had come. */
+const isAborted = (error: unknown, { raw }: FastifyRequest): boolean =>
+  !raw.complete && raw.destroyed && (error as NodeJS.ErrnoException | undefined)?.code === 'ECONNRESET';
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

@@ -2,8 +2,8 @@ import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
-import { type OnAnswered } from './answered.js';
 import { closeAfterAccepting } from './accept-queue.js';
+import { type Answered, type OnAnswered } from './answered.js';
 import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
 import { messageFault } from './message.js';
@@ -128,21 +128,29 @@ export const createHttpAdapter = (
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
+    // `onResponse` does not come where the client has gone, or was cut off.
+    reply.raw.once('close', () => {
+      if (!reply.raw.writableFinished)
+        onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
+    });
     done(messageFault(request.raw));
   });
-  fastify.addHook('onResponse', (request: AnsweredRequest, reply, done) => {
-    const answered = {
-      method: request.method,
-      route: request.routeOptions.url,
-      status: reply.statusCode,
-      seconds: reply.elapsedTime / 1_000,
-      problem: request.problem,
-    };
-    onAnswered(answered, request, request.principal?.owner);
+  fastify.addHook('onResponse', (request, reply, done) => {
+    onAnswered(answeredOf(request, reply), request, ownerOf(request));
     done();
   });
   return adapter;
 };
+
+const answeredOf = (request: AnsweredRequest, reply: FastifyReply): Answered => ({
+  method: request.method,
+  route: request.routeOptions.url,
+  status: reply.statusCode,
+  seconds: reply.elapsedTime / 1_000,
+  problem: request.problem,
+});
+
+const ownerOf = ({ principal }: AnsweredRequest): string | undefined => principal?.owner;
 
 /** Node keeps the address of a connection once it was asked for it, also after the client has gone. */
 const rememberAddress = (socket: Socket): unknown => socket.remoteAddress;

@@ -332,7 +332,7 @@ describe('lists built from the log', () => {
       service.stderr = '';
       await expect(service.start()).rejects.toThrow('the service ended (1)');
       expect(service.stderr).toMatch(
-        /^plants: the read model contains events that the log does not hold .*delete .*read-model\.db.*\n$/,
+        /^\{"level":"fatal",.*"msg":"the read model contains events that the log does not hold .*delete .*read-model\.db.*"\}\n$/,
       );
 
       removeReadModel(service.dataDir); // as it says

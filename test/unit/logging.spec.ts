@@ -39,8 +39,20 @@ const NAMES = [
   'connectionString',
 ];
 
+const line: RequestLine = {
+  requestId: 'r-1',
+  method: 'GET',
+  path: '/plants',
+  status: 200,
+  ms: 0.3,
+  client: '192.0.2.1',
+  correlationId: 'c-1',
+  code: 'plant_exists',
+  owner: 'anne',
+};
+
 describe('the log', () => {
-  it('is one JSON object a line: level as a word, time in UTC, message, and what was given; no host and process', () => {
+  it('is one JSON object a line: level as a word, time in UTC, message, and what was given', () => {
     const { lines, logger } = json();
     logger.info({ requestId: 'r-1' }, 'listening');
     logger.warn('only words');
@@ -53,6 +65,42 @@ describe('the log', () => {
       },
       { level: 'warn', time: expect.any(String) as unknown, msg: 'only words' },
     ]);
+  });
+
+  it('says in each line which process wrote it, also in the line of a request', () => {
+    const lines = new Lines();
+    const source = { pid: 7, host: 'plants-1', version: '1.2.3', role: 'api,projector' };
+    const logger = createLogger('info', lines, source);
+    logger.info('listening');
+    logger.child({ requestId: 'r-1' }).warn('odd');
+    requestLines(logger, 'info')(line);
+    const time = expect.any(String) as unknown;
+    expect(lines.parsed).toEqual([
+      { level: 'info', time, ...source, msg: 'listening' },
+      { level: 'warn', time, ...source, requestId: 'r-1', msg: 'odd' },
+      { level: 'info', time, ...source, ...line, msg: 'request' },
+    ]);
+  });
+
+  it('does not say it to people, who see which terminal it is', async () => {
+    const lines = new Lines();
+    const source = { pid: 7, host: 'plants-1', version: '1.2.3', role: 'api' };
+    createLogger('info', readableLog(lines), source).info('listening');
+    await until(() => lines.lines.length > 0);
+    expect(lines.lines.join()).not.toMatch(/pid|host|role|version/);
+  });
+
+  it('has a hundred lines of one message in a minute at most, and every error', () => {
+    const { lines, logger } = json();
+    for (let count = 0; count < 250; count += 1) {
+      logger.warn({ count }, 'nothing was written');
+      logger.error({ count }, 'it failed');
+    }
+    logger.warn('another');
+    const levels = lines.parsed.map(({ level, msg }) => `${String(level)} ${String(msg)}`);
+    expect(levels.filter((one) => one === 'warn nothing was written')).toHaveLength(100);
+    expect(levels.filter((one) => one === 'error it failed')).toHaveLength(250);
+    expect(levels.at(-1)).toBe('warn another');
   });
 
   it.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace'] as const)(
@@ -118,18 +166,6 @@ describe('the log', () => {
 });
 
 describe("a request's line", () => {
-  const line: RequestLine = {
-    requestId: 'r-1',
-    method: 'GET',
-    path: '/plants',
-    status: 200,
-    ms: 0.3,
-    client: '192.0.2.1',
-    correlationId: 'c-1',
-    code: 'plant_exists',
-    owner: 'anne',
-  };
-
   it('is what Pino writes of the same fields, whatever they hold', () => {
     const text = fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.constant('"\\\u2028\u007F'));
     const fields: fc.Arbitrary<RequestLine> = fc.record({
