@@ -1,4 +1,5 @@
 import { type FastifyInstance, type FastifyRequest } from 'fastify';
+import { DOCS_HEADERS, withCharset } from './docs-headers.js';
 
 /** An answer of the document or its page. */
 export interface DocsAnswer {
@@ -33,6 +34,10 @@ export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): 
         reply.callNotFound();
         return reply;
       }
-      return reply.status(answer.status).headers(answer.headers).send(answer.body);
+      const type = answer.headers['content-type'];
+      return reply
+        .status(answer.status)
+        .headers({ ...answer.headers, ...DOCS_HEADERS, ...(type && { 'content-type': withCharset(type) }) })
+        .send(answer.body);
     });
 };

@@ -666,7 +666,8 @@ export const openDocs = async (app: INestApplication, version: string): Promise<
     jsonDocumentUrl: 'openapi.json',
     raw: ['json'],
     customSiteTitle: 'Plant store API',
-    swaggerOptions: { persistAuthorization: true, tryItOutEnabled: true },
+    // A token that is typed in is gone with the page: a browser's storage would keep it on the disk.
+    swaggerOptions: { persistAuthorization: false, tryItOutEnabled: true },
   });
   const failures = new WeakMap<object, Error>();
   const fastify = pages.getInstance<FastifyInstance>();

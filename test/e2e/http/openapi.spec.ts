@@ -269,6 +269,25 @@ describe('/docs', () => {
     expect(page.text).not.toMatch(/<(script|link|img|iframe)[^>]+(https?:)?\/\//);
   });
 
+  it('may load and ask nothing but this service, says its charset, and keeps no token', async () => {
+    for (const path of ['/docs', '/docs/swagger-ui-init.js', '/docs/swagger-ui.css', '/openapi.json']) {
+      const { status, headers, text } = await http.send({ path });
+      expect([path, status, headers['content-type']]).toEqual([
+        path,
+        200,
+        expect.stringMatching(/; charset=utf-8$/i),
+      ]);
+      const policy = String(headers['content-security-policy']);
+      expect(policy).toMatch(/^default-src 'none'; script-src 'self'; /);
+      expect(policy).toMatch(/connect-src 'self'; .*form-action 'none'; frame-ancestors 'none'$/);
+      expect(policy.replace("style-src 'self' 'unsafe-inline'", '')).not.toContain('unsafe');
+      expect(text).not.toContain('"persistAuthorization": true');
+    }
+    // Neither scripts in the page nor handlers in its tags: the policy would refuse them.
+    const page = await http.send({ path: '/docs' });
+    expect(page.text).not.toMatch(/<script(?![^>]* src=)|<[^>]+ on\w+=|javascript:/i);
+  });
+
   it.each([
     ['a part that it does not have', { range: 'bytes=99999999-' }],
     ['another version', { 'if-match': '"another"' }],
