@@ -57,10 +57,11 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   };
   const web = loadWeb();
   try {
+    const instance = randomUUID();
     const registry = createRegistry(version);
     const { keys, keyFetches, created } = await signingKeys(config, logger);
     showIssuerKeys(registry, keyFetches);
-    const tracing = await tracingOf(config, logger, version);
+    const tracing = await tracingOf(config, logger, { version, instance });
     if (tracing) opened.push(() => tracing.close());
     const measuredLog = measuredEventLog(
       await openEventLog(config.eventLog, countCommits(registry)),
@@ -134,7 +135,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     };
     const reporter = new Reporter(
       model,
-      randomUUID(),
+      instance,
       () => reportText(identity, projector, tree?.auditor),
       () => projector?.rebuild !== undefined,
     );
@@ -174,11 +175,11 @@ const loadWeb = () => {
 const tracingOf = async (
   { tracing }: Config,
   logger: Logger,
-  version: string,
+  identity: { readonly version: string; readonly instance: string },
 ): Promise<Tracing | undefined> => {
   if (!tracing) return undefined;
   const { startTracing } = await import('./tracing/tracing.js');
-  return startTracing(tracing, version, now, (message) => {
+  return startTracing(tracing, identity, now, (message) => {
     logger.warn(message);
   });
 };

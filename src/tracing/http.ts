@@ -9,8 +9,12 @@ import {
 } from '@opentelemetry/semantic-conventions';
 import { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { traceparentOf as traceparentIn } from '../http/correlation.js';
+import { type AnsweredRequest } from '../http/problem.filter.js';
 import { fail, type Spans } from './spans.js';
 import { spanContextOf, traceparentOf } from './traceparent.js';
+
+/** The code of the problem document that an answer was: one of a few that we have made up. */
+const PROBLEM_CODE = 'plants.problem.code';
 
 /** What the conventions name; any other method is `_OTHER`, since strangers may send whatever Node can parse. */
 const METHODS: ReadonlySet<string> = new Set([
@@ -24,7 +28,7 @@ const METHODS: ReadonlySet<string> = new Set([
  */
 export const traceRequests = (fastify: FastifyInstance, spans: Spans): void => {
   const started = new WeakMap<FastifyRequest, Span>();
-  fastify.addHook('onRequest', (request, { raw: answer }, done) => {
+  fastify.addHook('onRequest', (request: AnsweredRequest, { raw: answer }, done) => {
     const route = request.routeOptions.url;
     if (route === '/metrics' || route?.startsWith('/health/')) {
       done();
@@ -49,6 +53,7 @@ export const traceRequests = (fastify: FastifyInstance, spans: Spans): void => {
       if (answer.headersSent) span.setAttribute(ATTR_HTTP_RESPONSE_STATUS_CODE, answer.statusCode);
       if (!answer.writableFinished) span.setAttribute(ATTR_ERROR_TYPE, 'client_gone');
       else if (answer.statusCode >= 500) fail(span, String(answer.statusCode));
+      if (request.problem !== undefined) span.setAttribute(PROBLEM_CODE, request.problem);
       span.end();
     });
     done();

@@ -2,9 +2,12 @@ import { ROOT_CONTEXT, type SpanContext, SpanKind, trace, TraceFlags } from '@op
 import { ATTR_DB_OPERATION_NAME, ATTR_DB_SYSTEM_NAME } from '@opentelemetry/semantic-conventions';
 import { LRUCache } from 'lru-cache';
 import { isTraceparent } from '../http/correlation.js';
+import { type RebuildEvent } from '../plants/operation.js';
+import { REBUILDS_STREAM } from '../plants/stream.js';
 import {
   type EventLog,
   type LogBatch,
+  type NewEvent,
   type Position,
   type RecordedEvent,
   START,
@@ -64,9 +67,16 @@ export class Traces {
 export const tracedEventLog = (log: EventLog, system: string, spans: Spans, traces: Traces): EventLog =>
   instead(log, {
     append: (stream, expected, events) =>
-      spans.around('append', SpanKind.PRODUCER, attributesOf(system, 'append'), () =>
-        log.append(stream, expected, events),
-      ),
+      spans
+        .around('append', SpanKind.PRODUCER, attributesOf(system, 'append'), () =>
+          log.append(stream, expected, events),
+        )
+        .then((appended) => {
+          if (stream === REBUILDS_STREAM)
+            for (const event of events)
+              if (ENDS_REBUILD.has(event.type)) void traceRebuild(log, event, spans);
+          return appended;
+        }),
     readStream: (stream, after, limit) =>
       spans.around('read stream', SpanKind.CLIENT, attributesOf(system, 'read stream'), () =>
         log.readStream(stream, after, limit),
@@ -77,6 +87,38 @@ export const tracedEventLog = (log: EventLog, system: string, spans: Spans, trac
       ),
     subscribe: (after, signal) => noting(log.subscribe(after, signal), traces),
   });
+
+/** The events that end a rebuild, whose span is made then: a rebuild outlives the processes that work on it. */
+const ENDS_REBUILD: ReadonlySet<string> = new Set([
+  'RebuildPromoted',
+  'RebuildCancelled',
+] satisfies RebuildEvent['type'][]);
+
+/**
+ * Makes a rebuild that has ended one span, from when it was asked for, in the trace of the request that asked for it.
+ * Never rejects: where the log cannot be read there is no span.
+ */
+const traceRebuild = async (log: EventLog, end: NewEvent, { tracer }: Spans): Promise<void> => {
+  const { rebuild, generation } = Object(end.data) as { rebuild?: unknown; generation?: unknown };
+  const events = await log.readStream(REBUILDS_STREAM).catch(() => []);
+  const asked = events.find(
+    ({ type, data }) =>
+      type === 'RebuildRequested' && (Object(data) as { rebuild?: unknown }).rebuild === rebuild,
+  );
+  const { traceparent, decidedAt } = Object(asked?.metadata) as {
+    traceparent?: unknown;
+    decidedAt?: unknown;
+  };
+  const startTime = typeof decidedAt === 'string' ? new Date(decidedAt) : undefined;
+  if (!startTime || Number.isNaN(startTime.getTime())) return;
+  const parent = isTraceparent(traceparent)
+    ? trace.setSpanContext(ROOT_CONTEXT, spanContextOf(traceparent))
+    : ROOT_CONTEXT;
+  const attributes = typeof generation === 'number' ? { 'plants.generation': generation } : {};
+  const span = tracer.startSpan('rebuild', { kind: SpanKind.INTERNAL, startTime, attributes }, parent);
+  if (end.type === 'RebuildCancelled') fail(span, 'cancelled');
+  span.end();
+};
 
 async function* noting(batches: AsyncIterable<LogBatch>, traces: Traces): AsyncIterable<LogBatch> {
   for await (const batch of batches) {

@@ -22,6 +22,9 @@ import { traceRequests } from './http.js';
 import { Spans } from './spans.js';
 import { tracedEventLog, tracedReadModel, Traces } from './stores.js';
 
+/** Not in the stable part of the conventions yet. */
+const SERVICE_INSTANCE_ID = 'service.instance.id';
+
 /** The traced variant of each part of the service. */
 export interface Tracing {
   requests(fastify: FastifyInstance): void;
@@ -32,10 +35,13 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-/** Starts tracing. `warn` is told, in one line and rarely, that spans are lost. */
+/**
+ * Starts tracing. `instance` is a UUID of this process, a new one at each start. `warn` is told, in one line and
+ * rarely, that spans are lost.
+ */
 export const startTracing = (
   { collector, sampler, ratio }: TracingConfig,
-  version: string,
+  { version, instance }: { readonly version: string; readonly instance: string },
   now: () => Date,
   warn: (message: string) => void,
 ): Tracing => {
@@ -43,7 +49,13 @@ export const startTracing = (
   const provider = new TracerProvider({
     // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
     resource: defaultResource()
-      .merge(resourceFromAttributes({ [ATTR_SERVICE_NAME]: 'plants', [ATTR_SERVICE_VERSION]: version }))
+      .merge(
+        resourceFromAttributes({
+          [ATTR_SERVICE_NAME]: 'plants',
+          [ATTR_SERVICE_VERSION]: version,
+          [SERVICE_INSTANCE_ID]: instance,
+        }),
+      )
       .merge(detectResources({ detectors: [envDetector] })),
     sampler: SAMPLERS[sampler](ratio),
     spanProcessors: [delivery],

@@ -78,6 +78,7 @@ describe('a service that is traced', () => {
       kind: 2,
       parentSpanId: client.spanId,
       service: 'plants',
+      instance: expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/) as unknown,
       attributes: {
         'http.request.method': 'POST',
         'http.route': '/plants',
@@ -135,6 +136,31 @@ describe('a service that is traced', () => {
     expect(collector.of(silent.traceId)).toEqual([]);
   });
 
+  it('a rebuild is one span in the trace of who asked for it, from then until it was promoted', async () => {
+    const operator = traceparent();
+    const token = await http.token('olga', 'plants:operate');
+    const before = Date.now();
+    const asked = await http.send({
+      method: 'POST',
+      path: '/operations/rebuilds',
+      token,
+      headers: { traceparent: operator.header },
+    });
+    expect(asked.status).toBe(202);
+    await until(() => named('rebuild', operator.traceId) !== undefined);
+    const rebuild = named('rebuild', operator.traceId);
+    expect(rebuild).toMatchObject({
+      kind: 1,
+      parentSpanId: named('POST /operations/rebuilds', operator.traceId)?.spanId,
+      attributes: { 'plants.generation': 2 },
+    });
+    const [began, ended] = [rebuild?.startTimeUnixNano, rebuild?.endTimeUnixNano].map(
+      (at) => Number(at) / 1e6,
+    );
+    expect(began).toBeGreaterThanOrEqual(before);
+    expect(ended).toBeGreaterThan(began ?? Infinity);
+  });
+
   it('what has not been sent when it stops is sent then', async () => {
     const last = traceparent();
     const answer = await http.send({
@@ -145,6 +171,10 @@ describe('a service that is traced', () => {
     });
     expect(answer.status).toBe(404);
     expect(await service.stop()).toBe(0);
+    expect(named('DELETE /plants/:id', last.traceId)?.attributes).toMatchObject({
+      'http.response.status_code': 404,
+      'plants.problem.code': 'plant_not_found',
+    });
     expect(collector.of(last.traceId).map(({ name }) => name)).toEqual(
       expect.arrayContaining(['DELETE /plants/:id', 'read stream']),
     );

@@ -14,6 +14,11 @@ export interface ReceivedSpan {
   readonly status: { readonly code: number };
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly service: unknown;
+  /** `service.instance.id` of the process. */
+  readonly instance: unknown;
+  /** In nanoseconds since 1970. */
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
 }
 
 interface Attribute {
@@ -25,7 +30,7 @@ interface Export {
   readonly resourceSpans: readonly {
     readonly resource: { readonly attributes: readonly Attribute[] };
     readonly scopeSpans: readonly {
-      readonly spans: readonly (Omit<ReceivedSpan, 'attributes' | 'service'> & {
+      readonly spans: readonly (Omit<ReceivedSpan, 'attributes' | 'service' | 'instance'> & {
         readonly attributes: readonly Attribute[];
       })[];
     }[];
@@ -93,6 +98,7 @@ export class Collector {
           ...span,
           attributes: objectOf(span.attributes),
           service: objectOf(resource.attributes)['service.name'],
+          instance: objectOf(resource.attributes)['service.instance.id'],
         });
   }
 }
