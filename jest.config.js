@@ -24,6 +24,7 @@ const ABOUT_FILES = [
   'readme',
   'rebuild-from-log',
   'starting',
+  'odd-requests',
   'openapi',
   'tracing',
 ];
