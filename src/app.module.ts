@@ -25,6 +25,7 @@ import { type System } from './operate/status.js';
 import { EventLog } from './ports/event-log.js';
 import { ReadModel } from './ports/read-model.js';
 import { Projector } from './projector/projector.js';
+import { readSkipsInForce } from './projector/rebuilds.js';
 import { Freshness } from './read/freshness.js';
 import { ListPlantsHandler } from './read/list-plants.js';
 import { CreatePlantHandler, DeletePlantHandler } from './write/handlers.js';
@@ -93,7 +94,10 @@ export class AppModule {
         { provide: Shutdown, useValue: shutdown },
         { provide: Registry, useValue: registry },
         { provide: SYSTEM, useValue: { log, model, eventsBetween, now } satisfies System },
-        { provide: NamedRequests, useValue: new NamedRequests({ log, now }) },
+        {
+          provide: NamedRequests,
+          useValue: new NamedRequests({ log, now, skips: () => readSkipsInForce(log) }),
+        },
         { provide: PastLists, useValue: new PastLists(log) },
         EventStreams,
         BearerStrategy,

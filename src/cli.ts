@@ -322,12 +322,17 @@ interface SkipOptions {
   readonly position: string;
   readonly reason: string;
   readonly yes?: true;
+  readonly force?: true;
   readonly json?: true;
 }
 
 const skip = (options: SkipOptions): Promise<void> =>
   operate(options, async (desk) =>
-    (await import('./operate/skip.js')).skip(desk, { ...options, yes: options.yes ?? false }),
+    (await import('./operate/skip.js')).skip(desk, {
+      ...options,
+      yes: options.yes ?? false,
+      force: options.force ?? false,
+    }),
   );
 
 const status = (options: { readonly watch?: true; readonly json?: true }): Promise<void> =>
@@ -618,8 +623,8 @@ second, so under traffic they may seem up to a second behind.
 Example:
   npx plants status --json | jq '.problems'
 
-Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothing projects or no list is answered
-(or on failure), 2 wrong usage or settings.`,
+Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothing projects, or a list is not answered
+(or on failure), 2 wrong usage or settings. Warnings do not count.`,
   )
   .action(status);
 
@@ -664,7 +669,10 @@ ${EXITS}`,
 program
   .command('verify')
   .description('compare the lists with the fold of the event log')
-  .option('--json', 'print {generation, plants, owners, position, differing, differences}, and no progress')
+  .option(
+    '--json',
+    'print {generation, plants, owners, position, differing, parked, unreadable, differences}, and no progress',
+  )
   .addHelpText(
     'after',
     `
@@ -673,7 +681,10 @@ It runs beside the service, under traffic. Nothing is mended: npx plants rebuild
 Example:
   npx plants verify --json | jq '.differences[]'
 
-Exit status: 0 if nothing differs, 1 if something does or on failure, 2 wrong usage or settings.`,
+A list that is not answered, since an event of its owner cannot be read, is no difference: it is counted as parked. An
+owner whose events this version cannot read, but is answered, is counted as unreadable: another version projects.
+
+Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
   )
   .action(verify);
 
@@ -683,11 +694,15 @@ program
   .requiredOption('--position <position>', 'where it stands: plants status shows it')
   .requiredOption('--reason <text>', 'why, for the history', textThatSays)
   .option('--yes', 'do not ask')
+  .option('--force', 'also an event that a newer version of this service has written')
   .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes')
   .addHelpText(
     'after',
     `
-The event is shown first. It stays in the log; a rebuild with --unskip looks at it again.
+The event is shown first. It stays in the log; a rebuild with --unskip looks at it again. The owner's list is brought
+up to date from the log and answered again, unless a later event cannot be read either. One that a newer version has
+written is refused: upgrade, and it is read. An event of an operation that cannot be read is passed over anyway; skipped,
+it is not warned of any more.
 
 Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'

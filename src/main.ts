@@ -23,12 +23,13 @@ import { showTree } from './metrics/tree.js';
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
+import { type RefusalKind } from './plants/errors.js';
 import { type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Courtesy } from './projector/courtesy.js';
 import { Traffic } from './projector/traffic.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
-import { type Failpoint } from './projector/rebuilder.js';
+import { type Failpoint, type RefusalNotice } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { StartError } from './start-error.js';
 import { howToDelete } from './store-places.js';
@@ -237,6 +238,9 @@ const startProjector = (
       onProblem: (reason) => {
         logger.warn({ reason }, 'rebuild does not get on, it is tried again');
       },
+      onRefusal: (notice) => {
+        tellRefusal(logger, notice);
+      },
       failpoint,
       traffic,
     },
@@ -313,6 +317,37 @@ const tell = (logger: Logger, status: ProjectorStatus): void => {
   const shown = 'revision' in status ? { ...status, revision: String(status.revision) } : status;
   logger[level[status.state]]({ projector: shown }, `projector is ${status.state.replace('_', ' ')}`);
 };
+
+/** One line for an event that cannot be read: whoever reads it can find the event, and what to do about it. */
+const tellRefusal = (logger: Logger, notice: RefusalNotice): void => {
+  switch (notice.kind) {
+    case 'parked': {
+      const { position, stream, revision, kind, reason } = notice.parked;
+      const event = { generation: notice.generation, position, stream, revision, kind, reason };
+      logger.error(event, `an owner's lists are not answered: an event cannot be read (${remedyOf(kind)})`);
+      return;
+    }
+    case 'healed': {
+      const { position, stream, revision } = notice.parked;
+      const event = { generation: notice.generation, position, stream, revision };
+      if (notice.next === undefined) logger.info(event, "an owner's lists are answered again");
+      else
+        logger.error(
+          { ...event, next: { ...notice.next, owner: undefined } },
+          `an owner's lists are still not answered: a later event cannot be read (${remedyOf(notice.next.kind)})`,
+        );
+      return;
+    }
+    case 'passed over': {
+      const { stream, revision, kind, reason } = notice.refused;
+      const event = { position: notice.position, stream, revision: String(revision), kind, reason };
+      logger.warn(event, 'an event of an operation cannot be read, and is passed over');
+    }
+  }
+};
+
+const remedyOf = (kind: RefusalKind): string =>
+  kind === 'newer_version' ? 'upgrade this version' : 'plants status names it, plants skip leaves it out';
 
 const listen = async (app: NestFastifyApplication, { host, port }: Config): Promise<void> => {
   try {

@@ -1,7 +1,8 @@
 import { decode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { evolve, type Plant } from '../plants/plant.js';
-import { encodeOwner, PLANT_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
+import { skipName, type Skips } from '../plants/skips.js';
+import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { decidedAtOf } from './cloud-event.js';
 import { readHistory } from './history.js';
@@ -57,19 +58,27 @@ export const plantsAsOf = async (
   const { after = -Infinity, limit } = page;
   const counts = countsAt(point);
   const streams = `${PLANT_STREAMS}${encodeOwner(owner)}/`;
+  const requests = `${REQUEST_STREAMS}${encodeOwner(owner)}/`;
   const plants = new Map<number, Plant>();
   let least = Infinity; // plants from this id on are left to a later page
-  let skips: ReadonlySet<string> | undefined;
+  let skips: Skips | undefined;
   let position = START;
   for await (const { events } of readHistory(log, {}, START, upToOf(point, head), signal)) {
     signal.throwIfAborted();
     for (const event of events) {
-      if (!event.stream.startsWith(streams) || !counts(event)) continue;
+      if (!event.stream.startsWith(streams)) {
+        // It changes no list, unless it is one that cannot be read: nobody knows what that says.
+        if (!event.stream.startsWith(requests) || !counts(event)) continue;
+        const refused = refusalOf(event);
+        if (refused && !(skips ??= await skippedEvents(log)).has(skipName(event))) throw refused;
+        continue;
+      }
+      if (!counts(event)) continue;
       position = event.position;
       const changed = readable(event);
       if (changed instanceof EventRefused) {
         skips ??= await skippedEvents(log);
-        if (!skips.has(placeOf(event))) throw changed;
+        if (!skips.has(skipName(event))) throw changed;
         continue;
       }
       const { id } = changed.data;
@@ -106,6 +115,16 @@ const readable = (event: RecordedEvent) => {
   }
 };
 
+const refusalOf = (event: RecordedEvent): EventRefused | undefined => {
+  try {
+    decode(event);
+    return undefined;
+  } catch (error) {
+    if (error instanceof EventRefused) return error;
+    throw error;
+  }
+};
+
 /** Drops the plants with the greatest ids. Gives the least id that was dropped. */
 const keepLowerHalf = (plants: Map<number, Plant>): number => {
   const dropped = [...plants.keys()].sort((one, other) => one - other).slice(Math.ceil(plants.size / 2));
@@ -113,23 +132,19 @@ const keepLowerHalf = (plants: Map<number, Plant>): number => {
   return Number(dropped[0]);
 };
 
-/** Every event that an operator has decided to leave out, by its place. What can be read meanwhile counts again. */
-const skippedEvents = async (log: EventLog): Promise<ReadonlySet<string>> => {
-  const places = new Set<string>();
+/**
+ * Every event that an operator has decided to leave out, by its name. What can be read meanwhile counts again; a decision
+ * that cannot be read leaves nothing out.
+ */
+const skippedEvents = async (log: EventLog): Promise<Skips> => {
+  const names = new Set<string>();
   for (const stored of await log.readStream(SKIPS_STREAM)) {
+    if (refusalOf(stored)) continue;
     const fact = decode(stored);
-    if (fact.kind === 'operation' && fact.event.type === 'EventSkipped') places.add(placeOf(fact.event.data));
+    if (fact.kind === 'operation' && fact.event.type === 'EventSkipped') names.add(skipName(fact.event.data));
   }
-  return places;
+  return names;
 };
-
-const placeOf = ({
-  stream,
-  revision,
-}: {
-  readonly stream: string;
-  readonly revision: bigint | number;
-}): string => `${revision} ${stream}`;
 
 /** So many folds at a time: each of them reads the whole log, and all requests of a process share one event loop. */
 const FOLDS_AT_ONCE = 2;

@@ -115,6 +115,7 @@ const WRITING = [
   'idempotency_key_reused',
   'outcome_unknown',
   'log_unavailable',
+  'owner_blocked',
 ] as const satisfies readonly ProblemCode[];
 
 /** One response for each status, with an example for each code. */
@@ -264,6 +265,7 @@ const listPlants = applyDecorators(
     'read_model_unavailable',
     'read_model_incomplete',
     'not_fresh_yet',
+    'owner_blocked',
     'past_unavailable',
     'log_unavailable',
   ),

@@ -132,6 +132,10 @@ export const SystemStatus = z
       .array(z.string())
       .readonly()
       .meta({ description: 'What an operator has to look at; none if all is well.' }),
+    warnings: z
+      .array(z.string())
+      .readonly()
+      .meta({ description: 'What an operator should know, though everything works.' }),
     head: position,
     lag: z
       .object({
@@ -175,7 +179,29 @@ export const SystemStatus = z
     blocked: z
       .object({ position, stream: z.string(), revision: z.string(), reason: z.string() })
       .nullable()
-      .meta({ description: 'The event that cannot be read.' }),
+      .meta({
+        description: 'An event that cannot be read and whose owner cannot be told: it stops all lists.',
+      }),
+    parked: z
+      .object({
+        owners: z.number().meta({ description: 'How many owners.' }),
+        events: z
+          .array(
+            z.object({
+              position,
+              stream: z.string(),
+              revision: z.number(),
+              kind: z.string().meta({
+                description: 'newer_version, unknown_type or invalid.',
+                examples: ['newer_version'],
+              }),
+              reason: z.string(),
+            }),
+          )
+          .readonly()
+          .meta({ description: 'The events that cannot be read, 20 at most.' }),
+      })
+      .meta({ description: 'Owners whose lists are not answered, since an event cannot be read.' }),
     skipped: z
       .array(
         z.object({

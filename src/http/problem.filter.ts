@@ -3,10 +3,14 @@ import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../audit/as-of.js';
 import { UnknownPosition } from '../audit/history.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
-import { DomainError, EventRefused } from '../plants/errors.js';
-import { OPERATION_STREAMS } from '../plants/stream.js';
+import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
 import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
-import { GenerationMissing, ReadModelIncomplete, ReadModelUnavailable } from '../ports/read-model.js';
+import {
+  GenerationMissing,
+  OwnerParked,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
 import { TreeUnavailable } from '../ports/tree-store.js';
 import { OperationRefused, RebuildNotUnderWay } from '../projector/rebuilds.js';
 import { NotFreshYet } from '../read/freshness.js';
@@ -23,6 +27,9 @@ import { KnownRoutes } from './routes.js';
 
 /** When to ask again, in seconds, where something is down: soon, since most of it is back soon. */
 const RETRY_AFTER = { 'Retry-After': '1' };
+
+/** When to ask again, in seconds, where a person has to do something first. */
+const BLOCKED_RETRY_AFTER = '30';
 
 /** A request whose answer may be a problem document: `problem` says which, once it is known. */
 export interface AnsweredRequest extends GuardedRequest {
@@ -114,13 +121,9 @@ export const problemOf = (error: unknown): Problem => {
     );
   if (error instanceof LogUnavailable)
     return unavailable('log_unavailable', 'Nothing was written. Try again.');
+  if (error instanceof OwnerParked) return ownerBlocked(error.parked.kind, 'Your list cannot be told');
   if (error instanceof EventRefused)
-    return unavailable(
-      'log_unavailable',
-      error.stream.startsWith(OPERATION_STREAMS)
-        ? `The history of operations cannot be read: ${error.message}. Nothing was written.`
-        : 'The history of this plant holds an event that cannot be read. Nothing was written.',
-    );
+    return ownerBlocked(error.kind, 'This cannot be answered, and nothing was written');
   if (error instanceof ReadModelIncomplete)
     return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
   if (error instanceof ReadModelUnavailable || error instanceof GenerationMissing)
@@ -155,6 +158,19 @@ export const problemOf = (error: unknown): Problem => {
     // Nest wraps what Fastify refuses.
     frameworkProblem(error instanceof HttpException ? error.cause : error) ??
     new Problem('internal_error', 'The request failed. It is in our log by its requestId.')
+  );
+};
+
+/** What an owner is told whose event cannot be read: what will mend it, and nothing of where it stands. */
+const ownerBlocked = (kind: RefusalKind, consequence: string): Problem => {
+  const why =
+    kind === 'newer_version'
+      ? 'one of your events was written by a newer version of this service, which has to be upgraded'
+      : 'one of your events cannot be read, which an operator of this service has to look at';
+  return new Problem(
+    'owner_blocked',
+    `${consequence}: ${why}. Nothing that you have stored is lost, and your other plants can be added and deleted.`,
+    { headers: { 'Retry-After': BLOCKED_RETRY_AFTER } },
   );
 };
 

@@ -33,6 +33,7 @@ export const PROBLEMS = {
   read_model_unavailable: { status: 503, title: 'The read model is not available' },
   read_model_incomplete: { status: 503, title: 'The read model is still being built' },
   not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
+  owner_blocked: { status: 503, title: 'One of your events cannot be read' },
   past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
   too_many_streams: { status: 503, title: 'Too many streams of events are under way' },
   not_signed_yet: { status: 503, title: 'No signed checkpoint covers this yet' },

@@ -66,6 +66,14 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
     },
   });
   new Gauge({
+    name: 'plants_parked_owners',
+    help: 'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
+    registers,
+    async collect() {
+      show(this, await parkedOwners(sources));
+    },
+  });
+  new Gauge({
     name: 'plants_rebuild_progress_ratio',
     help: 'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
     registers,
@@ -90,6 +98,20 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
       show(this, rebuild && (rebuild.problem === undefined ? 0 : 1));
     },
   });
+};
+
+/** How many owners are parked in the active generation. Never rejects, and takes LOOK_MS at most. */
+const parkedOwners = async ({ model, projector }: LagSources): Promise<number | undefined> => {
+  if (projector.status.state === 'standby') return undefined;
+  const count = async (): Promise<number> => {
+    const active = (await model.generations()).find((generation) => generation.active);
+    return active ? model.countParked(active.generation) : 0;
+  };
+  try {
+    return await within(LOOK_MS, count());
+  } catch {
+    return undefined;
+  }
 };
 
 /** An unknown figure is no sample: 0 would say that all is well. */

@@ -9,6 +9,7 @@ import {
 import { instead } from '../ports/instead.js';
 import {
   GenerationMissing,
+  OwnerParked,
   type PartitionChanges,
   type ReadModel,
   ReadModelIncomplete,
@@ -70,7 +71,7 @@ export const measuredReadModel = (model: ReadModel, registry: Registry): ReadMod
     registry,
     'plants_read_model_list_duration_seconds',
     'How long the read model took to give a page of a list, by outcome.',
-    ['answered', 'incomplete', 'unavailable'],
+    ['answered', 'incomplete', 'parked', 'unavailable'],
   );
   const waits = durations(
     registry,
@@ -168,7 +169,10 @@ const appendOutcome = (error: unknown) => {
   return error instanceof OutcomeUnknown ? 'unknown' : 'unavailable';
 };
 
-const listOutcome = (error: unknown) => (error instanceof ReadModelIncomplete ? 'incomplete' : 'unavailable');
+const listOutcome = (error: unknown) => {
+  if (error instanceof OwnerParked) return 'parked';
+  return error instanceof ReadModelIncomplete ? 'incomplete' : 'unavailable';
+};
 
 const isBefore = (reached: Position | undefined, { from }: PartitionChanges): boolean =>
   (reached ?? START) < from;

@@ -2,35 +2,52 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { decode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { skipName } from '../plants/skips.js';
+import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import { type RecordedEvent, START } from '../ports/event-log.js';
-import { OperationRefused, readRebuilds, readSkips, skipEvent, skipName } from '../projector/rebuilds.js';
+import { OperationRefused, readSkips, readSkipsInForce, skipEvent } from '../projector/rebuilds.js';
 import { type Desk, print, printable } from './desk.js';
 import { Interrupted } from './interrupted.js';
 
 /** How much of an event's data is shown: it may be anything, also very long. */
 const SHOWN_CHARACTERS = 2_000;
 
+export interface SkipOptions {
+  readonly position: string;
+  /** Why, for the history. */
+  readonly reason: string;
+  /** Do not ask. */
+  readonly yes: boolean;
+  /** Also one that a newer version can read. */
+  readonly force: boolean;
+}
+
 /**
  * Leaves the event at a position out of the lists, after showing it and, unless `yes`, asking. Gives whether it was
- * skipped. Throws OperationRefused where there is no event, where it is no obstacle, and where nobody can be asked.
+ * skipped. Throws OperationRefused where there is no event, where it can be read, by a newer
+ * version too unless `force`, and where nobody can be asked.
  */
-export const skip = async (
-  desk: Desk,
-  { position, reason, yes }: { readonly position: string; readonly reason: string; readonly yes: boolean },
-): Promise<boolean> => {
+export const skip = async (desk: Desk, { position, reason, yes, force }: SkipOptions): Promise<boolean> => {
   const { log, operator, now, signal } = desk;
   const event = await eventAt(desk, position);
   if (!event)
-    throw new OperationRefused('there is no event at that position: plants status shows where it is blocked');
-  const { skipsAfter } = await readRebuilds(log);
-  if ((await readSkips(log, skipsAfter)).has(skipName(event)))
-    throw new OperationRefused('that event is skipped already');
+    throw new OperationRefused(
+      'there is no event at that position: plants status shows those that cannot be read',
+    );
+  // Of an operation, an event that was skipped once is never looked at again.
+  const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
+  const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
+  if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
   const refusal = refusalOf(event);
   if (refusal === undefined)
     throw new OperationRefused(
       'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
     );
-  process.stderr.write(shown(event, refusal));
+  process.stderr.write(shown(event, refusal.reason));
+  if (refusal.kind === 'newer_version' && !force)
+    throw new OperationRefused(
+      'a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, add --force',
+    );
   if (!yes && !(await agreed(desk))) {
     print(desk, { skipped: false }, 'nothing is skipped');
     return false;
@@ -41,20 +58,29 @@ export const skip = async (
   print(
     desk,
     { skipped: true, position, stream, revision: Number(revision), reason },
-    `skipped event ${revision} of ${printable(stream)}: the lists go on in a few seconds; undone by plants rebuild --unskip`,
+    ofOperation
+      ? `skipped event ${revision} of ${printable(stream)}`
+      : `skipped event ${revision} of ${printable(stream)}: the lists go on in a few seconds; undone by plants rebuild --unskip`,
   );
   return true;
 };
 
 /**
- * The event at a position. It is looked for after the last position before it where a generation stands, which is
- * right before it where it blocks: a log can be long.
+ * The event at a position. It is looked for first where events stand that cannot be read, and then after the last
+ * position before it where a generation stands: a log can be long.
  */
 const eventAt = async ({ log, model }: Desk, wanted: string): Promise<RecordedEvent | undefined> => {
+  for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
+    const found = (await log.readStream(stream)).find(({ position }) => position === wanted);
+    if (found) return found;
+  }
   let before = START;
-  for (const { generation } of await model.generations())
+  for (const { generation } of await model.generations()) {
+    for await (const { position, applied } of model.parked(generation))
+      if (position === wanted && applied < wanted && applied > before) before = applied;
     for (const position of await model.positions(generation))
       if (position < wanted && position > before) before = position;
+  }
   for await (const event of log.readAll(before)) {
     if (event.position === wanted) return event;
     if (event.position > wanted) return undefined;
@@ -62,12 +88,12 @@ const eventAt = async ({ log, model }: Desk, wanted: string): Promise<RecordedEv
   return undefined;
 };
 
-const refusalOf = (event: RecordedEvent): string | undefined => {
+const refusalOf = (event: RecordedEvent): EventRefused | undefined => {
   try {
     decode(event);
     return undefined;
   } catch (error) {
-    if (error instanceof EventRefused) return error.reason;
+    if (error instanceof EventRefused) return error;
     throw error;
   }
 };

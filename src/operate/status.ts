@@ -1,13 +1,4 @@
-import { decode } from '../plants/codec.js';
-import { type EventSkipped } from '../plants/operation.js';
-import { SKIPS_STREAM } from '../plants/stream.js';
-import {
-  type EventLog,
-  type EventMetadata,
-  LogUnavailable,
-  type Position,
-  START,
-} from '../ports/event-log.js';
+import { LogUnavailable, type Position, START } from '../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
@@ -17,7 +8,14 @@ import {
 } from '../ports/read-model.js';
 import { aheadOf, newestOf } from '../projector/ahead.js';
 import { oldestOf } from '../projector/projection.js';
-import { GRACE_MS, readRebuilds, type Rebuilds } from '../projector/rebuilds.js';
+import {
+  GRACE_MS,
+  readRebuilds,
+  readSkipDecisions,
+  type Rebuilds,
+  type UnreadEvent,
+  unreadText,
+} from '../projector/rebuilds.js';
 import { type Desk, duration, pause, print, printable, table } from './desk.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
 
@@ -61,11 +59,22 @@ export interface SkippedEvent {
   readonly inForce: boolean;
 }
 
+/** An event that cannot be read, and that stops the list of its owner. */
+export interface ParkedEvent {
+  readonly position: string;
+  readonly stream: string;
+  readonly revision: number;
+  readonly kind: string;
+  readonly reason: string;
+}
+
 /** The system at one moment. */
 export interface Status {
   readonly at: string;
   /** What an operator has to look at; none if all is well. */
   readonly problems: readonly string[];
+  /** What an operator should know, though everything works. */
+  readonly warnings: readonly string[];
   readonly head: Position;
   /** How far the lists are behind: the age of the oldest event that is not in all of them; null where unknown. */
   readonly lag: { readonly seconds: number | null; readonly events: number | null };
@@ -82,13 +91,18 @@ export interface Status {
     readonly revision: string;
     readonly reason: string;
   } | null;
+  /** Owners whose lists are not answered: how many, and the events of some of them, MAX_PARKED at most. */
+  readonly parked: { readonly owners: number; readonly events: readonly ParkedEvent[] };
   readonly skipped: readonly SkippedEvent[];
 }
+
+/** Parked owners that a status names. */
+const MAX_PARKED = 20;
 
 /** What the status is read from. */
 export type System = Pick<Desk, 'log' | 'model' | 'eventsBetween' | 'now'>;
 
-/** Looks at everything. Throws EventRefused, and what the ports throw. */
+/** Looks at everything. Throws what the ports throw. */
 export const readStatus = async (system: System): Promise<Status> => {
   const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
@@ -100,9 +114,12 @@ export const readStatus = async (system: System): Promise<Status> => {
   const active = generations.find((generation) => generation.active);
   const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
+  const parked = await readParked(system, active);
+  const { decisions, unread } = await readSkipDecisions(log);
   return {
     at: now().toISOString(),
-    problems: problemsOf(processes, active, head, rebuild),
+    problems: [...problemsOf(processes, active, head, rebuild), ...parkedProblems(parked)],
+    warnings: [...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
     head,
     lag: await lagOf(system, active?.slowest ?? START, head),
     processes,
@@ -112,8 +129,51 @@ export const readStatus = async (system: System): Promise<Status> => {
     lastRebuild: rebuilds.last ? { ...rebuilds.last, at: rebuilds.last.at.toISOString() } : null,
     wayBack: wayBackOf(rebuilds),
     blocked,
-    skipped: await readSkipped(log, rebuilds.skipsAfter),
+    parked,
+    skipped: decisions.map(({ position, data, by, at }) => ({
+      ...data,
+      by,
+      at: at.toISOString(),
+      inForce: position > rebuilds.skipsAfter,
+    })),
   };
+};
+
+/** Warnings of one kind that are shown, the newest. */
+const MAX_WARNINGS = 20;
+
+const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
+  heldBy?.position === event.position
+    ? `${unreadText(event)}: no rebuild is begun or promoted here until this version is upgraded, or the event skipped (plants skip)`
+    : `${unreadText(event)}: it is passed over, and plants skip ends this warning`;
+
+const readParked = async (
+  { model }: System,
+  active: GenerationStatus | undefined,
+): Promise<Status['parked']> => {
+  if (!active) return { owners: 0, events: [] };
+  const generation = active.generation as Generation;
+  try {
+    const owners = await model.countParked(generation);
+    const events: ParkedEvent[] = [];
+    if (owners > 0)
+      for await (const { position, stream, revision, kind, reason } of model.parked(generation)) {
+        events.push({ position, stream, revision, kind, reason });
+        if (events.length === MAX_PARKED) break;
+      }
+    return { owners, events: events.sort((one, other) => (one.position < other.position ? -1 : 1)) };
+  } catch (error) {
+    if (error instanceof GenerationMissing) return { owners: 0, events: [] }; // dropped just now
+    throw error;
+  }
+};
+
+const parkedProblems = ({ owners, events }: Status['parked']): string[] => {
+  if (owners === 0) return [];
+  const newer = events.some(({ kind }) => kind === 'newer_version');
+  return [
+    `the lists of ${owners} ${owners === 1 ? 'owner' : 'owners'} are not answered, for events that cannot be read: ${newer ? 'a newer version of this service has written some of them, so upgrade' : 'upgrade if a newer version has written them, else leave them out (plants skip)'}`,
+  ];
 };
 
 interface Positions extends GenerationInfo {
@@ -234,13 +294,6 @@ const wayBackOf = ({ promoted, building }: Rebuilds): Status['wayBack'] =>
       }
     : null;
 
-const readSkipped = async (log: EventLog, skipsAfter: Position): Promise<SkippedEvent[]> =>
-  (await log.readStream(SKIPS_STREAM)).map((stored) => {
-    const { data } = decode(stored).event as EventSkipped; // the codec lets nothing else stand in that stream
-    const { actor, decidedAt } = stored.metadata as EventMetadata;
-    return { ...data, by: actor.sub, at: decidedAt, inForce: stored.position > skipsAfter };
-  });
-
 /** Prints the status. Gives whether all is well. Throws what `readStatus` throws. */
 export const status = async (desk: Desk): Promise<boolean> => {
   const found = await readStatus(desk);
@@ -276,7 +329,7 @@ export const watchStatus = async (desk: Desk): Promise<boolean> => {
 
 /** The status as a person reads it. */
 const statusText = (status: Status, now: Date): string => {
-  const { problems, head, lag, processes, generations, leaseHolder } = status;
+  const { problems, warnings, head, lag, processes, generations, leaseHolder } = status;
   const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
   const facts: string[][] = [
     ['log', `head ${head || 'empty'}`],
@@ -302,6 +355,13 @@ const statusText = (status: Status, now: Date): string => {
           ],
         ]
       : []),
+    ...status.parked.events.map(({ position, stream, revision, reason }) => [
+      'parked',
+      `at ${position}: event ${revision} of ${stream}: ${reason}`,
+    ]),
+    ...(status.parked.owners > status.parked.events.length
+      ? [['parked', `and ${status.parked.owners - status.parked.events.length} more owners`]]
+      : []),
     ...status.skipped.map(({ stream, revision, reason, by, at, inForce }) => [
       inForce ? 'skipped' : 'unskipped',
       `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
@@ -326,6 +386,7 @@ const statusText = (status: Status, now: Date): string => {
   ]);
   return [
     ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
+    ...warnings.map((warning) => `WARNING  ${warning}`),
     '',
     table(facts),
     '',

@@ -1,22 +1,20 @@
 import { START } from '../ports/event-log.js';
 import { ReadModelIncomplete } from '../ports/read-model.js';
 import { Progress } from '../progress.js';
-import { readRebuilds, readSkips } from '../projector/rebuilds.js';
+import { readSkipsInForce } from '../projector/rebuilds.js';
 import { type Difference, verify as compare } from '../projector/verify.js';
 import { type Desk, print, printable } from './desk.js';
 import { activeGeneration } from './status.js';
 
 /**
  * Compares what lists are answered from with the fold of the log, and prints what differs. Gives whether nothing
- * does. Throws ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector throws.
+ * does: a list that is not answered does not. Throws ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector throws.
  */
 export const verify = async (desk: Desk): Promise<boolean> => {
   const { log, model, json, signal } = desk;
   const generation = await activeGeneration(desk);
   if (generation === undefined)
     throw new ReadModelIncomplete('there is nothing to verify: no generation of the lists is active');
-  const { skipsAfter } = await readRebuilds(log);
-  const skips = await readSkips(log, skipsAfter);
   const total = desk.eventsBetween?.(START, await log.head());
   const folding = new Progress('events', process.stderr, json);
   const comparing = new Progress('plants', process.stderr, json);
@@ -30,16 +28,39 @@ export const verify = async (desk: Desk): Promise<boolean> => {
     comparing.show('comparing', plants, undefined);
   };
   try {
-    const found = await compare(log, model, generation, { skips, onProgress, signal });
+    let skips = await readSkipsInForce(log);
+    let found = await compare(log, model, generation, { skips, onProgress, signal });
+    const skipsNow = found.unreadable > 0 ? await readSkipsInForce(log) : skips;
+    if (skipsNow.size > skips.size) {
+      // An event was skipped meanwhile, and its owner healed.
+      skips = skipsNow;
+      found = await compare(log, model, generation, { skips, onProgress, signal });
+    }
     folding.end();
     comparing.end();
-    const { differences, differing, plants, owners, position } = found;
+    const { differences, differing, plants, owners, position, parked, unreadable } = found;
     const compared = `${plants} plants of ${owners} owners in generation ${generation}, up to position ${position || 'the start'}`;
     print(
       desk,
-      { generation, plants, owners, position, differing, differences: differences.map(asJson) },
+      {
+        generation,
+        plants,
+        owners,
+        position,
+        differing,
+        parked,
+        unreadable,
+        differences: differences.map(asJson),
+      },
       differing === 0
-        ? `the lists are the fold of the log: compared ${compared}`
+        ? [
+            unreadable === 0
+              ? `the lists are the fold of the log: compared ${compared}`
+              : `${unreadable} owners hold events that this version cannot read, and are answered: verify them with the version that projects`,
+            ...(parked > 0
+              ? [`${parked} more lists are not answered, for events that cannot be read: see plants status`]
+              : []),
+          ].join('\n')
         : [
             ...differences.map(asText),
             ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
@@ -47,7 +68,7 @@ export const verify = async (desk: Desk): Promise<boolean> => {
             'Build the lists anew: npx plants rebuild',
           ].join('\n'),
     );
-    return differing === 0;
+    return differing === 0 && unreadable === 0;
   } finally {
     folding.end();
     comparing.end();

@@ -1,4 +1,4 @@
-import { EventRefused } from './errors.js';
+import { EventRefused, type RefusalKind } from './errors.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
 import { type OperationEvent } from './operation.js';
@@ -38,7 +38,14 @@ export type Fact = PlantFact | RequestFact | OperationFact;
 type Fields = Readonly<Record<string, unknown>>;
 
 /** A reason to refuse, on its way to `decode`, which knows the stream and the revision. */
-class Reason extends Error {}
+class Reason extends Error {
+  constructor(
+    message: string,
+    readonly kind: RefusalKind = 'invalid',
+  ) {
+    super(message);
+  }
+}
 
 /**
  * How each version of each event is read, oldest first. An event of an older version is upcast by its own
@@ -215,13 +222,13 @@ export const versionOf = (type: Fact['event']['type']): number => READERS[type].
  */
 export const decode = (stored: StoredEvent): Fact => {
   try {
-    if (!isKnown(stored.type)) throw new Reason(`unknown type ${quoted(stored.type)}`);
+    if (!isKnown(stored.type)) throw new Reason(`unknown type ${quoted(stored.type)}`, 'unknown_type');
     const reader = READERS[stored.type];
     if (!stored.stream.startsWith(reader.streams))
       throw new Reason(`a ${stored.type} belongs into a stream that begins with ${reader.streams}`);
     const version = versionIn(stored.metadata);
     const read = reader.versions[version - 1];
-    if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`);
+    if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`, 'newer_version');
     if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
     const event = read(stored.data);
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
@@ -231,7 +238,8 @@ export const decode = (stored: StoredEvent): Fact => {
     if (plant.id !== event.data.id) throw new Reason(`its id ${event.data.id} is not the one of its stream`);
     return { kind: 'plant', owner: plant.owner, event };
   } catch (error) {
-    if (error instanceof Reason) throw new EventRefused(stored.stream, stored.revision, error.message);
+    if (error instanceof Reason)
+      throw new EventRefused(stored.stream, stored.revision, error.message, error.kind);
     throw error;
   }
 };

@@ -28,6 +28,12 @@ export const idempotencyKeyReused = (): DomainError =>
   );
 
 /**
+ * Why an event is refused. `newer_version`: a known type in a version after those that this service knows: upgrade.
+ * `unknown_type`: a newer version may have written it, or something else has. `invalid`: no version can read it.
+ */
+export type RefusalKind = 'newer_version' | 'unknown_type' | 'invalid';
+
+/**
  * A stored event that the codec cannot read. It is never skipped silently: whoever reads stops at it.
  * `stream` and `revision` say where it stands, `reason` what is wrong with it.
  */
@@ -37,6 +43,7 @@ export class EventRefused extends Error {
     readonly stream: string,
     readonly revision: bigint,
     readonly reason: string,
+    readonly kind: RefusalKind = 'invalid',
   ) {
     super(`event ${revision} of stream ${stream} is refused: ${reason}`);
   }

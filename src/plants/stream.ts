@@ -63,6 +63,16 @@ export const plantStream = (owner: string, id: number): string =>
 export const requestStream = (owner: string, keyHash: string): string =>
   `${REQUEST_STREAMS}${encodeOwner(owner)}/${keyHash}`;
 
+/**
+ * Whose events a stream of plants or requests holds, also where the rest of its name is not one that we give;
+ * undefined where the name does not tell an owner.
+ */
+export const ownerOfStream = (stream: string): string | undefined => {
+  const kind = [PLANT_STREAMS, REQUEST_STREAMS].find((prefix) => stream.startsWith(prefix));
+  const end = stream.indexOf('/');
+  return kind === undefined || end === -1 ? undefined : decodeOwner(stream.slice(kind.length, end));
+};
+
 /** Whose plant a stream holds, or undefined where the name is not one that `plantStream` gives. */
 export const parsePlantStream = (stream: string): { owner: string; id: number } | undefined => {
   const [encoded, digits, ...more] = stream.slice(PLANT_STREAMS.length).split('/');

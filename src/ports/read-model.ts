@@ -1,3 +1,4 @@
+import { type RefusalKind } from '../plants/errors.js';
 import { encodeOwner } from '../plants/stream.js';
 import { type Position } from './event-log.js';
 
@@ -30,6 +31,23 @@ export interface RowChange {
   readonly row: string | undefined;
 }
 
+/**
+ * An owner whose list cannot be told from `position` on, since the codec refuses the event there. Nothing of what
+ * follows is applied until the owner is healed.
+ */
+export interface ParkedOwner {
+  readonly owner: string;
+  /** Of the event that is refused. */
+  readonly position: Position;
+  readonly stream: string;
+  readonly revision: number;
+  readonly kind: RefusalKind;
+  /** What is wrong with the event, in one line. */
+  readonly reason: string;
+  /** The owner's events up to here are in the rows: to heal, read the log after it. Before the event at first. */
+  readonly applied: Position;
+}
+
 /** What happened in one partition after position `from` up to and including position `upTo`. */
 export interface PartitionChanges {
   readonly partition: number;
@@ -37,6 +55,20 @@ export interface PartitionChanges {
   readonly upTo: Position;
   /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
   readonly changes: readonly RowChange[];
+  /** Events that the codec refuses, in log order, in the same range: each parks its owner, unless that is parked. */
+  readonly refused?: readonly ParkedOwner[];
+}
+
+/** A step of bringing a parked owner's rows up to date. */
+export interface Healing {
+  readonly owner: string;
+  /** What `applied` of the parked owner was when the log was read: another step has been faster where it is not. */
+  readonly from: Position;
+  readonly upTo: Position;
+  /** What the owner's events after `from` up to `upTo` do, in log order. */
+  readonly changes: readonly RowChange[];
+  /** The owner's list is answered again; stays parked, with the rows up to `upTo`; or is parked at a later event. */
+  readonly then: 'answered' | 'parked' | ParkedOwner;
 }
 
 /** A part of an owner's list. */
@@ -45,8 +77,10 @@ export interface Page {
   readonly rows: readonly { readonly id: number; readonly row: string }[];
   /** Whether the owner has more plants after the last of these rows. */
   readonly more: boolean;
-  /** The rows are the fold of the log up to this position, neither more nor less. */
+  /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is parked. */
   readonly position: Position;
+  /** Where the owner is parked: the rows are then no list, but what healing begins with. Never so in a list. */
+  readonly parked?: ParkedOwner;
 }
 
 /** What a process tells about itself. */
@@ -98,19 +132,39 @@ export abstract class ReadModel {
    * - a partition that stands before `from` has lost data: it is refused, unchanged;
    * - otherwise the changes after its position are applied and it moves to `upTo`, never back.
    * So applying twice, or from two projectors with different batches, changes nothing.
+   * A refused event after the partition's position parks its owner in the same step. Changes of a parked owner after
+   * that event are left out; a later `heal` makes up for them.
    * Gives for each entry the position where its partition stands afterwards: one before `from` was refused.
    * A partition occurs once at most. Throws GenerationMissing.
    */
   abstract apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
 
   /**
+   * One step of healing a parked owner, in one atomic switch: gives whether it was done. It was not, and nothing has
+   * changed, where the owner is not parked with `applied` at `from`; where the partition stands before `upTo`, or before
+   * the event that the owner is parked at next; and, where the owner is to be answered, where a change after `upTo`
+   * may have been left out. Throws GenerationMissing.
+   */
+  abstract heal(generation: Generation, healing: Healing): Promise<boolean>;
+
+  /** How many owners are parked in a generation. Throws GenerationMissing. */
+  abstract countParked(generation: Generation): Promise<number>;
+
+  /**
+   * The parked owners of a generation, in no particular order, read in small steps while it is used: one that is parked
+   * or healed meanwhile may be among them. Its steps throw GenerationMissing.
+   */
+  abstract parked(generation: Generation): AsyncIterable<ParkedOwner>;
+
+  /**
    * At most `limit` of an owner's plants with an id greater than `after` (all ids without one), from the active
-   * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation.
+   * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation,
+   * OwnerParked where the owner is parked.
    */
   abstract list(owner: string, after: number | undefined, limit: number): Promise<Page>;
 
   /**
-   * As `list`, but of that generation, active or not. Throws GenerationMissing; ReadModelIncomplete where the store
+   * As `list`, but of that generation, active or not, and also of a parked owner. Throws GenerationMissing; ReadModelIncomplete where the store
    * has lost this partition of it.
    */
   abstract page(
@@ -167,6 +221,14 @@ export class ReadModelUnavailable extends Error {
 /** No generation is active: the read model is missing or being built for the first time. */
 export class ReadModelIncomplete extends Error {
   override readonly name = 'ReadModelIncomplete';
+}
+
+/** The owner's list cannot be told: one of the owner's events cannot be read. */
+export class OwnerParked extends Error {
+  override readonly name = 'OwnerParked';
+  constructor(readonly parked: ParkedOwner) {
+    super(`event ${parked.revision} of stream ${parked.stream} cannot be read: ${parked.reason}`);
+  }
 }
 
 /** There is no such generation (any more). */

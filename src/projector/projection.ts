@@ -1,5 +1,7 @@
 import { decode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
+import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
 import {
   type EventLog,
   type LogBatch,
@@ -10,13 +12,13 @@ import {
 } from '../ports/event-log.js';
 import {
   type Generation,
+  type ParkedOwner,
   partitionOf,
   type PartitionChanges,
   type ReadModel,
   type RowChange,
 } from '../ports/read-model.js';
 import { aheadOf, newestOf } from './ahead.js';
-import { NO_SKIPS, skipName, type Skips } from './rebuilds.js';
 
 /** How often every partition is shown where it stands, in milliseconds: it notices a store that has lost data. */
 const ADVANCE_EVERY_MS = 1_000;
@@ -34,12 +36,15 @@ const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
  */
 export const GATHERED = 400;
 
+/** So many owners are remembered whose parking was told of: a bound for the memory. */
+const MAX_TOLD = 10_000;
+
 /** A partition of the read model stands before where this projection had brought it: the store has lost data. */
 export class ReadModelRegressed extends Error {
   override readonly name = 'ReadModelRegressed';
 }
 
-/** The event after which nothing can be projected. */
+/** The event after which nothing can be projected: it cannot be read, and its stream does not tell an owner. */
 export class Blocked extends Error {
   override readonly name = 'Blocked';
   constructor(
@@ -60,8 +65,19 @@ export interface Progress {
   readonly caughtUp: boolean;
 }
 
+/** What a projection does with events that the codec refuses. Each is called after it is in the read model. */
+export interface RefusalListener {
+  /** An owner's list is not answered any more, or was not before: called once for an owner. */
+  readonly onParked: (parked: ParkedOwner) => void;
+  /** An event of an operation's stream was passed over: it is in no list. */
+  readonly onPassedOver: (refused: EventRefused, position: Position) => void;
+}
+
+const UNHEARD: RefusalListener = { onParked: () => undefined, onPassedOver: () => undefined };
+
 export interface ProjectOptions {
   readonly skips?: Skips;
+  readonly refusals?: RefusalListener;
   /**
    * How many events may come together for one apply while there are more, at least one; GATHERED without it. An
    * apply of GATHERED goes on while the next events are read.
@@ -70,7 +86,8 @@ export interface ProjectOptions {
 }
 
 /**
- * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts.
+ * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts. An event that the
+ * codec refuses parks its owner, which `Healer` mends; one of an operation's stream is passed over.
  * Throws Blocked, ReadModelRegressed (begin again: its positions tell where), and what the ports throw.
  * `onProgress` is called after everything before it is in the read model, and awaited.
  */
@@ -80,7 +97,7 @@ export const project = async (
   generation: Generation,
   onProgress: (progress: Progress) => Promise<void>,
   signal: AbortSignal,
-  { skips = NO_SKIPS, gather = () => GATHERED }: ProjectOptions = {},
+  { skips = NO_SKIPS, gather = () => GATHERED, refusals = UNHEARD }: ProjectOptions = {},
 ): Promise<void> => {
   const at = await model.positions(generation);
   const from = oldestOf(at);
@@ -99,18 +116,34 @@ export const project = async (
   let live = false;
   let gathered = new Gathered(from, skips);
   let underWay: Promise<void> = Promise.resolve();
+  /** Owners whose parking was told of, some of them at least. */
+  const told = new Set<string>();
+  const tell = ({ parked, passedOver }: Gathered, parts: readonly PartitionChanges[]): void => {
+    for (const { refused, position } of passedOver) refusals.onPassedOver(refused, position);
+    if (parked.size === 0) return;
+    for (const { refused = [] } of parts)
+      for (const event of refused) {
+        if (told.has(event.owner)) continue;
+        if (told.size === MAX_TOLD) told.clear();
+        told.add(event.owner);
+        refusals.onParked(event);
+      }
+  };
 
-  const apply = async ({ events, position, blocked, changes }: Gathered, caughtUp: boolean, all: boolean) => {
+  const apply = async (batch: Gathered, caughtUp: boolean, all: boolean) => {
+    const { events, position, blocked, changes, parked } = batch;
     const parts: PartitionChanges[] = [];
     for (const [partition, stands] of at.entries()) {
       const ofPartition = (changes.get(partition) ?? []).filter((change) => change.position > stands);
+      const refused = parked.get(partition)?.filter((event) => event.position > stands) ?? [];
       // An idle partition is also shown where it already stands: a store that has lost it says so then.
-      if (ofPartition.length > 0 || all)
+      if (ofPartition.length > 0 || refused.length > 0 || all)
         parts.push({
           partition,
           from: stands,
           upTo: position > stands ? position : stands,
           changes: ofPartition,
+          ...(refused.length > 0 && { refused }),
         });
     }
     if (parts.length > 0) {
@@ -124,6 +157,7 @@ export const project = async (
         at[part.partition] = stands;
       }
     }
+    tell(batch, parts);
     if (blocked) throw new Blocked(blocked.position, blocked.cause);
     await onProgress({ events, position, caughtUp });
   };
@@ -169,7 +203,11 @@ class Gathered {
   readonly changes = new Map<number, RowChange[]>();
   /** So many events were looked at. */
   events = 0;
-  /** The first event that the codec refuses: nothing after it is among the changes. */
+  /** Events that the codec refuses, by partition. */
+  readonly parked = new Map<number, ParkedOwner[]>();
+  /** Events of operations that the codec refuses. */
+  readonly passedOver: { readonly refused: EventRefused; readonly position: Position }[] = [];
+  /** The first event that the codec refuses and whose owner cannot be told: nothing after it is among the changes. */
   blocked: { readonly position: Position; readonly cause: EventRefused } | undefined;
 
   constructor(
@@ -186,8 +224,10 @@ class Gathered {
         if (change) this.#add(change);
       } catch (error) {
         if (!(error instanceof EventRefused)) throw error;
-        this.blocked = { position: event.position, cause: error };
-        return;
+        if (!this.#refuse(event.position, error)) {
+          this.blocked = { position: event.position, cause: error };
+          return;
+        }
       }
       this.position = event.position;
     }
@@ -195,12 +235,41 @@ class Gathered {
   }
 
   #add(change: RowChange): void {
-    const partition = partitionOf(change.owner);
-    const ofPartition = this.changes.get(partition);
-    if (ofPartition) ofPartition.push(change);
-    else this.changes.set(partition, [change]);
+    push(this.changes, partitionOf(change.owner), change);
+  }
+
+  /** Notes a refused event; false where its owner cannot be told. */
+  #refuse(position: Position, refused: EventRefused): boolean {
+    if (refused.stream.startsWith(OPERATION_STREAMS)) {
+      this.passedOver.push({ refused, position });
+      return true;
+    }
+    const parked = parkedBy(refused, position, this.position);
+    if (parked) push(this.parked, partitionOf(parked.owner), parked);
+    return parked !== undefined;
   }
 }
+
+const push = <Item>(lists: Map<number, Item[]>, key: number, item: Item): void => {
+  const list = lists.get(key);
+  if (list) list.push(item);
+  else lists.set(key, [item]);
+};
+
+/**
+ * The owner that a refused event parks; undefined where its stream does not tell one. The owner's events up to
+ * `applied` are in the rows.
+ */
+export const parkedBy = (
+  { stream, revision, kind, reason }: EventRefused,
+  position: Position,
+  applied: Position,
+): ParkedOwner | undefined => {
+  const owner = ownerOfStream(stream);
+  return owner === undefined
+    ? undefined
+    : { owner, position, stream, revision: Number(revision), kind, reason, applied };
+};
 
 /** What an event does to the lists, if anything. Throws EventRefused. */
 export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undefined => {

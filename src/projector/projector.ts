@@ -2,7 +2,13 @@ import { type EventLog, LogUnavailable, type Position } from '../ports/event-log
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
 import { pause } from './pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
-import { Rebuilder, type RebuilderOptions, type RebuildProgress } from './rebuilder.js';
+import {
+  noticesOf,
+  Rebuilder,
+  type RebuilderOptions,
+  type RebuildProgress,
+  type RefusalNotice,
+} from './rebuilder.js';
 import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
 import { Traffic } from './traffic.js';
 
@@ -44,6 +50,7 @@ export class Projector {
   /** One after the other, without having caught up in between. */
   #failures = 0;
   readonly #rebuilder: Rebuilder;
+  readonly #onRefusal: (notice: RefusalNotice) => void;
   readonly #traffic: Traffic;
 
   constructor(
@@ -58,6 +65,7 @@ export class Projector {
   ) {
     this.#status = { state: 'starting', since: now() };
     this.#traffic = options.traffic ?? new Traffic();
+    this.#onRefusal = options.onRefusal ?? (() => undefined);
     this.#rebuilder = new Rebuilder(log, model, {
       now,
       traffic: this.#traffic,
@@ -65,6 +73,7 @@ export class Projector {
       failpoint: () => undefined,
       onDone: () => undefined,
       onProblem: () => undefined,
+      onRefusal: this.#onRefusal,
       ...options,
     });
   }
@@ -116,6 +125,7 @@ export class Projector {
       this.#rebuilder.run(over.signal, () => {
         switched.abort();
       }),
+      this.#rebuilder.heal(over.signal),
     ]);
     try {
       while (!over.signal.aborted) {
@@ -181,7 +191,7 @@ export class Projector {
         this.#become({ state, generation, position, since: this.now() });
       },
       signal,
-      { skips },
+      { skips, refusals: noticesOf(generation, this.#onRefusal) },
     );
   }
 

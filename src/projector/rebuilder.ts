@@ -1,16 +1,20 @@
+import { type EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
   NotAsFar,
+  type ParkedOwner,
+  partitionOf,
   type ReadModel,
   ReadModelAhead,
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { Courtesy } from './courtesy.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
+import { type Healed, Healer } from './healer.js';
 import { pause } from './pause.js';
-import { GATHERED, oldestOf, project } from './projection.js';
+import { GATHERED, oldestOf, project, type RefusalListener } from './projection.js';
 import {
   type Building,
   type Operator,
@@ -82,7 +86,28 @@ export interface RebuilderOptions {
   readonly onDone: (message: string) => void;
   /** Called with the reason when a step begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
+  /** Hears of events that the codec refuses, and of owners that are healed, for the log. */
+  readonly onRefusal: (notice: RefusalNotice) => void;
 }
+
+/** What became of events that the codec refuses. */
+export type RefusalNotice =
+  | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
+  | ({ readonly kind: 'healed' } & Healed)
+  | { readonly kind: 'passed over'; readonly refused: EventRefused; readonly position: Position };
+
+/** What a projection of a generation tells of. */
+export const noticesOf = (
+  generation: Generation,
+  onRefusal: (notice: RefusalNotice) => void,
+): RefusalListener => ({
+  onParked: (parked) => {
+    onRefusal({ kind: 'parked', generation, parked });
+  },
+  onPassedOver: (refused, position) => {
+    onRefusal({ kind: 'passed over', refused, position });
+  },
+});
 
 /** Who acts where no person does. */
 const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
@@ -95,6 +120,7 @@ const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId:
  */
 export class Rebuilder {
   readonly #shadows = new Map<Generation, Shadow>();
+  readonly #healer: Healer;
   #progress: RebuildProgress | undefined;
   #problem: string | undefined;
   #switchedAt = -Infinity;
@@ -103,7 +129,16 @@ export class Rebuilder {
     private readonly log: EventLog,
     private readonly model: ReadModel,
     private readonly options: RebuilderOptions,
-  ) {}
+  ) {
+    this.#healer = new Healer(log, model, options.traffic, (healed) => {
+      options.onRefusal({ kind: 'healed', ...healed });
+    });
+  }
+
+  /** Heals parked owners, in all generations, until `signal` aborts; never rejects. */
+  heal(signal: AbortSignal): Promise<void> {
+    return this.#healer.run(signal);
+  }
 
   /** What is being rebuilt, if anything. */
   get progress(): RebuildProgress | undefined {
@@ -143,6 +178,8 @@ export class Rebuilder {
       generations.some((one) => one.generation === generation);
     const { building, promoted } = state;
     if (!building) this.#progress = undefined;
+    // A newer version may be at work: what is kept up to date stays so, and nothing else is done.
+    if (state.heldBy) return;
 
     // What was read before does not hold any more where this has changed something.
     if (promoted && (await this.#keep(state, promoted, active, exists, signal, onSwitch))) return;
@@ -197,7 +234,7 @@ export class Rebuilder {
     };
     onProgress({ share: 0 });
     const skips = await readSkips(this.log, skipsAfter);
-    const { differing, plants } = await verify(this.log, this.model, generation, {
+    const { differing, plants, unreadable } = await verify(this.log, this.model, generation, {
       skips,
       signal,
       giveWay: () => courtesy.giveWay(signal),
@@ -205,8 +242,14 @@ export class Rebuilder {
     });
     this.options.failpoint('verified');
     this.#progress = progressOf(rebuild, 'promoting', generation, shadow, { share: 1, secondsLeft: 0 });
-    if (differing > 0) {
-      const reason = `generation ${generation} is not the fold of the log: ${differing} plants differ`;
+    // Answered all the same: healed meanwhile, or by another version. The next look knows more.
+    if (unreadable > 0)
+      throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
+    const reason =
+      differing > 0
+        ? `generation ${generation} is not the fold of the log: ${differing} plants differ`
+        : await this.#worse(generation, active, signal);
+    if (reason !== undefined) {
       const event = { type: 'RebuildCancelled', data: { rebuild, reason } } as const;
       if (await record(this.log, state, event, OURSELVES, this.options.now()))
         this.options.onDone(`rebuild ${rebuild}: ${reason}`);
@@ -222,6 +265,26 @@ export class Rebuilder {
         `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
       );
     }
+  }
+
+  /** Why a generation that is the fold of the log would answer less than the active one, if so. */
+  async #worse(
+    generation: Generation,
+    active: Generation | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    if (active === undefined || (await this.model.countParked(generation)) === 0) return undefined;
+    // An event that was skipped meanwhile need not park anybody.
+    await this.#healer.heal(generation, signal);
+    const parkedAlready = new Set<string>();
+    for await (const { owner } of this.model.parked(active)) parkedAlready.add(owner);
+    const positions = await this.model.positions(active);
+    for await (const { owner, position, stream, revision, reason } of this.model.parked(generation)) {
+      // One that the active generation has not come to yet parks the owner there, too.
+      if (parkedAlready.has(owner) || position > (positions[partitionOf(owner)] ?? START)) continue;
+      return `generation ${generation} would stop lists that generation ${active} answers: event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
+    }
+    return undefined;
   }
 
   /**
@@ -321,7 +384,7 @@ export class Rebuilder {
   #shadow(generation: Generation, skipsAfter: Position, rate: number): Shadow {
     let shadow = this.#shadows.get(generation);
     if (!shadow) {
-      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate, this.options.traffic);
+      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate, this.options);
       this.#shadows.set(generation, shadow);
     }
     return shadow;
@@ -355,9 +418,9 @@ class Shadow {
     private readonly generation: Generation,
     private readonly skipsAfter: Position,
     private readonly rate: number,
-    private readonly traffic: Traffic,
+    private readonly options: RebuilderOptions,
   ) {
-    this.#courtesy = new Courtesy(traffic);
+    this.#courtesy = new Courtesy(options.traffic);
     this.#running = this.#run();
   }
 
@@ -385,7 +448,8 @@ class Shadow {
         this.#from ??= oldestOf(await this.model.positions(this.generation));
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
           skips,
-          gather: () => (this.rate === Infinity && this.traffic.isQuiet ? GATHERED : 1),
+          refusals: noticesOf(this.generation, this.options.onRefusal),
+          gather: () => (this.rate === Infinity && this.options.traffic.isQuiet ? GATHERED : 1),
         });
       } catch (error) {
         this.caughtUp = false;

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { v5 as uuidV5 } from 'uuid';
 import { decode, versionOf } from '../plants/codec.js';
-import { idempotencyKeyReused } from '../plants/errors.js';
+import { EventRefused, idempotencyKeyReused, type RefusalKind } from '../plants/errors.js';
 import { type EventSkipped, type OperationEvent, type RebuildEvent } from '../plants/operation.js';
+import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import {
   type Appended,
@@ -71,11 +72,29 @@ export interface Rebuilds {
   /** Events that were skipped after this position are left out of what lists are answered from. */
   readonly skipsAfter: Position;
   readonly promoted: Promoted | undefined;
+  /** Events of the stream that this version cannot read, and that nobody has skipped. */
+  readonly unread: readonly UnreadEvent[];
+  /**
+   * One of these, where it may be a newer version's and nothing has settled since what is under way: nobody begins,
+   * promotes or ends anything here, for it might be against what that event says.
+   */
+  readonly heldBy: UnreadEvent | undefined;
   /** How the last one that is over ended. */
   readonly last: { readonly rebuild: string; readonly outcome: string; readonly at: Date } | undefined;
 }
 
+/** An operation's event that this version cannot read. */
+export interface UnreadEvent {
+  readonly position: Position;
+  readonly stream: string;
+  readonly revision: number;
+  readonly kind: RefusalKind;
+  readonly reason: string;
+}
+
 const NONE: Rebuilds = {
+  unread: [],
+  heldBy: undefined,
   revision: undefined,
   building: undefined,
   skipsAfter: START,
@@ -83,16 +102,76 @@ const NONE: Rebuilds = {
   last: undefined,
 };
 
-/** Reads where rebuilds stand. Throws EventRefused, and what the log throws. */
-export const readRebuilds = async (log: EventLog): Promise<Rebuilds> =>
-  fold(await log.readStream(REBUILDS_STREAM));
+/** Reads where rebuilds stand. Throws what the log throws. */
+export const readRebuilds = async (log: EventLog): Promise<Rebuilds> => (await readStream(log)).state;
 
-const fold = (recorded: readonly RecordedEvent[]): Rebuilds => recorded.reduce(evolve, NONE);
+const readStream = async (
+  log: EventLog,
+): Promise<{ readonly recorded: readonly RecordedEvent[]; readonly state: Rebuilds }> => {
+  const recorded = await log.readStream(REBUILDS_STREAM);
+  const read = recorded.map((stored) => ({ stored, event: readOperation(stored) }));
+  // They are read only where there is something to be skipped.
+  const skips = read.some(({ event }) => event instanceof EventRefused)
+    ? await readSkips(log, START)
+    : NO_SKIPS;
+  const state = read.reduce(
+    (before, { stored, event }) =>
+      event instanceof EventRefused
+        ? { ...passOver(before, stored, event, skips), revision: stored.revision }
+        : evolve(before, stored, event as RebuildEvent), // the codec lets nothing else stand in that stream
+    NONE,
+  );
+  return { recorded, state };
+};
 
-const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
-  const event = rebuildEvent(stored);
-  const at = new Date((stored.metadata as EventMetadata).decidedAt);
-  const next = { ...state, revision: stored.revision };
+/** An operation's event, or why it cannot be read. */
+const readOperation = (stored: RecordedEvent): OperationEvent | EventRefused => {
+  try {
+    return decode(stored).event as OperationEvent;
+  } catch (error) {
+    if (error instanceof EventRefused) return error;
+    throw error;
+  }
+};
+
+/**
+ * An event that no version can read changes nothing: what it asked for is not done, or is done again. One that a newer
+ * version may have written holds whoever cannot read it.
+ */
+const passOver = (state: Rebuilds, stored: RecordedEvent, refused: EventRefused, skips: Skips): Rebuilds => {
+  if (skips.has(skipName(stored))) return state;
+  const unread = unreadEvent(stored, refused);
+  return {
+    ...state,
+    unread: [...state.unread, unread],
+    heldBy: refused.kind === 'invalid' ? state.heldBy : unread,
+  };
+};
+
+const unreadEvent = (
+  { position, stream, revision }: RecordedEvent,
+  { kind, reason }: EventRefused,
+): UnreadEvent => ({ position, stream, revision: Number(revision), kind, reason });
+
+/** When an event was decided; 1970 where it does not say, since the codec does not look at that. */
+const decidedAt = ({ metadata }: RecordedEvent): Date => {
+  const at = new Date((metadata as Partial<EventMetadata>).decidedAt ?? 0);
+  return Number.isNaN(at.getTime()) ? new Date(0) : at;
+};
+
+/** What ends whatever was under way, so that an event before it holds nobody any more. */
+const SETTLES: readonly RebuildEvent['type'][] = [
+  'RebuildRequested',
+  'RebuildPromoted',
+  'RebuildCancelled',
+  'RolledBack',
+  'RebuildClosed',
+];
+
+const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Rebuilds => {
+  const at = decidedAt(stored);
+  const heldBy = SETTLES.includes(event.type) ? undefined : state.heldBy;
+  const next = { ...state, heldBy, revision: stored.revision };
   switch (event.type) {
     case 'RebuildRequested': {
       const { rebuild, rate, unskip } = event.data;
@@ -144,9 +223,6 @@ const evolve = (state: Rebuilds, stored: RecordedEvent): Rebuilds => {
       return { ...next, promoted: undefined };
   }
 };
-
-/** The codec lets nothing else stand in the stream of rebuilds. */
-const rebuildEvent = (stored: RecordedEvent): RebuildEvent => decode(stored).event as RebuildEvent;
 
 /** Appends what follows from what was read; false where somebody else was faster, so that it may not follow any more. */
 export const record = async (
@@ -206,8 +282,8 @@ const RACES = 5;
 
 /**
  * Decides on what was read and appends it, anew where somebody was faster. What the same command has appended before
- * stands: it is not decided again. Gives the rebuild that it is about. Throws OperationRefused, EventRefused, DomainError
- * `idempotency_key_reused` where the same command asked for something else, and what the log throws.
+ * stands: it is not decided again. Gives the rebuild that it is about. Throws OperationRefused, also where a newer version
+ * may be at work; DomainError `idempotency_key_reused` where the same command asked for something else, and what the log throws.
  */
 const request = async (
   log: EventLog,
@@ -217,13 +293,16 @@ const request = async (
   isWhatIsAsked: (event: RebuildEvent) => boolean,
 ): Promise<string> => {
   for (let race = 1; race <= RACES; race++) {
-    const recorded = await log.readStream(REBUILDS_STREAM);
-    const state = fold(recorded);
+    const { recorded, state } = await readStream(log);
     const earlier = eventOf(operator.commandId, recorded);
     if (earlier) {
       if (!isWhatIsAsked(earlier)) throw idempotencyKeyReused();
       return earlier.data.rebuild;
     }
+    if (state.heldBy)
+      throw new OperationRefused(
+        `${unreadText(state.heldBy)}, and may be a newer version's: upgrade this one, or leave that event out (plants skip --position ${state.heldBy.position})`,
+      );
     const event = decide(state);
     if (await record(log, state, event, operator, now())) return event.data.rebuild;
   }
@@ -236,9 +315,18 @@ const eventOf = (
   recorded: readonly RecordedEvent[],
 ): RebuildEvent | undefined => {
   if (commandId === undefined) return undefined;
-  const stored = recorded.find(({ metadata }) => (metadata as EventMetadata).causationId === commandId);
-  return stored && rebuildEvent(stored);
+  for (const stored of recorded) {
+    const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
+    if (causationId !== commandId) continue;
+    const event = readOperation(stored);
+    if (!(event instanceof EventRefused)) return event as RebuildEvent;
+  }
+  return undefined;
 };
+
+/** How an event that cannot be read is named for people. */
+export const unreadText = ({ position, stream, revision, reason }: UnreadEvent): string =>
+  `event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
 
 /** Asks for a rebuild. Throws OperationRefused while another one is under way, and what `request` throws. */
 export const requestRebuild = async (
@@ -310,24 +398,61 @@ export const requestRollback = async (
     ({ type, data }) => type === 'RollbackRequested' && data.reason === reason,
   );
 
-/** Which events are left out of the lists: `stream@revision`. */
-export type Skips = ReadonlySet<string>;
+/** Somebody's decision to leave an event out of the lists. */
+export interface SkipDecision {
+  readonly position: Position;
+  readonly data: EventSkipped['data'];
+  /** Who decided it; empty where the event does not say. */
+  readonly by: string;
+  readonly at: Date;
+}
 
-export const NO_SKIPS: Skips = new Set();
-
-/** How an event is named among the skipped ones. */
-export const skipName = ({ stream, revision }: Pick<RecordedEvent, 'stream' | 'revision'>): string =>
-  `${stream}@${revision}`;
-
-/** Reads which events are left out, by decisions after a position: see `Rebuilds.skipsAfter`. */
-export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
-  const skips = new Set<string>();
+/** Reads all decisions to leave events out, and those that cannot be read, but for the ones that were skipped themselves. */
+export const readSkipDecisions = async (
+  log: EventLog,
+): Promise<{ readonly decisions: readonly SkipDecision[]; readonly unread: readonly UnreadEvent[] }> => {
+  const decisions: SkipDecision[] = [];
+  const unread: UnreadEvent[] = [];
+  const names = new Set<string>();
   for (const stored of await log.readStream(SKIPS_STREAM)) {
-    if (stored.position <= after) continue;
-    const { stream, revision } = (decode(stored).event as EventSkipped).data; // nothing else stands there
-    skips.add(skipName({ stream, revision: BigInt(revision) }));
+    const event = readOperation(stored);
+    if (event instanceof EventRefused) unread.push(unreadEvent(stored, event));
+    else {
+      const { data } = event as EventSkipped; // the codec lets nothing else stand in that stream
+      const { actor } = stored.metadata as Partial<EventMetadata>;
+      decisions.push({
+        position: stored.position,
+        data,
+        by: String(actor?.sub ?? ''),
+        at: decidedAt(stored),
+      });
+      names.add(skipName(data));
+    }
   }
-  return skips;
+  return { decisions, unread: unread.filter((event) => !names.has(skipName(event))) };
+};
+
+/**
+ * Reads which events are left out, by decisions after a position: see `Rebuilds.skipsAfter`. A decision that cannot be
+ * read leaves nothing out: its event parks the owner again, which is safe.
+ */
+export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
+  const { decisions } = await readSkipDecisions(log);
+  return new Set(decisions.filter(({ position }) => position > after).map(({ data }) => skipName(data)));
+};
+
+/** Reads which events are left out of the lists that are answered. Throws what the log throws. */
+export const readSkipsInForce = async (log: EventLog): Promise<Skips> =>
+  readSkips(log, (await readRebuilds(log)).skipsAfter);
+
+/** After which position decisions to skip count in a generation. */
+export const skipsAfterOf = (
+  { building, promoted, skipsAfter }: Rebuilds,
+  generation: Generation,
+): Position => {
+  if (building?.generation === generation) return building.skipsAfter;
+  if (promoted?.replaced === generation) return promoted.skippedAfterBefore;
+  return skipsAfter;
 };
 
 /** Leaves an event out of the lists from now on. Throws what the log throws. */

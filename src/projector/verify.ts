@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { plantStream } from '../plants/stream.js';
+import { EventRefused } from '../plants/errors.js';
+import { NO_SKIPS, type Skips } from '../plants/skips.js';
+import { OPERATION_STREAMS, ownerOfStream, plantStream } from '../plants/stream.js';
 import {
   type EventLog,
   type LogBatch,
@@ -20,7 +22,6 @@ import {
 import { aheadOf, assertNotAhead } from './ahead.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
-import { NO_SKIPS, type Skips } from './rebuilds.js';
 
 /** A plant that the read model does not hold as the log says. Undefined where it should not be, or is not there. */
 export interface Difference {
@@ -44,6 +45,10 @@ export interface Verified {
   readonly differences: readonly Difference[];
   /** How many there are in all. */
   readonly differing: number;
+  /** Owners whose lists are not answered, since an event cannot be read: no differences. */
+  readonly parked: number;
+  /** Owners of these that are answered all the same: another version can read the event, and only it can verify them. */
+  readonly unreadable: number;
   /** Up to where the log was folded in the end. */
   readonly position: Position;
 }
@@ -98,7 +103,9 @@ const NEVER = new AbortController().signal;
 /**
  * Compares a generation with the fold of the log, plant by plant, while both go on: each page of rows is compared
  * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
- * Throws ReadModelAhead, what the ports throw, Blocked's cause, and the signal's reason.
+ * Of a parked owner the rows are compared with the fold up to the event that cannot be read, until healing has begun.
+ * Throws ReadModelAhead, what the ports throw, EventRefused for an event whose owner cannot be told, and the signal's
+ * reason.
  */
 export const verify = async (
   log: EventLog,
@@ -112,7 +119,7 @@ export const verify = async (
     signal,
   }: VerifyOptions = {},
 ): Promise<Verified> => {
-  const total = { plants: 0, owners: 0, passes: 0, differing: 0 };
+  const total = { plants: 0, owners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
   const differences: Difference[] = [];
   await assertNotAhead(log, model, generation, signal ?? NEVER);
   let position = START;
@@ -148,7 +155,14 @@ export const verify = async (
       total.passes += 1;
       const compareOwner = async (owner: string): Promise<void> => {
         total.owners += 1;
+        let parked = false;
         for await (const page of pages(model, generation, owner, fold)) {
+          parked ||= page.parked !== undefined;
+          if (!fold.isComparable(owner, page)) {
+            // Healed meanwhile, or on the way there, or by another version: none of it is a difference.
+            if (!page.parked) total.unreadable += 1;
+            break;
+          }
           total.plants += page.rows.length;
           for (const { id, found } of page.wrong) {
             total.differing += 1;
@@ -163,6 +177,7 @@ export const verify = async (
           tell();
           await breathe();
         }
+        if (parked) total.parked += 1;
       };
       for (const owner of fold.ownerNames()) await compareOwner(owner);
       // And those of whom the log knows nothing. A name may come twice.
@@ -259,6 +274,8 @@ class Fold {
   #table: PlantTable;
   /** Their owners, by number. */
   readonly #owners = new Map<string, number>();
+  /** The first event of an owner that cannot be read: the fold of that owner ends there. */
+  readonly #refused = new Map<string, Position>();
   /** The last event of each owner, by number. */
   #changed = new PositionTable();
   readonly #ending = new AbortController();
@@ -324,6 +341,13 @@ class Fold {
     return this.#table.size;
   }
 
+  /** Whether a page of an owner's rows has to be as the fold of that owner is. */
+  isComparable(owner: string, { parked }: Page): boolean {
+    const refused = this.#refused.get(owner);
+    if (parked === undefined) return refused === undefined;
+    return parked.position === refused && parked.applied < parked.position;
+  }
+
   ownerNames(): string[] {
     return [...this.#owners.keys()];
   }
@@ -370,7 +394,7 @@ class Fold {
         break;
       }
       this.position = event.position;
-      const change = changeOf(event, this.skips);
+      const change = this.#changeOf(event);
       if (!change || !this.partitions.has(partitionOf(change.owner))) continue;
       this.#apply(change);
       onChange?.(change.owner, change.id);
@@ -379,9 +403,31 @@ class Fold {
     return stopped;
   }
 
-  #apply({ owner, id, row, position }: RowChange): void {
+  /** What an event does to rows: nothing where its owner is parked by it, or was before. */
+  #changeOf(event: RecordedEvent): RowChange | undefined {
+    try {
+      const change = changeOf(event, this.skips);
+      return change && this.#refused.size > 0 && this.#refused.has(change.owner) ? undefined : change;
+    } catch (error) {
+      if (!(error instanceof EventRefused)) throw error;
+      if (event.stream.startsWith(OPERATION_STREAMS)) return undefined;
+      const owner = ownerOfStream(event.stream);
+      if (owner === undefined) throw error;
+      if (!this.partitions.has(partitionOf(owner)) || this.#refused.has(owner)) return undefined;
+      this.#refused.set(owner, event.position);
+      this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not tell
+      return undefined;
+    }
+  }
+
+  #numberFor(owner: string): number {
     let number = this.#owners.get(owner);
     if (number === undefined) this.#owners.set(owner, (number = this.#owners.size));
+    return number;
+  }
+
+  #apply({ owner, id, row, position }: RowChange): void {
+    const number = this.#numberFor(owner);
     this.#changed.set(number, position);
     this.#table.set(number, id, row === undefined ? undefined : hashOf(row));
     const bytes = this.#table.bytes + this.#changed.bytes + OWNER_BYTES * this.#owners.size;
@@ -429,6 +475,16 @@ const rowAt = async (
 ): Promise<string | undefined> => {
   let row: string | undefined;
   for (const event of await log.readStream(plantStream(owner, id)))
-    if (event.position <= position) row = (changeOf(event, skips) ?? { row }).row;
+    if (event.position <= position) row = (readableChange(event, skips) ?? { row }).row;
   return row;
+};
+
+/** As `changeOf`, but nothing for an event that cannot be read. */
+const readableChange = (event: RecordedEvent, skips: Skips): RowChange | undefined => {
+  try {
+    return changeOf(event, skips);
+  } catch (error) {
+    if (error instanceof EventRefused) return undefined;
+    throw error;
+  }
 };

@@ -5,6 +5,7 @@ import { type PlantCommand } from '../plants/commands.js';
 import { EventRefused } from '../plants/errors.js';
 import { type PlantEvent } from '../plants/events.js';
 import { decide, evolve, type Plant } from '../plants/plant.js';
+import { skipName, type Skips } from '../plants/skips.js';
 import { plantStream } from '../plants/stream.js';
 import {
   type Appended,
@@ -32,6 +33,8 @@ export interface CommandDependencies {
   readonly log: EventLog;
   /** The clock port: the present moment. */
   readonly now: () => Date;
+  /** Reads which events an operator has decided to leave out: asked only where one cannot be read. */
+  readonly skips: () => Promise<Skips>;
 }
 
 /** How often an append whose outcome is unknown is tried, in all: long enough for a leader change of the log. */
@@ -53,15 +56,16 @@ const FIRST_PAUSE_MS = 50;
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
 export const runCommand = async (
-  { log, now }: CommandDependencies,
+  dependencies: CommandDependencies,
   owner: string,
   command: PlantCommand,
   context: CommandContext,
 ): Promise<Appended> => {
+  const { log, now } = dependencies;
   const stream = plantStream(owner, command.id);
   for (let race = 1; race <= RACES; race++) {
     const last = await log.readLast(stream);
-    const events = newEvents(decide(command, plantAfter(last)), context, now());
+    const events = newEvents(decide(command, await plantNow(dependencies, last)), context, now());
     try {
       return await appendSurely(log, stream, last?.revision ?? 'none', events);
     } catch (error) {
@@ -84,12 +88,13 @@ export const runCommand = async (
  * Throws as `runCommand`; EventRefused for an event that the outcome depends on.
  */
 export const resumeCommand = async (
-  { log, now }: CommandDependencies,
+  dependencies: CommandDependencies,
   owner: string,
   command: PlantCommand,
   context: CommandContext,
   firstRevision: number,
 ): Promise<Appended> => {
+  const { log, now } = dependencies;
   const stream = plantStream(owner, command.id);
   const first = BigInt(firstRevision);
   // The event right before `firstRevision` says what the plant was there: it is the first one that is read.
@@ -102,11 +107,11 @@ export const resumeCommand = async (
       const earlier = page.findLast((event) => isOf(context.commandId, event));
       if (earlier) return earlier;
       for (const event of page) {
-        if (event.revision >= first) decide(command, plantAfter(last)); // throws what whoever came first was told
+        if (event.revision >= first) decide(command, await plantNow(dependencies, last)); // throws what whoever came first was told
         last = event;
       }
     } while (page.length === PAGE);
-    const events = newEvents(decide(command, plantAfter(last)), context, now());
+    const events = newEvents(decide(command, await plantNow(dependencies, last)), context, now());
     try {
       return await appendSurely(log, stream, last?.revision ?? 'none', events);
     } catch (error) {
@@ -126,6 +131,27 @@ export const plantAfter = (last: RecordedEvent | undefined): Plant | undefined =
   if (fact.kind !== 'plant')
     throw new EventRefused(last.stream, last.revision, 'it does not belong into the stream of a plant');
   return evolve(undefined, fact.event);
+};
+
+/**
+ * As `plantAfter`, but an event that cannot be read, and that an operator has decided to skip, is left out, as it is from
+ * lists: the plant follows from the event before it.
+ */
+const plantNow = async (
+  { log, skips }: CommandDependencies,
+  last: RecordedEvent | undefined,
+): Promise<Plant | undefined> => {
+  try {
+    return plantAfter(last);
+  } catch (error) {
+    if (!(error instanceof EventRefused) || !last) throw error;
+    const skipped = await skips();
+    if (!skipped.has(skipName(last))) throw error;
+    const before = (await log.readStream(last.stream)).findLast(
+      (event) => event.revision < last.revision && !skipped.has(skipName(event)),
+    );
+    return plantAfter(before);
+  }
 };
 
 const newEvents = (events: readonly PlantEvent[], context: CommandContext, now: Date): NewEvent[] =>

@@ -2,6 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { parseRedisUrl } from '../../src/adapters/redis/place.js';
 import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
 import { ensureRedis, RedisCluster } from '../support/redis-server.js';
+import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 
 let cluster: RedisCluster;
@@ -14,5 +15,9 @@ beforeAll(async () => {
 afterAll(() => cluster.stop());
 
 readModelContract('redis cluster', (logIdentity) =>
+  openRedisReadModel(parseRedisUrl(cluster.url), logIdentity),
+);
+
+parkedOwnersContract('redis cluster', (logIdentity) =>
   openRedisReadModel(parseRedisUrl(cluster.url), logIdentity),
 );

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from '@jest/globals';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plants-read-model-'));
@@ -13,3 +14,7 @@ afterAll(() => {
 
 // One file for all tests: so each of them also proves that what other logs have stored there is invisible.
 readModelContract('sqlite', (logIdentity) => openSqliteReadModel(join(folder, 'read-model.db'), logIdentity));
+
+parkedOwnersContract('sqlite', (logIdentity) =>
+  openSqliteReadModel(join(folder, 'read-model.db'), logIdentity),
+);

@@ -103,6 +103,8 @@ describe('the commands of operators, beside a running service', () => {
         lastRebuild: null,
         wayBack: null,
         blocked: null,
+        warnings: [],
+        parked: { owners: 0, events: [] },
         skipped: [],
       });
       expect(found.processes).toHaveLength(1);
@@ -230,19 +232,21 @@ describe('the commands of operators, beside a running service', () => {
 
   describe('plants skip', () => {
     embeddedOnly(
-      'leaves out an event that blocks, after showing it; a rebuild with --unskip looks at it again',
+      'leaves out an event that stops a list, after showing it; a rebuild with --unskip looks at it again',
       async () => {
         const readable = (await service.events())[0]?.position ?? '';
         const log = await openEventLog(loadConfig(service.env).eventLog);
         const raw = { ...newEvent({ id: 9, evil: '\u009b31m' }), type: 'PlantWatered' };
         const { position } = await log.append(plantStream(owner, 9_000), 'none', [raw]);
         await log.close();
-        const blocked = await statusOnce(({ blocked }) => blocked !== null);
-        expect(blocked).toMatchObject({
+        const found = await statusOnce(({ parked }) => parked.owners > 0);
+        expect(found).toMatchObject({
           exit: 1,
-          blocked: { position, stream: plantStream(owner, 9_000), revision: '0' },
+          problems: [expect.stringContaining('the lists of 1 owner are not answered')],
+          parked: { owners: 1, events: [{ position, stream: plantStream(owner, 9_000), revision: 0 }] },
         });
-        expect(blocked.problems).toEqual([expect.stringContaining(`blocked at position ${position}`)]);
+        expect(await create(8_000)).toBe(201);
+        await expect(list()).rejects.toThrow('503');
 
         const skip = (at: string, ...more: string[]) =>
           plants('skip', '--position', at, '--reason', 'a test', ...more);
@@ -252,7 +256,10 @@ describe('the commands of operators, beside a running service', () => {
           skip(readable, '--yes'),
           skip(position),
         ]);
-        expect(verified.stderr).toMatch(/plants: event 0 of stream .* is refused: .*\n$/);
+        expect(verified).toMatchObject({ status: 0 });
+        expect(verified.stdout).toMatch(
+          /^the lists are the fold of the log: .*\n1 more lists are not answered/,
+        );
         expect(nowhere.stderr).toMatch(/^plants: there is no event at that position/);
         expect(good.stderr).toMatch(/^plants: that event can be read/);
         expect(unasked).toMatchObject({ status: 1, stdout: '' });
@@ -283,13 +290,14 @@ describe('the commands of operators, beside a running service', () => {
         expect(again.stderr).toMatch(/^plants: that event is skipped already/);
         expect(sound.status).toBe(0);
 
-        const watching = CliProcess.piped(['rebuild', '--unskip'], service.env);
-        await watching.says(/it does not get on: blocked at position/);
-        const stuck = await statusOnce(({ problems }) => problems.length > 0);
-        expect(stuck.problems).toEqual([expect.stringContaining('the rebuild does not get on')]);
-        expect((await plants('rebuild', '--cancel')).stdout).toMatch(/^rebuild .* is cancelled/);
-        expect(await watching.ended()).toBe(1);
-        expect(watching.stdout).toMatch(/^rebuild .* was cancelled: by cli:/);
+        expect(await list()).toContain('plant 8000');
+
+        const rebuilt = await plants('rebuild', '--unskip');
+        expect(rebuilt.status).toBe(1);
+        expect(rebuilt.stdout).toMatch(
+          /^rebuild .* was cancelled: generation \d+ would stop lists that generation \d+ answers: event 0 /,
+        );
+        expect(await list()).toContain('plant 8000');
       },
     );
   });

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
@@ -254,59 +253,67 @@ describe('lists built from the log', () => {
       ],
     ] as const;
 
-    const before = '[{"name":"before","tag":""}]';
-    const blocked = ({ parts }: Readiness): boolean => parts.projector?.state === 'blocked';
-
-    /** A service that has met the event, and two of its clients: alice had a plant before that. */
-    const stopped = async (event: Readonly<{ type: string; data: string; metadata: string }>) => {
-      const service = await started({ WRITE_WAIT_MS: '50' });
+    /** A service that has met the event, and three of its clients: it is mallory's. */
+    const met = async (event: Readonly<{ type: string; data: string; metadata: string }>) => {
+      const service = await started();
+      const mallory = await clientOf(service, 'mallory');
       const alice = await clientOf(service, 'alice');
-      const bob = await clientOf(service, 'bob');
-      expect((await alice.create({ id: 1, name: 'before', tag: '' })).status).toBe(201);
+      for (const client of [mallory, alice])
+        expect((await client.create({ id: 1, name: 'before', tag: '' })).status).toBe(201);
       insertEvent(service.dataDir, { stream, revision: 0, ...event });
-      return { service, alice, bob, told: await until(service, blocked) };
+      await until(service, () => service.logged.some(({ stream: its }) => its === stream));
+      return { service, mallory, alice };
     };
+    const before = '[{"name":"before","tag":""}]';
+    const after = '[{"name":"before","tag":""},{"name":"after","tag":""}]';
 
-    it.each(unreadable)('%s stops the projector loudly', async (_what, event, reason) => {
-      const { service, alice, bob, told } = await stopped(event);
-      expect(told.status).toBe(503);
-      expect(told.parts.projector).toMatchObject({
-        status: 'down',
-        stream,
-        revision: '0',
-        reason: expect.stringMatching(reason) as unknown,
-      });
-      // The log says so, too: its lines arrive on their own.
-      const line = { state: 'blocked', stream, revision: '0' };
-      await until(service, () =>
-        service.logged.some(({ level, projector }) => {
-          const { state, stream, revision } = (projector ?? {}) as Record<string, unknown>;
-          return level === 'error' && isDeepStrictEqual({ state, stream, revision }, line);
-        }),
-      );
-      // What was there before is shown no longer than any list may be behind the log.
-      for (const client of [alice, bob]) expect(codeOf(await client.list())).toBe('not_fresh_yet');
-    });
+    it.each(unreadable)(
+      '%s stops the list of its owner loudly, and nobody else',
+      async (_what, event, reason) => {
+        const { service, mallory, alice } = await met(event);
+        expect(codeOf(await mallory.list())).toBe('owner_blocked');
+        expect((await alice.list()).body).toBe(before);
+        expect(await service.ready()).toBeUndefined();
+        const line = service.logged.find(({ stream: its }) => its === stream);
+        expect(line).toMatchObject({ level: 'error', revision: 0, generation: 1 });
+        expect(line?.reason).toMatch(reason);
+        expect(line?.msg).toContain(reason.source.includes('version') ? 'upgrade' : 'plants skip');
+      },
+    );
 
-    it('lets no list lie: not after a write, not after a restart, not when lists are built anew', async () => {
+    it('lets no list lie: not after writes, not after a restart, not when lists are built anew', async () => {
       const [[, event]] = unreadable;
-      const { service, alice, bob } = await stopped(event);
-      // A write behind it is acknowledged, and the list that lacks it is not shown any more.
-      expect((await bob.create({ id: 2, name: 'after', tag: '' })).status).toBe(201);
-      expect(codeOf(await bob.list())).toBe('not_fresh_yet');
-
+      const { service, mallory, alice } = await met(event);
+      for (const client of [mallory, alice])
+        expect((await client.create({ id: 2, name: 'after', tag: '' })).status).toBe(201);
+      const asStated = async (): Promise<void> => {
+        expect(codeOf(await mallory.list())).toBe('owner_blocked');
+        expect((await alice.list()).body).toBe(after);
+      };
+      await asStated();
       await service.kill();
       await service.start();
-      await until(service, blocked);
-      expect(codeOf(await bob.list())).toBe('not_fresh_yet');
-      const answer = await alice.list();
-      expect(answer.status === 503 || answer.body === before).toBe(true);
-
+      await service.ready();
+      await asStated();
       await service.kill();
       removeReadModel(service.dataDir);
       await service.start();
-      await until(service, blocked);
-      for (const client of [alice, bob]) expect(isIncomplete(await client.list())).toBe(true);
+      await service.ready();
+      await asStated();
+    });
+
+    it('stops all lists where its owner cannot be told', async () => {
+      const service = await started({ WRITE_WAIT_MS: '50' });
+      const alice = await clientOf(service, 'alice');
+      expect((await alice.create({ id: 1, name: 'before', tag: '' })).status).toBe(201);
+      const [[, event]] = unreadable;
+      insertEvent(service.dataDir, { stream: 'plant-', revision: 0, ...event });
+      const told = await until(service, ({ parts }) => parts.projector?.state === 'blocked');
+      expect(told.status).toBe(503);
+      expect(told.parts.projector).toMatchObject({ stream: 'plant-', revision: '0' });
+      expect(codeOf(await alice.list())).toBe('not_fresh_yet');
+      expect((await alice.create({ id: 2, name: 'after', tag: '' })).status).toBe(201);
+      expect(codeOf(await alice.list())).toBe('not_fresh_yet');
     });
   });
 

@@ -11,6 +11,7 @@ import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
 import { project } from '../../src/projector/projection.js';
+import { readSkipsInForce } from '../../src/projector/rebuilds.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/run-command.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
@@ -80,7 +81,7 @@ export const contextOf = (changes: Partial<CommandContext> = {}): CommandContext
 
 /** Runs a command as another client would. */
 export const run = (log: EventLog, owner: string, command: PlantCommand): Promise<Appended> =>
-  runCommand({ log, now: noon }, owner, command, contextOf());
+  runCommand({ log, now: noon, skips: () => readSkipsInForce(log) }, owner, command, contextOf());
 
 /** What a command came to: `done`, or the code of its refusal. */
 export const outcomeOf = async (running: Promise<unknown>): Promise<'done' | DomainErrorCode> => {

@@ -14,6 +14,7 @@ import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance } from 'fastify';
+import { NO_SKIPS } from '../../src/plants/skips.js';
 import { ConfigError, loadConfig } from '../../src/config.js';
 import { correlationIdOf, traceparentOf as traceparentIn } from '../../src/http/correlation.js';
 import { type EventLog, LogUnavailable, START } from '../../src/ports/event-log.js';
@@ -241,7 +242,7 @@ describe('stores', () => {
   const write = (id: number, context?: SpanContext, log = real) => {
     const traceparent = context && traceparentOf(context);
     return runCommand(
-      { log, now: noon },
+      { log, now: noon, skips: () => Promise.resolve(NO_SKIPS) },
       'anne',
       createPlant(id),
       contextOf(traceparent === undefined ? {} : { traceparent }),
@@ -372,7 +373,12 @@ describe('stores', () => {
     const others: unknown[] = [`00-${'z'.repeat(32)}-${'z'.repeat(16)}-01`, 7, null];
     for (const [id, other] of others.entries()) {
       const context = contextOf({ traceparent: other as string });
-      await runCommand({ log: real, now: noon }, 'anne', createPlant(id), context);
+      await runCommand(
+        { log: real, now: noon, skips: () => Promise.resolve(NO_SKIPS) },
+        'anne',
+        createPlant(id),
+        context,
+      );
     }
     await catchUp(log, model, generation);
     expect(tracing.all()).toEqual([]);

@@ -63,6 +63,11 @@ export class Keys {
     return `plants:{${this.#tag(partition)}}:g${copy}:owner:${encodeOwner(owner)}`;
   }
 
+  /** Hash: the parked owners of that partition, see scripts.ts. Missing while there are none. */
+  parked(copy: Copy, partition: number): string {
+    return `plants:{${this.#tag(partition)}}:g${copy}:parked`;
+  }
+
   /** Matches the keys of plants of a copy. */
   owners(copy: Copy): string {
     return `plants:{${this.log}:*}:g${copy}:owner:*`;

@@ -3,7 +3,9 @@ import { type Position, START } from '../../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
+  type Healing,
   type Page,
+  type ParkedOwner,
   type PartitionChanges,
   type Report,
   type RowChange,
@@ -11,6 +13,7 @@ import {
   GenerationActive,
   GenerationMissing,
   NotAsFar,
+  OwnerParked,
   PARTITIONS,
   ReadModel,
   ReadModelIncomplete,
@@ -18,6 +21,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
+import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { KeptPages } from '../kept-pages.js';
 import { Waiters } from '../waiters.js';
 import { Deadline } from './deadline.js';
@@ -31,6 +35,7 @@ import {
   APPLY,
   CREATE,
   DROP,
+  HEAL,
   LIST,
   PROBE,
   PROMOTE,
@@ -277,6 +282,52 @@ class RedisReadModel extends ReadModel {
     });
   }
 
+  heal(generation: Generation, { owner, from, upTo, changes, then }: Healing): Promise<boolean> {
+    return this.#call(WRITE_MS, async (deadline) => {
+      const copy = await this.#copyOf(generation, deadline);
+      const partition = partitionOf(owner);
+      const keys = [
+        this.#keys.position(copy, partition),
+        this.#keys.parked(copy, partition),
+        this.#keys.plants(copy, partition, owner),
+      ];
+      const [least, becomes] = typeof then === 'string' ? [upTo, then] : [then.position, parkedText(then)];
+      const args = [encodeOwner(owner), from, upTo, least, becomes];
+      for (const { id, row } of lastOfEachPlant(changes, []))
+        args.push(`${id}`, row === undefined ? '' : memberOf(id, row));
+      return (await this.#run(HEAL, this.#keys.slotOf(partition), keys, args, deadline)) === 1;
+    });
+  }
+
+  countParked(generation: Generation): Promise<number> {
+    return this.#call(READ_MS, async (deadline) => {
+      const copy = await this.#copyOf(generation, deadline);
+      const counts = await this.#parkedCounts(copy, deadline);
+      return counts.reduce((sum, count) => sum + count, 0);
+    });
+  }
+
+  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
+    const [copy, counts] = await this.#call(READ_MS, async (deadline) => {
+      const current = await this.#copyOf(generation, deadline);
+      return [current, await this.#parkedCounts(current, deadline)] as const;
+    });
+    for (const partition of PARTITION_NUMBERS) {
+      if (!counts[partition]) continue;
+      const fields = (await this.#call(READ_MS, (deadline) =>
+        this.#servers.send(
+          this.#keys.slotOf(partition),
+          ['HGETALL', this.#keys.parked(copy, partition)],
+          deadline,
+        ),
+      )) as Record<string, string>;
+      for (const [encoded, text] of Object.entries(fields)) {
+        const owner = encoded === PARKED_COUNT ? undefined : decodeOwner(encoded);
+        if (owner !== undefined) yield parkedOwnerOf(owner, text);
+      }
+    }
+  }
+
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     const kept = this.#kept.get(owner, after, limit);
     if (kept && kept.copy === this.#fresh()) {
@@ -286,6 +337,7 @@ class RedisReadModel extends ReadModel {
     return this.#call(READ_MS, async (deadline) => {
       const read = async (copy: Copy): Promise<Page | undefined> => {
         const page = await this.#readPage(copy, owner, after, limit, deadline);
+        if (page?.parked) throw new OwnerParked(page.parked);
         if (page) this.#kept.keep(copy, owner, after, limit, page);
         return page;
       };
@@ -427,11 +479,15 @@ class RedisReadModel extends ReadModel {
     const text = await this.#run(
       LIST,
       this.#keys.slotOf(partition),
-      [this.#keys.position(copy, partition), this.#keys.plants(copy, partition, owner)],
-      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`],
+      [
+        this.#keys.position(copy, partition),
+        this.#keys.plants(copy, partition, owner),
+        this.#keys.parked(copy, partition),
+      ],
+      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
       deadline,
     );
-    return text === null ? undefined : pageOf(text as string, limit);
+    return text === null ? undefined : pageOf(text as string, owner, limit);
   }
 
   async #ownersStep(
@@ -502,6 +558,20 @@ class RedisReadModel extends ReadModel {
     );
   }
 
+  /** How many owners are parked in each partition. */
+  async #parkedCounts(copy: Copy, deadline: Deadline): Promise<number[]> {
+    const counts = await Promise.all(
+      PARTITION_NUMBERS.map((partition) =>
+        this.#servers.send(
+          this.#keys.slotOf(partition),
+          ['HGET', this.#keys.parked(copy, partition), PARKED_COUNT],
+          deadline,
+        ),
+      ),
+    );
+    return counts.map(Number);
+  }
+
   /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
   async #ensurePositions(copy: Copy, deadline: Deadline): Promise<void> {
     await Promise.all(
@@ -517,19 +587,21 @@ class RedisReadModel extends ReadModel {
 
   async #applyOne(
     copy: Copy,
-    { partition, from, upTo, changes }: PartitionChanges,
+    { partition, from, upTo, changes, refused = [] }: PartitionChanges,
     deadline: Deadline,
   ): Promise<Position> {
-    const keys = [this.#keys.position(copy, partition)];
-    const args: string[] = [from, upTo];
+    const keys = [this.#keys.position(copy, partition), this.#keys.parked(copy, partition)];
+    const args: string[] = [from, upTo, `${refused.length}`];
+    for (const event of refused)
+      args.push(encodeOwner(event.owner), event.position, event.applied, parkedText(event));
     const keyNumbers = new Map<string, number>();
-    for (const { owner, id, row } of lastOfEachPlant(changes)) {
+    for (const { owner, id, row, position } of lastOfEachPlant(changes, refused)) {
       let number = keyNumbers.get(owner);
       if (number === undefined) {
         number = keys.push(this.#keys.plants(copy, partition, owner));
         keyNumbers.set(owner, number);
       }
-      args.push(`${number}`, `${id}`, row === undefined ? '' : memberOf(id, row));
+      args.push(`${number}`, `${id}`, position, row === undefined ? '' : memberOf(id, row));
     }
     return (await this.#run(APPLY, this.#keys.slotOf(partition), keys, args, deadline)) as Position;
   }
@@ -753,11 +825,41 @@ const closed = (): ReadModelUnavailable => new ReadModelUnavailable('the read mo
 const missing = (generation: Generation): GenerationMissing =>
   new GenerationMissing(`there is no generation ${generation}`);
 
-/** The earlier changes of a plant leave nothing behind. */
-const lastOfEachPlant = (changes: readonly RowChange[]): Iterable<RowChange> => {
+/** The field of a partition's hash of parked owners that says how many there are: no owner is encoded so. */
+const PARKED_COUNT = '#';
+
+/**
+ * The earlier changes of a plant leave nothing behind. But those before and after a refused event of the owner are kept
+ * apart: what follows that may have to be left out.
+ */
+const lastOfEachPlant = (
+  changes: readonly RowChange[],
+  refused: readonly ParkedOwner[],
+): Iterable<RowChange> => {
   const last = new Map<string, RowChange>();
-  for (const change of changes) last.set(`${change.id} ${change.owner}`, change);
+  for (const change of changes) {
+    const { id, owner, position } = change;
+    const refusedBefore =
+      refused.length === 0
+        ? 0
+        : refused.filter((event) => event.owner === owner && event.position < position).length;
+    last.set(`${id} ${refusedBefore} ${owner}`, change);
+  }
   return last.values();
+};
+
+/** Where an owner is parked, as the hash of parked owners holds it after `applied|missed|`. */
+const parkedText = ({ position, stream, revision, kind, reason }: ParkedOwner): string =>
+  JSON.stringify({ position, stream, revision, kind, reason });
+
+/** The parked owner that a field of the hash stands for. */
+const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
+  const [, applied = '', event = ''] = /^([^|]*)\|[^|]*\|(.*)$/s.exec(text) ?? [];
+  return {
+    owner,
+    ...(JSON.parse(event) as Omit<ParkedOwner, 'owner' | 'applied'>),
+    applied: applied as Position,
+  };
 };
 
 /**
@@ -766,7 +868,7 @@ const lastOfEachPlant = (changes: readonly RowChange[]): Iterable<RowChange> => 
  */
 const memberOf = (id: number, row: string): string => `${id}:${row.length}:${row}`;
 
-const pageOf = (text: string, limit: number): Page => {
+const pageOf = (text: string, owner: string, limit: number): Page => {
   const rows: { id: number; row: string }[] = [];
   const lineEnd = text.indexOf('\n');
   let at = lineEnd + 1;
@@ -777,7 +879,12 @@ const pageOf = (text: string, limit: number): Page => {
     at = afterLength + 1 + Number(text.slice(afterId + 1, afterLength));
     rows.push({ id, row: text.slice(afterLength + 1, at) });
   }
-  return { rows, more: at < text.length, position: text.slice(0, lineEnd) as Position };
+  const head = text.slice(0, lineEnd);
+  const space = head.indexOf(' ');
+  const more = at < text.length;
+  if (space === -1) return { rows, more, position: head as Position };
+  const parked = parkedOwnerOf(owner, head.slice(space + 1));
+  return { rows, more, position: head.slice(0, space) as Position, parked };
 };
 
 /**

@@ -8,13 +8,16 @@ import { type Position } from '../../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
+  type Healing,
   type Page,
+  type ParkedOwner,
   type PartitionChanges,
   type Report,
   ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
+  OwnerParked,
   PARTITIONS,
   ReadModel,
   ReadModelIncomplete,
@@ -52,6 +55,9 @@ const READ_BUSY_MS = 100;
 /** Owners that one step looks up, each by its own way down the tree: the event loop waits for two milliseconds. */
 const OWNERS_AT_ONCE = 300;
 
+/** Parked owners that one step reads. */
+const PARKED_AT_ONCE = 300;
+
 /**
  * How often it is looked whether another file stands at the path, in milliseconds. Until then lists are answered from
  * the one that was removed: they are right, for nothing is written to it any more, and none is older than what its
@@ -79,6 +85,7 @@ export type Work =
       readonly generation: Generation;
       readonly partitions: readonly PartitionChanges[];
     }
+  | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
   | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
   | { readonly kind: 'returnLease'; readonly holder: string }
   | {
@@ -99,6 +106,7 @@ export interface Answers {
   /** Whether nothing is left of dropped generations. */
   readonly sweep: boolean;
   readonly apply: Position[];
+  readonly heal: boolean;
   readonly takeLease: boolean;
   readonly returnLease: undefined;
   readonly report: undefined;
@@ -164,6 +172,7 @@ export const failureOf = (thrown: unknown): Failure => {
 
 /** Whatever was thrown on the way to the file, as the port's error that it amounts to. */
 const explained = (thrown: unknown, file: string): Error => {
+  if (thrown instanceof OwnerParked) return thrown;
   if (thrown instanceof Error && PORT_ERRORS.some((known) => thrown instanceof known)) return thrown;
   const { name, message, errcode } = failureOf(thrown);
   const PortError = PORT_ERRORS.find((known) => known.name === name);
@@ -276,6 +285,9 @@ class Writer {
   }
 }
 
+/** A parked owner as the file holds it. */
+type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
+
 interface At {
   readonly generation: Generation;
   readonly position: Position;
@@ -295,6 +307,9 @@ class Reader {
   readonly #generationAt;
   readonly #rows;
   readonly #owners;
+  readonly #parkedOwner;
+  readonly #countParked;
+  readonly #parked;
   readonly #reports;
   readonly #kept = new KeptPages<Generation>();
   /** Where partitions of the active generation stood since it was last told to look anew. */
@@ -358,6 +373,20 @@ class Reader {
     );
     this.#owners = (generation: Generation, from: string, limit: number) =>
       owners.all(generation, from, limit) as { owner: string }[];
+    const columns = 'owner, partition, position, stream, revision, kind, reason, applied';
+    const parkedOwner = prepare(
+      `SELECT ${columns} FROM parked WHERE generation = ? AND partition = ? AND owner = ?`,
+    );
+    this.#parkedOwner = (generation: Generation, partition: number, owner: string) =>
+      parkedOwner.get(generation, partition, owner) as ParkedRow | undefined;
+    const countParked = prepare('SELECT count(*) AS count FROM parked WHERE generation = ?');
+    this.#countParked = (generation: Generation) => countParked.get(generation) as { count: number };
+    const parked = prepare(
+      `SELECT ${columns} FROM parked WHERE generation = ? AND (partition, owner) > (?, ?)
+       ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
+    );
+    this.#parked = (generation: Generation, partition: number, owner: string) =>
+      parked.all(generation, partition, owner) as unknown as ParkedRow[];
     const reports = prepare('SELECT process, text FROM reports WHERE log = ? AND until > ?');
     this.#reports = () => reports.all(log, Date.now()) as unknown as Report[];
   }
@@ -392,6 +421,7 @@ class Reader {
       const at = this.#active(partition);
       const { generation, position } = at;
       const page = this.#page(generation, position, owner, after, limit);
+      if (page.parked) throw new OwnerParked(page.parked);
       this.#seen.set(partition, at);
       this.#kept.keep(generation, owner, after, limit, page);
       return page;
@@ -412,6 +442,21 @@ class Reader {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
       return this.#owners(generation, from, limit).map(({ owner }) => owner);
+    });
+  }
+
+  countParked(generation: Generation): number {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#countParked(generation).count;
+    });
+  }
+
+  /** The first parked owners after that one, encoded, of a partition. */
+  parked(generation: Generation, after: { readonly partition: number; readonly owner: string }): ParkedRow[] {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#parked(generation, after.partition, after.owner);
     });
   }
 
@@ -439,10 +484,13 @@ class Reader {
     after: number | undefined,
     limit: number,
   ): Page {
-    const rows = this.#rows(generation, encodeOwner(owner), after ?? BEFORE_ALL_IDS, limit + 1);
+    const encoded = encodeOwner(owner);
+    const parked = this.#parkedOwner(generation, partitionOf(owner), encoded);
+    const rows = this.#rows(generation, encoded, after ?? BEFORE_ALL_IDS, limit + 1);
     const more = rows.length > limit;
     if (more) rows.length = limit;
-    return { rows: rows.map(([id, row]) => ({ id, row })), more, position };
+    const page = { rows: rows.map(([id, row]) => ({ id, row })), more, position };
+    return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
   }
 
   /** One state of the file: a switch of generations or an apply in between is not seen. */
@@ -466,6 +514,11 @@ class Reader {
     if (this.#db.isOpen) this.#db.close();
   }
 }
+
+const parkedOwnerOf = (
+  { position, stream, revision, kind, reason, applied }: ParkedRow,
+  owner: string,
+): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });
 
 /** The two connections to one file, from when it was found until it is closed, replaced or its writer dies. */
 class Session {
@@ -620,6 +673,31 @@ class SqliteReadModel extends ReadModel {
     const positions = await this.#write({ kind: 'apply', generation, partitions });
     this.#waiters.wake();
     return positions;
+  }
+
+  async heal(generation: Generation, healing: Healing): Promise<boolean> {
+    return this.#write({ kind: 'heal', generation, healing });
+  }
+
+  countParked(generation: Generation): Promise<number> {
+    return this.#read((reader) => reader.countParked(generation));
+  }
+
+  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
+    let after: { readonly partition: number; readonly owner: string } | undefined = {
+      partition: -1,
+      owner: '',
+    };
+    while (after) {
+      const from: { readonly partition: number; readonly owner: string } = after;
+      const found: ParkedRow[] = await this.#read((reader) => reader.parked(generation, from));
+      after = found[PARKED_AT_ONCE - 1];
+      for (const row of found) {
+        const owner = decodeOwner(row.owner);
+        if (owner !== undefined) yield parkedOwnerOf(row, owner);
+      }
+      await nextTurn();
+    }
   }
 
   /** All lists that came in the same turn of the event loop look together, once they are all there. */

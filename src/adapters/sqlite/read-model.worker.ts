@@ -3,12 +3,16 @@ import { encodeOwner } from '../../plants/stream.js';
 import { type Position, START } from '../../ports/event-log.js';
 import {
   type Generation,
+  type Healing,
+  type ParkedOwner,
   type PartitionChanges,
+  type RowChange,
   ActiveChanged,
   GenerationActive,
   GenerationMissing,
   NotAsFar,
   PARTITIONS,
+  partitionOf,
   ReadModelUnavailable,
 } from '../../ports/read-model.js';
 import { type Database, BUSY_TIMEOUT_MS, DatabaseSync, SQLITE, sqliteCode } from './database.js';
@@ -68,8 +72,23 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Made also in a file from before they were there: nothing in them has to outlive a restart. */
-const SHORT_LIVED = `
+/** Made also in a file from before they were there, whose format is no other one by them. */
+const ADDED_LATER = `
+  -- Owners whose lists are not answered. The owner is encoded; missed is up to where changes may have been left out.
+  CREATE TABLE IF NOT EXISTS parked (
+    generation INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    position TEXT NOT NULL,
+    stream TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    applied TEXT NOT NULL,
+    missed TEXT NOT NULL,
+    PRIMARY KEY (generation, partition, owner)
+  ) STRICT, WITHOUT ROWID;
+  -- Nothing in the others has to outlive a restart.
   -- The process is the operating system's: the lease of one that has died need not run out.
   CREATE TABLE IF NOT EXISTS leases (
     log TEXT PRIMARY KEY,
@@ -145,7 +164,7 @@ const prepareFile = (db: Database): void => {
   // Written or not, the transaction finds out whether the file can be. Another process may have been first.
   inTransaction(db, 'BEGIN IMMEDIATE', () => {
     if (isEmpty(db)) db.exec(SCHEMA);
-    db.exec(SHORT_LIVED);
+    db.exec(ADDED_LATER);
   });
 };
 
@@ -203,6 +222,24 @@ const connect = () => {
      ON CONFLICT DO UPDATE SET row = excluded.row`,
   );
   const deleteRow = prepare('DELETE FROM plants WHERE generation = ? AND owner = ? AND id = ?');
+  const selectAnyParked = prepare('SELECT 1 FROM parked WHERE generation = ? LIMIT 1');
+  const selectParkedOwners = prepare('SELECT owner FROM parked WHERE generation = ? AND partition = ?');
+  const selectParked = prepare(
+    'SELECT applied, missed FROM parked WHERE generation = ? AND partition = ? AND owner = ?',
+  );
+  const insertParked = prepare(
+    `REPLACE INTO parked
+     (generation, partition, owner, position, stream, revision, kind, reason, applied, missed)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const updateMissed = prepare(
+    'UPDATE parked SET missed = ? WHERE generation = ? AND partition = ? AND owner = ?',
+  );
+  const updateApplied = prepare(
+    'UPDATE parked SET applied = ? WHERE generation = ? AND partition = ? AND owner = ?',
+  );
+  const deleteParked = prepare('DELETE FROM parked WHERE generation = ? AND partition = ? AND owner = ?');
+  const deleteAllParked = prepare('DELETE FROM parked WHERE generation = ?');
   const selectDropped = prepare(
     "SELECT generation FROM generations WHERE log = ? AND state = 'dropped' LIMIT 1",
   );
@@ -265,13 +302,40 @@ const connect = () => {
     if (!dropped) return true;
     if (deleteRows.run(dropped.generation).changes === SWEEP_ROWS) return false;
     deletePositions.run(dropped.generation);
+    deleteAllParked.run(dropped.generation);
     deleteGeneration.run(dropped.generation);
     return false;
   };
 
+  const applyRow = (generation: Generation, owner: string, { id, row }: RowChange): void => {
+    if (row === undefined) deleteRow.run(generation, owner, id);
+    else upsertRow.run(generation, owner, id, row);
+  };
+
+  const park = (
+    generation: Generation,
+    partition: number,
+    owner: string,
+    at: ParkedOwner,
+    missed: Position,
+  ) =>
+    insertParked.run(
+      generation,
+      partition,
+      owner,
+      at.position,
+      at.stream,
+      at.revision,
+      at.kind,
+      at.reason,
+      at.applied,
+      missed,
+    );
+
   const applyPartition = (
     generation: Generation,
-    { partition, from, upTo, changes }: PartitionChanges,
+    { partition, from, upTo, changes, refused = [] }: PartitionChanges,
+    anyParked: boolean,
   ): Position => {
     const stored = selectPosition.get(generation, partition) as { position: Position } | undefined;
     if (!stored)
@@ -279,14 +343,60 @@ const connect = () => {
         `${file} lacks the position of partition ${partition}: ${rebuildAdvice(file)}`,
       );
     if (stored.position < from) return stored.position;
-    for (const { position, owner, id, row } of changes) {
-      if (position <= stored.position) continue;
-      if (row === undefined) deleteRow.run(generation, encodeOwner(owner), id);
-      else upsertRow.run(generation, encodeOwner(owner), id, row);
+    // Parked owners, encoded, and from where on they are.
+    const parked = new Map<string, Position>();
+    if (anyParked)
+      for (const { owner } of selectParkedOwners.all(generation, partition) as { owner: string }[])
+        parked.set(owner, START);
+    const missed = new Set<string>();
+    for (const event of refused) {
+      if (event.position <= stored.position) continue;
+      const owner = encodeOwner(event.owner);
+      if (parked.has(owner)) missed.add(owner);
+      else {
+        parked.set(owner, event.position);
+        park(generation, partition, owner, event, event.position);
+      }
     }
+    for (const change of changes) {
+      if (change.position <= stored.position) continue;
+      const owner = encodeOwner(change.owner);
+      const since = parked.get(owner);
+      if (since !== undefined && change.position > since) missed.add(owner);
+      else applyRow(generation, owner, change);
+    }
+    for (const owner of missed) updateMissed.run(upTo, generation, partition, owner);
     if (upTo <= stored.position) return stored.position;
     updatePosition.run(upTo, generation, partition);
     return upTo;
+  };
+
+  const applyAll = (generation: Generation, partitions: readonly PartitionChanges[]): Position[] => {
+    const anyParked = selectAnyParked.get(generation) !== undefined;
+    return partitions.map((changes) => applyPartition(generation, changes, anyParked));
+  };
+
+  const heal = (generation: Generation, { owner, from, upTo, changes, then }: Healing): boolean => {
+    const partition = partitionOf(owner);
+    const encoded = encodeOwner(owner);
+    const stored = selectPosition.get(generation, partition) as { position: Position } | undefined;
+    const parked = selectParked.get(generation, partition, encoded) as
+      { applied: Position; missed: Position } | undefined;
+    const least = typeof then === 'string' ? upTo : then.position;
+    if (!stored || stored.position < least || parked?.applied !== from) return false;
+    if (then === 'answered' && parked.missed > upTo) return false;
+    for (const change of changes) applyRow(generation, encoded, change);
+    if (then === 'answered') deleteParked.run(generation, partition, encoded);
+    else if (then === 'parked') updateApplied.run(upTo, generation, partition, encoded);
+    else
+      park(
+        generation,
+        partition,
+        encoded,
+        then,
+        parked.missed > then.position ? parked.missed : then.position,
+      );
+    return true;
   };
 
   const takeLease = (holder: string, forMs: number): boolean => {
@@ -319,7 +429,10 @@ const connect = () => {
         return sweep();
       case 'apply':
         existing(work.generation);
-        return work.partitions.map((changes) => applyPartition(work.generation, changes));
+        return applyAll(work.generation, work.partitions);
+      case 'heal':
+        existing(work.generation);
+        return heal(work.generation, work.healing);
       case 'takeLease':
         return takeLease(work.holder, work.forMs);
       case 'returnLease':

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { SystemStatus } from '../../../src/http/operation-schemas.js';
 import { type Status } from '../../../src/operate/status.js';
 import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
+import { skipEvent } from '../../../src/projector/rebuilds.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
@@ -232,23 +233,29 @@ describe('refusals', () => {
 });
 
 // The last one: nothing is asked for in this history any more.
-describe('a history of operations that cannot be read', () => {
-  it('is 503 and says where, and clients notice nothing', async () => {
+describe('an event of an operation that this version cannot read', () => {
+  it('is a warning, holds what might be against it, and is skipped by an operator', async () => {
     const log = await http.service.log();
     const last = (await log.readStream(REBUILDS_STREAM)).at(-1)?.revision;
     if (last === undefined) throw new Error('nothing was asked for');
-    await appendRaw(log, REBUILDS_STREAM, 'RebuildPondered', {}, last);
-    for (const asking of [
-      send({ path: '/operations/status' }),
-      rebuild(),
-      rollback(),
-      cancel(randomUUID()),
-    ]) {
-      const { detail } = problemIn(await asking, 503, 'log_unavailable');
-      expect(detail).toBe(
-        `The history of operations cannot be read: event ${last + 1n} of stream ${REBUILDS_STREAM} is refused: unknown type "RebuildPondered". Nothing was written.`,
-      );
+    const { position } = await appendRaw(log, REBUILDS_STREAM, 'RebuildPondered', {}, last);
+    const where = `event ${last + 1n} of stream ${REBUILDS_STREAM}, at position ${position}, cannot be read`;
+    const { warnings, problems } = await status();
+    expect([problems, warnings]).toEqual([[], [expect.stringContaining(where)]]);
+    for (const asking of [rebuild(), rollback(), cancel(randomUUID())]) {
+      const { detail } = problemIn(await asking, 409, 'operation_refused');
+      expect(detail).toContain(where);
     }
     expect((await http.create({ name: 'n', tag: '', id: 9_999 })).status).toBe(201);
+    const operator = { actor: { sub: 'olga' }, correlationId: 'a test' };
+    await skipEvent(
+      log,
+      { stream: REBUILDS_STREAM, revision: last + 1n },
+      'nobody ponders',
+      operator,
+      () => new Date(),
+    );
+    expect((await status()).warnings).toEqual([]);
+    expect((await rebuild(SLOWLY)).status).toBe(202);
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PastLists, PastUnavailable, plantsAsOf, type PointInTime } from '../../../src/audit/as-of.js';
 import { parseInstant } from '../../../src/audit/instant.js';
+import { NO_SKIPS } from '../../../src/plants/skips.js';
 import { EventRefused } from '../../../src/plants/errors.js';
 import { plantStream, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
@@ -35,7 +36,12 @@ const idsAt = async (point: PointInTime): Promise<number[]> => (await list(point
 
 /** Runs a command by a clock of its own. */
 const runAt = (time: string, command: Parameters<typeof run>[2], owner = 'anne') =>
-  runCommand({ log, now: () => new Date(time) }, owner, command, contextOf());
+  runCommand(
+    { log, now: () => new Date(time), skips: () => Promise.resolve(NO_SKIPS) },
+    owner,
+    command,
+    contextOf(),
+  );
 
 describe('the list as it was', () => {
   it('at each position is the fold up to there', async () => {

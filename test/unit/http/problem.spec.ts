@@ -9,9 +9,14 @@ import {
 } from '../../../src/http/problem.js';
 import { problemOf } from '../../../src/http/problem.filter.js';
 import { plantExists } from '../../../src/plants/errors.js';
-import { EventRefused } from '../../../src/plants/errors.js';
-import { LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
-import { ReadModelIncomplete, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { EventRefused, type RefusalKind } from '../../../src/plants/errors.js';
+import { LogUnavailable, OutcomeUnknown, type Position, START } from '../../../src/ports/event-log.js';
+import {
+  OwnerParked,
+  type ParkedOwner,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
 import { OperationRefused, RebuildNotUnderWay } from '../../../src/projector/rebuilds.js';
 import { NotFreshYet } from '../../../src/read/freshness.js';
 import { PositionUnknown } from '../../../src/read/list-plants.js';
@@ -58,15 +63,26 @@ describe('a raw answer', () => {
   });
 });
 
+const secret = 'postgres://user:hunter2@db';
+
+const parkedAs = (kind: RefusalKind): ParkedOwner => ({
+  owner: 'a',
+  position: '0001' as Position,
+  stream: 'plant-a/1',
+  revision: 0,
+  kind,
+  reason: secret,
+  applied: START,
+});
+
 describe('an error becomes', () => {
-  const secret = 'postgres://user:hunter2@db';
   it.each<[error: unknown, code: ProblemCode]>([
     [new Problem('not_ready', 'x'), 'not_ready'],
     [plantExists(7), 'plant_exists'],
     [new OutcomeUnknown(secret), 'outcome_unknown'],
     [new LogUnavailable(secret), 'log_unavailable'],
-    [new EventRefused('plant-a/1', 0n, secret), 'log_unavailable'],
-    [new EventRefused('operation-rebuilds', 0n, 'unknown type "X"'), 'log_unavailable'],
+    [new EventRefused('plant-a/1', 0n, secret), 'owner_blocked'],
+    [new OwnerParked(parkedAs('invalid')), 'owner_blocked'],
     [new OperationRefused('one is under way'), 'operation_refused'],
     [new RebuildNotUnderWay('none is under way'), 'rebuild_not_found'],
     [new ReadModelUnavailable(secret), 'read_model_unavailable'],
@@ -82,13 +98,21 @@ describe('an error becomes', () => {
     expect(problem.code).toBe(code);
     expect(JSON.stringify(problemDocument(problem, 'r-1'))).not.toContain('hunter2');
     if (problem.status === 503 && !(error instanceof Problem))
-      expect(problem.extra.headers).toEqual({ 'Retry-After': '1' });
+      expect(problem.extra.headers).toEqual({ 'Retry-After': code === 'owner_blocked' ? '30' : '1' });
   });
 });
 
 it('an operator is told why nothing can be done', () => {
   expect(problemOf(new OperationRefused('rebuild r is under way')).message).toBe('Rebuild r is under way.');
-  expect(problemOf(new EventRefused('operation-rebuilds', 3n, 'unknown type "X"')).message).toBe(
-    'The history of operations cannot be read: event 3 of stream operation-rebuilds is refused: unknown type "X". Nothing was written.',
+});
+
+it('an owner is told what mends a list, and not where the event stands', () => {
+  expect(problemOf(new OwnerParked(parkedAs('newer_version'))).message).toMatch(
+    /has to be upgraded\. Nothing/,
   );
+  for (const kind of ['unknown_type', 'invalid'] as const) {
+    const { message } = problemOf(new OwnerParked(parkedAs(kind)));
+    expect(message).toMatch(/an operator .* has to look at\. Nothing/);
+    expect(message).not.toMatch(/hunter2|plant-|000/);
+  }
 });

@@ -123,7 +123,12 @@ describe('measured stores', () => {
     expect((await list()).rows).toEqual([]);
     modelFaults.next('list', failing(gone));
     await expect(list()).rejects.toThrow(ReadModelUnavailable);
-    expect(await outcomes('read_model_list')).toEqual({ answered: 1, incomplete: 1, unavailable: 1 });
+    expect(await outcomes('read_model_list')).toEqual({
+      answered: 1,
+      incomplete: 1,
+      parked: 0,
+      unavailable: 1,
+    });
   });
 
   it('tell how waits for the lists end', async () => {

@@ -37,7 +37,7 @@ describe('skipping an event', () => {
     return stdin;
   };
 
-  const ask = () => skip(office.desk(), { position, reason: 'odd', yes: false });
+  const ask = () => skip(office.desk(), { position, reason: 'odd', yes: false, force: false });
 
   it('shows it, cut where it is long, and asks: yes skips it', async () => {
     const stdin = seated();
@@ -69,11 +69,13 @@ describe('skipping an event', () => {
   it('is refused where nobody can be asked', async () => {
     seated();
     const json = { ...office.desk(), json: true };
-    await expect(skip(json, { position, reason: 'odd', yes: false })).rejects.toThrow('add --yes to skip it');
+    await expect(skip(json, { position, reason: 'odd', yes: false, force: false })).rejects.toThrow(
+      'add --yes to skip it',
+    );
   });
 
   it('is refused where no event is, before, between and after those there are', async () => {
-    const nowhere = { reason: 'odd', yes: true };
+    const nowhere = { reason: 'odd', yes: true, force: false };
     for (const there of ['0', `${position}5`, '999999999999999999999'])
       await expect(skip(office.desk(), { ...nowhere, position: there })).rejects.toThrow(
         'there is no event at that position',
@@ -82,7 +84,7 @@ describe('skipping an event', () => {
 
   it('is refused for an event that blocks nothing, and for one that is skipped already', async () => {
     const good = (await office.log.readStream(plantStream('anne', 1)))[0]?.position ?? '';
-    const options = { reason: 'odd', yes: true };
+    const options = { reason: 'odd', yes: true, force: false };
     await expect(skip(office.desk(), { ...options, position: good })).rejects.toThrow('it blocks nothing');
     await skip(office.desk(), { ...options, position });
     await expect(skip(office.desk(), { ...options, position })).rejects.toThrow('is skipped already');

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
 import {
   type Page,
@@ -245,8 +244,8 @@ describe('the projector', () => {
     });
   });
 
-  describe('when it meets an event which the codec refuses', () => {
-    const stream = plantStream('anne', 9);
+  describe('when it meets an event which the codec refuses, and whose owner cannot be told', () => {
+    const stream = 'plant-';
 
     it('says where and why, once, however often it tries', async () => {
       await run(log.port, 'anne', createPlant(1));

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog } from '../../../src/ports/event-log.js';
+import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
 import {
   ActiveChanged,
   type Generation,
   NotAsFar,
+  OwnerParked,
   type ReadModel,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
@@ -16,12 +17,14 @@ import {
   OperationRefused,
   type Operator,
   readRebuilds,
+  record,
   requestRebuild,
   requestRollback,
   skipEvent,
 } from '../../../src/projector/rebuilds.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores, until } from '../../support/domain-stores.js';
+import { metadataOf } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 
 const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
@@ -90,6 +93,7 @@ describe('a rebuild', () => {
   const isActive = (generation: number): Promise<void> => until(async () => (await active()) === generation);
   const idsOf = async (owner: string): Promise<number[]> =>
     (await model.list(owner, undefined, 1_000)).rows.map(({ id }) => id);
+  const parked = (generation: number): Promise<number> => model.countParked(generation as Generation);
   const history = async (): Promise<string[]> =>
     (await log.readStream('operation-rebuilds')).map(({ type }) => type);
 
@@ -381,34 +385,110 @@ describe('a rebuild', () => {
       const { live, projector } = await start();
       await live();
       await bad();
-      await until(() => projector.status.state === 'blocked');
-      const { position } = await run(log, 'owner 1', createPlant(7));
+      await run(log, 'owner 1', createPlant(7));
+      await until(async () => (await parked(1)) === 1);
+      expect(projector.status.state).toBe('live');
       await skip();
-      await live();
-      await until(async () => (await model.list('owner 1', undefined, 9)).position >= position);
+      await until(async () => (await parked(1)) === 0);
       expect(await idsOf('owner 1')).toEqual([1, 7]);
       await ask();
       await isActive(2);
       expect(await idsOf('owner 1')).toEqual([1, 7]);
     });
 
-    it('is looked at again by a rebuild that is asked to', async () => {
+    it('stops its owner in what is built, too, where lists have stopped already', async () => {
       await fill();
-      const { live, projector } = await start();
+      const { live } = await start();
+      await live();
+      await bad();
+      await run(log, 'owner 1', createPlant(7));
+      await until(async () => (await parked(1)) === 1);
+      await ask();
+      await isActive(2);
+      expect(await parked(2)).toBe(1);
+      await expect(idsOf('owner 1')).rejects.toThrow(OwnerParked);
+      expect(await idsOf('owner 2')).not.toEqual([]);
+      await skip();
+      await until(async () => (await parked(2)) === 0);
+      expect(await idsOf('owner 1')).toEqual([1, 7]);
+    });
+
+    it('stops a rebuild that is asked to look at it again, rather than a list', async () => {
+      await fill();
+      const { live } = await start();
       await live();
       await bad();
       await skip();
-      const { position } = await run(log, 'owner 1', createPlant(7));
-      await until(
-        async () =>
-          projector.status.state === 'live' &&
-          (await model.list('owner 1', undefined, 9)).position >= position,
-      );
+      await run(log, 'owner 1', createPlant(7));
+      await until(async () => (await parked(1)) === 0 && (await idsOf('owner 1')).length === 2);
       await ask({ unskip: true });
-      await until(() => projector.rebuild?.problem?.includes('unknown type "PlantWatered"') ?? false);
+      await until(async () => (await readRebuilds(log)).last !== undefined);
+      expect((await readRebuilds(log)).last?.outcome).toMatch(
+        /^cancelled: generation 2 would stop lists that generation 1 answers: event 0 .*PlantWatered/,
+      );
       expect(await active()).toBe(1);
-      await skip(); // decided anew, after it was asked for
+      expect(await idsOf('owner 1')).toEqual([1, 7]);
+    });
+  });
+
+  describe('and an event of an operation that this version cannot read', () => {
+    const REBUILDS = 'operation-rebuilds';
+    const append = async (type: string, metadata: Partial<EventMetadata> = {}) => {
+      const last = (await log.readStream(REBUILDS)).at(-1)?.revision;
+      const event = { id: randomUUID(), type, data: {}, metadata: { ...metadataOf(), ...metadata } };
+      return log.append(REBUILDS, last ?? 'none', [event]);
+    };
+    /** The rebuilder has looked again and again. */
+    const looked = async (faults: Faults<ReadModel>): Promise<void> => {
+      const before = faults.calls('generations');
+      await until(() => faults.calls('generations') > before + 5);
+    };
+    const skip = (revision: bigint) => skipEvent(log, { stream: REBUILDS, revision }, 'odd', operator, now);
+
+    it('passes over one that no version can read', async () => {
+      await fill();
+      await append('RebuildRequested');
+      const { live } = await start();
+      await live();
+      await ask();
       await isActive(2);
+    });
+
+    it.each([
+      ['of a newer version', { schemaVersion: 2 }, 'RebuildRequested'],
+      ['of an unknown type', {}, 'RebuildPaused'],
+    ])('begins and promotes nothing after one %s, until it is skipped', async (_what, metadata, type) => {
+      await fill();
+      const { live, faults, projector } = await start();
+      await live();
+      await ask({ rate: 10 });
+      await until(() => projector.rebuild?.phase === 'building');
+      const { revision } = await append(type, metadata);
+      // It goes on projecting meanwhile, into both generations.
+      const { position } = await run(log, 'owner 1', createPlant(7));
+      await until(async () => (await idsOf('owner 1')).includes(7));
+      await until(async () => (await model.positions(2 as Generation)).every((each) => each >= position));
+      await looked(faults);
+      await expect(ask()).rejects.toThrow(
+        /may be a newer version's: upgrade this one, or leave that event out/,
+      );
+      expect((await history()).slice(-1)).toEqual([type]);
+      expect(await active()).toBe(1);
+      await skip(revision);
+      await isActive(2);
+    });
+
+    it('drops nothing that a newer version builds', async () => {
+      await fill();
+      const { live, faults } = await start();
+      await live();
+      await append('RebuildRequested', { schemaVersion: 2 });
+      const built = await model.createGeneration();
+      const state = await readRebuilds(log);
+      const data = { rebuild: 'r', generation: built };
+      await record(log, state, { type: 'RebuildStarted', data }, operator, now());
+      await looked(faults);
+      expect(await generations()).toEqual([1, built]);
     });
   });
 

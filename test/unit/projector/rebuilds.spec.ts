@@ -13,6 +13,7 @@ import {
   OperationRefused,
   type Operator,
   readRebuilds,
+  readSkipDecisions,
   readSkips,
   record,
   requestRebuild,
@@ -69,6 +70,8 @@ describe('the history of rebuilds', () => {
       building: undefined,
       skipsAfter: START,
       promoted: undefined,
+      unread: [],
+      heldBy: undefined,
       last: { rebuild: 'r', outcome: 'rolled back', at: NOON },
     });
     await happened({ type: 'RebuildPromoted', data: { rebuild: 'r', generation: 2, replaced: 1 } });
@@ -133,8 +136,29 @@ describe('the history of rebuilds', () => {
     await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('that was asked for already');
   });
 
-  it('is refused where somebody has written what does not belong there', async () => {
+  it('passes over what does not belong there, and says so', async () => {
     await appendRaw(log, 'operation-rebuilds', 'EventSkipped', { stream: 's', revision: 0, reason: 'odd' });
-    await expect(readRebuilds(log)).rejects.toThrow('a EventSkipped belongs into a stream that begins with');
+    await requestRebuild(log, ASKED, olga, noon);
+    const state = await readRebuilds(log);
+    expect(state).toMatchObject({ revision: 1n, building: { rebuild: 'r' }, heldBy: undefined });
+    expect(state.unread).toMatchObject([
+      {
+        stream: 'operation-rebuilds',
+        revision: 0,
+        kind: 'invalid',
+        reason: expect.stringMatching('belongs'),
+      },
+    ]);
+    await skipEvent(log, { stream: 'operation-rebuilds', revision: 0n }, 'odd', olga, noon);
+    expect((await readRebuilds(log)).unread).toEqual([]);
+  });
+
+  it('has the decisions to skip that can be read, between others', async () => {
+    const { position } = await appendRaw(log, 'operation-skips', 'EventSkipped', { stream: 7 });
+    await skip(3n);
+    expect(await skips()).toEqual([`${plantStream('anne', 1)}@3`]);
+    expect((await readSkipDecisions(log)).unread).toMatchObject([{ position, kind: 'invalid' }]);
+    await skipEvent(log, { stream: 'operation-skips', revision: 0n }, 'odd', olga, noon);
+    expect((await readSkipDecisions(log)).unread).toEqual([]);
   });
 });

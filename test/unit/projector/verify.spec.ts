@@ -3,7 +3,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, PARTITIONS, partitionOf, type ReadModel } from '../../../src/ports/read-model.js';
 import { project } from '../../../src/projector/projection.js';
-import { skipName } from '../../../src/projector/rebuilds.js';
+import { skipName } from '../../../src/plants/skips.js';
 import { verify, type VerifyOptions, type VerifyProgress } from '../../../src/projector/verify.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, catchUp, run, Stores } from '../../support/domain-stores.js';

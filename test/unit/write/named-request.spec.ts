@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash, randomUUID } from 'node:crypto';
 import { type PlantCommand } from '../../../src/plants/commands.js';
+import { NO_SKIPS } from '../../../src/plants/skips.js';
 import { plantStream, requestStream } from '../../../src/plants/stream.js';
 import {
   type Appended,
@@ -39,7 +40,8 @@ describe('a request that its client has named', () => {
 
   const anOwner = (): string => randomUUID();
   /** One process, as far as requests know: another one each time. */
-  const process = (port = log): NamedRequests => new NamedRequests({ log: port, now: noon });
+  const process = (port = log): NamedRequests =>
+    new NamedRequests({ log: port, now: noon, skips: () => Promise.resolve(NO_SKIPS) });
   const send = (at: NamedRequests, owner: string, command: PlantCommand, key = KEY): Promise<Appended> =>
     at.run(owner, command, contextOf(), key);
   const typesOf = async (owner: string): Promise<string[]> =>

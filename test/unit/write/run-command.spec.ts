@@ -12,6 +12,7 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../../../src/ports/event-log.js';
+import { readSkipsInForce } from '../../../src/projector/rebuilds.js';
 import { eventId, metadataOf, resumeCommand, runCommand } from '../../../src/write/run-command.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, obey, type Plants } from '../../support/domain-model.js';
@@ -34,7 +35,7 @@ describe('running a command', () => {
 
   const anOwner = (): string => randomUUID();
   const faulty = (): Faults<EventLog> => new Faults(log);
-  const at = (port: EventLog) => ({ log: port, now: noon });
+  const at = (port: EventLog) => ({ log: port, now: noon, skips: () => readSkipsInForce(port) });
   const eventsOf = (owner: string, id = 7): Promise<RecordedEvent[]> =>
     log.readStream(plantStream(owner, id));
   const typesOf = async (owner: string): Promise<string[]> => (await eventsOf(owner)).map(({ type }) => type);

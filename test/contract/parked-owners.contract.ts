@@ -1,0 +1,268 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { plantStream } from '../../src/plants/stream.js';
+import { type Position, START } from '../../src/ports/event-log.js';
+import {
+  type Generation,
+  GenerationMissing,
+  type Healing,
+  OwnerParked,
+  type ParkedOwner,
+  PARTITIONS,
+  type PartitionChanges,
+  partitionOf,
+  type ReadModel,
+  type RowChange,
+} from '../../src/ports/read-model.js';
+
+const OWNER = 'anne (the first)';
+
+/** The n-th place in an imagined log; the 0-th is before its first event. */
+const at = (n: number): Position => (n === 0 ? START : (String(n).padStart(20, '0') as Position));
+
+const put = (n: number, id: number, owner = OWNER): RowChange => ({
+  position: at(n),
+  owner,
+  id,
+  row: `{"name":"${n}"}`,
+});
+
+/** The n-th event of the log cannot be read. */
+const refusal = (n: number, owner = OWNER, applied = n - 1): ParkedOwner => ({
+  owner,
+  position: at(n),
+  stream: plantStream(owner, 9),
+  revision: n,
+  kind: 'unknown_type',
+  reason: 'unknown type "Plant|Watered"',
+  applied: at(applied),
+});
+
+const batch = (
+  from: number,
+  upTo: number,
+  changes: readonly RowChange[],
+  refused: readonly ParkedOwner[] = [],
+  partition = partitionOf(OWNER),
+): PartitionChanges => ({ partition, from: at(from), upTo: at(upTo), changes, refused });
+
+const healing = (
+  from: number,
+  upTo: number,
+  changes: readonly RowChange[],
+  then: Healing['then'] = 'answered',
+): Healing => ({ owner: OWNER, from: at(from), upTo: at(upTo), changes, then });
+
+/** Another owner of the same partition. */
+const neighbourOf = (owner: string): string => {
+  for (let n = 0; ; n++) if (partitionOf(`neighbour ${n}`) === partitionOf(owner)) return `neighbour ${n}`;
+};
+const NEIGHBOUR = neighbourOf(OWNER);
+
+/** What every read model guarantees about owners whose events cannot be read; `open` as in the contract of read models. */
+export const parkedOwnersContract = (
+  name: string,
+  open: (logIdentity: string) => Promise<ReadModel>,
+): void => {
+  describe(`read model: ${name}: a parked owner`, () => {
+    const opened: ReadModel[] = [];
+    let log: string;
+    let model: ReadModel;
+    let generation: Generation;
+
+    const openAgain = async (): Promise<ReadModel> => {
+      const again = await open(log);
+      opened.push(again);
+      return again;
+    };
+
+    const start = async (): Promise<void> => {
+      log = randomUUID();
+      model = await openAgain();
+      generation = await model.createGeneration();
+      await model.promote(generation);
+    };
+
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((each) => each.close()));
+    });
+
+    const namesOf = async (owner: string, of = model): Promise<string[]> =>
+      (await of.list(owner, undefined, 100)).rows.map(
+        ({ id, row }) => `${id}:${(JSON.parse(row) as { name: string }).name}`,
+      );
+
+    const rowsOf = async (owner = OWNER): Promise<string[]> =>
+      (await model.page(generation, owner, undefined, 100)).rows.map(
+        ({ id, row }) => `${id}:${(JSON.parse(row) as { name: string }).name}`,
+      );
+
+    const parkedOf = async (of = model, which = generation): Promise<ParkedOwner[]> => {
+      const found: ParkedOwner[] = [];
+      for await (const each of of.parked(which)) found.push(each);
+      expect(await of.countParked(which)).toBe(found.length);
+      return found;
+    };
+
+    const parkedAt = async (n: number, of = model): Promise<void> => {
+      const error = await of.list(OWNER, undefined, 100).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(OwnerParked);
+      expect((error as OwnerParked).parked.position).toBe(at(n));
+    };
+
+    it('has no list from the refused event on, while the others of the partition have theirs', async () => {
+      await start();
+      expect(await parkedOf()).toEqual([]);
+      const changes = [put(1, 1), put(2, 5, NEIGHBOUR), put(4, 2), put(5, 6, NEIGHBOUR)];
+      expect(await model.apply(generation, [batch(0, 5, changes, [refusal(3)])])).toEqual([at(5)]);
+      await parkedAt(3);
+      expect(await namesOf(NEIGHBOUR)).toEqual(['5:2', '6:5']);
+      expect(await parkedOf()).toEqual([refusal(3)]);
+      expect(await rowsOf()).toEqual(['1:1']);
+      expect(await model.page(generation, OWNER, undefined, 1)).toMatchObject({
+        position: at(5),
+        parked: refusal(3),
+      });
+    });
+
+    it('is known as such to other instances and to ones that open later, and to a list that was kept', async () => {
+      await start();
+      const other = await openAgain();
+      await model.apply(generation, [batch(0, 1, [put(1, 1)])]);
+      for (const each of [model, other, model, other]) expect(await namesOf(OWNER, each)).toEqual(['1:1']);
+      await model.apply(generation, [batch(1, 2, [], [refusal(2)])]);
+      for (const each of [model, other, await openAgain()]) {
+        await parkedAt(2, each);
+        expect(await parkedOf(each)).toEqual([refusal(2)]);
+      }
+    });
+
+    it('gets nothing of later batches, however often and by however many they are applied', async () => {
+      await start();
+      const batches = [
+        batch(0, 3, [put(1, 1), put(3, 2)], [refusal(2)]),
+        batch(3, 5, [put(4, 1), put(5, 3, NEIGHBOUR)]),
+        batch(5, 6, [], [refusal(6)]),
+        batch(1, 6, [put(3, 2), put(4, 1), put(5, 3, NEIGHBOUR)], [refusal(2), refusal(6)]),
+      ];
+      for (const each of [...batches, ...batches]) await model.apply(generation, [each]);
+      await parkedAt(2);
+      expect(await rowsOf()).toEqual(['1:1']);
+      expect(await namesOf(NEIGHBOUR)).toEqual(['3:5']);
+      expect(await parkedOf()).toEqual([refusal(2)]);
+    });
+
+    it('keeps what a plant was before the event, where the same batch changes it after that', async () => {
+      await start();
+      await model.apply(generation, [batch(0, 4, [put(1, 1), put(3, 1)], [refusal(2), refusal(4)])]);
+      expect(await rowsOf()).toEqual(['1:1']);
+    });
+
+    it('is refused with its batch where the partition has lost data', async () => {
+      await start();
+      expect(await model.apply(generation, [batch(2, 3, [], [refusal(3)])])).toEqual([START]);
+      expect(await parkedOf()).toEqual([]);
+    });
+
+    it('is healed by what was left out, at once, and then goes on', async () => {
+      await start();
+      await model.apply(generation, [batch(0, 4, [put(1, 1), put(3, 2)], [refusal(2)])]);
+      expect(await model.heal(generation, healing(1, 4, [put(2, 9), put(3, 2)]))).toBe(true);
+      expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '9:2']);
+      expect(await parkedOf()).toEqual([]);
+      await model.apply(generation, [batch(4, 5, [put(5, 3)])]);
+      expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '3:5', '9:2']);
+    });
+
+    it('is healed once: whoever comes later changes nothing, nor does a batch from before', async () => {
+      await start();
+      const first = batch(0, 4, [put(1, 1), put(3, 1)], [refusal(2)]);
+      await model.apply(generation, [first]);
+      const whole = healing(1, 4, [{ ...put(2, 1), row: undefined }, put(3, 2)]);
+      expect(await model.heal(generation, whole)).toBe(true);
+      expect(await model.heal(generation, whole)).toBe(false);
+      expect(await model.heal(generation, healing(1, 4, [put(2, 7)]))).toBe(false);
+      // By a projector that cannot read the event, and has not heard of any of this.
+      const late = [put(1, 1), put(5, 3, NEIGHBOUR), put(6, 4)];
+      await model.apply(generation, [first, batch(1, 6, late, [refusal(2)])].slice(0, 1));
+      await model.apply(generation, [batch(0, 6, late, [refusal(2)])]);
+      expect(await namesOf(OWNER)).toEqual(['2:3', '4:6']);
+      expect(await namesOf(NEIGHBOUR)).toEqual(['3:5']);
+    });
+
+    it('is not answered where a change after the healing was left out, but is healed up to there', async () => {
+      await start();
+      await model.apply(generation, [batch(0, 3, [put(1, 1)], [refusal(2)])]);
+      await model.apply(generation, [batch(3, 5, [put(5, 2)])]);
+      expect(await model.heal(generation, healing(1, 3, [put(2, 9)]))).toBe(false);
+      expect(await rowsOf()).toEqual(['1:1']);
+      expect(await model.heal(generation, healing(1, 3, [put(2, 9)], 'parked'))).toBe(true);
+      await parkedAt(2);
+      expect(await rowsOf()).toEqual(['1:1', '9:2']);
+      expect(await parkedOf()).toEqual([{ ...refusal(2), applied: at(3) }]);
+      expect(await model.heal(generation, healing(1, 5, [put(5, 2)]))).toBe(false);
+      expect(await model.heal(generation, healing(3, 5, [put(5, 2)]))).toBe(true);
+      expect(await namesOf(OWNER)).toEqual(['1:1', '2:5', '9:2']);
+    });
+
+    it('is parked at its next refused event', async () => {
+      await start();
+      await model.apply(generation, [
+        batch(0, 6, [put(1, 1), put(3, 2), put(5, 3)], [refusal(2), refusal(4)]),
+      ]);
+      const then = refusal(4);
+      expect(await model.heal(generation, healing(1, 3, [put(2, 9), put(3, 2)], then))).toBe(true);
+      await parkedAt(4);
+      expect(await parkedOf()).toEqual([then]);
+      expect(await rowsOf()).toEqual(['1:1', '2:3', '9:2']);
+      expect(await model.heal(generation, healing(3, 4, []))).toBe(false);
+      expect(await model.heal(generation, healing(3, 6, [put(5, 3)]))).toBe(true);
+      expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '3:5', '9:2']);
+    });
+
+    it('is not healed beyond where its partition stands', async () => {
+      await start();
+      await model.apply(generation, [batch(0, 3, [put(1, 1)], [refusal(2)])]);
+      expect(await model.heal(generation, healing(1, 4, [put(4, 2)]))).toBe(false);
+      expect(await model.heal(generation, healing(1, 3, [], refusal(4)))).toBe(false);
+      expect(await rowsOf()).toEqual(['1:1']);
+    });
+
+    it('is so in its own generation only, which takes it along when it is dropped', async () => {
+      await start();
+      const second = await model.createGeneration();
+      await model.apply(generation, [batch(0, 2, [put(1, 1)], [refusal(2)])]);
+      await model.apply(second, [
+        ...Array.from({ length: PARTITIONS }, (_, partition) => batch(0, 2, [], [], partition)).filter(
+          ({ partition }) => partition !== partitionOf(OWNER),
+        ),
+        batch(0, 2, [put(1, 1), put(2, 9)]),
+      ]);
+      await parkedAt(2);
+      await model.promote(second);
+      expect(await namesOf(OWNER)).toEqual(['1:1', '9:2']);
+      expect(await parkedOf(model, second)).toEqual([]);
+      await model.drop(generation);
+      await expect(model.countParked(generation)).rejects.toThrow(GenerationMissing);
+      await expect(parkedOf()).rejects.toThrow(GenerationMissing);
+      await expect(model.heal(generation, healing(1, 2, []))).rejects.toThrow(GenerationMissing);
+      const third = await model.createGeneration();
+      expect(await parkedOf(model, third)).toEqual([]);
+    });
+
+    it('may be one of many', async () => {
+      await start();
+      const names = Array.from({ length: 700 }, (_, n) => `owner ${n}%`);
+      const byPartition = new Map<number, ParkedOwner[]>();
+      for (const [n, owner] of names.entries()) {
+        const partition = partitionOf(owner);
+        byPartition.set(partition, [...(byPartition.get(partition) ?? []), refusal(n + 1, owner)]);
+      }
+      await model.apply(
+        generation,
+        Array.from(byPartition, ([partition, refused]) => batch(0, 1_000, [], refused, partition)),
+      );
+      expect((await parkedOf()).map(({ owner }) => owner).sort()).toEqual([...names].sort());
+    });
+  });
+};
