@@ -12,7 +12,7 @@ import {
   type CommandDependencies,
   eventId,
   metadataOf,
-  plantAfter,
+  plantNow,
   resumeCommand,
 } from './run-command.js';
 
@@ -75,7 +75,7 @@ export class NamedRequests {
     context: CommandContext,
     last: RecordedEvent | undefined,
   ): Promise<RequestAccepted['data']> {
-    decide(command, plantAfter(last));
+    decide(command, await plantNow(this.dependencies, last));
     const { log, now } = this.dependencies;
     const { commandId } = context;
     const data = { fingerprint, commandId, firstRevision: last ? Number(last.revision) + 1 : 0 };

@@ -125,7 +125,7 @@ export const resumeCommand = async (
  * The plant after this event of its stream: it follows from the last one alone, for each says all of what the plant
  * is from then on. Throws EventRefused for one that cannot be read, and for one that is not about plants.
  */
-export const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
+const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
   if (!last) return undefined;
   const fact = decode(last);
   if (fact.kind !== 'plant')
@@ -137,7 +137,7 @@ export const plantAfter = (last: RecordedEvent | undefined): Plant | undefined =
  * As `plantAfter`, but an event that cannot be read, and that an operator has decided to skip, is left out, as it is from
  * lists: the plant follows from the event before it.
  */
-const plantNow = async (
+export const plantNow = async (
   { log, skips }: CommandDependencies,
   last: RecordedEvent | undefined,
 ): Promise<Plant | undefined> => {
