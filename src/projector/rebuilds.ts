@@ -423,7 +423,7 @@ export const readSkipDecisions = async (
       decisions.push({
         position: stored.position,
         data,
-        by: String(actor?.sub ?? ''),
+        by: actor?.sub ?? '',
         at: decidedAt(stored),
       });
       names.add(skipName(data));
