@@ -55,7 +55,7 @@ describe('an event that cannot be read', () => {
 
   it('stops the list of its owner, in every form, and no other one', async () => {
     await asStated([1]);
-    for (const query of ['?limit=1', '?after=MQ', `?asOf=${position}`]) {
+    for (const query of ['?limit=1', '?after=MTox', `?asOf=${position}`]) {
       const answer = await http.list(query, { token: annes });
       expect([query, answer.status]).toEqual([query, 503]);
       expect(problemIn(answer, 503, 'owner_blocked')).toBeDefined();
