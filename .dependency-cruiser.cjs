@@ -38,7 +38,14 @@ module.exports = {
       comment: 'An adapter that knew its callers could not be replaced by another.',
       severity: 'error',
       from: { path: '^src/adapters/([^/]+)/' },
-      to: { path: '^src/(?!plants/|ports/|adapters/)' },
+      to: { path: '^src/(?!plants/|ports/|adapters/|files/)' },
+    },
+    {
+      name: 'files-imports-nothing',
+      comment: 'It is what the file system lacks, for whoever makes files.',
+      severity: 'error',
+      from: { path: '^src/files/' },
+      to: { path: '^src/(?!files/)' },
     },
     {
       name: 'adapters-are-apart',

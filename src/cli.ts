@@ -35,10 +35,10 @@ import {
 } from './ports/read-model.js';
 import { TreeUnavailable } from './ports/tree-store.js';
 import { OperationRefused } from './projector/rebuilds.js';
-import { StartError } from './start-error.js';
+import { LogMissing, StartError } from './start-error.js';
 import {
   type EventLogPlace,
-  howToDelete,
+  howToSetAside,
   isSamePlace,
   parseEventLogUrl,
   type SqlitePlace,
@@ -219,9 +219,14 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
       opened.push(log);
       return log;
     };
+    const from = await open(source);
+    const to = await open(target);
+    // One server has many names. A file's copy has the identity of the file, and may be continued.
+    if (target.kind === 'eventstoredb' && from.identity() === to.identity())
+      throw new UsageError('--from and --to name the same log');
     const { events, appended } = await copyLog(
-      await open(source),
-      await open(target),
+      from,
+      to,
       ({ phase, events, total }) => {
         progress.show(phase, events, total);
       },
@@ -255,40 +260,54 @@ const place = (option: '--from' | '--to', value: string): EventLogPlace => {
   }
 };
 
-/** Runs an operator's command on the stores of the settings, beside whatever else uses them, and closes them. */
-const operate = async ({ json }: { json?: true }, work: (desk: Desk) => Promise<boolean>): Promise<void> => {
-  const { eventLog, readModel } = loadConfig(process.env);
+/** Runs a command on the event log of the settings, beside whatever else uses it, and closes it. */
+const withLog = async (
+  { json }: { json?: true },
+  work: (desk: Omit<Desk, 'model'>) => Promise<boolean>,
+): Promise<void> => {
+  const { eventLog } = loadConfig(process.env);
   if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
   const stopping = stopAsked('interrupted');
   // Databases, which other commands do not need.
-  const [{ openEventLog, openReadModel }, { eventsBetween }, { operatorHere }] = await Promise.all([
+  const [{ openEventLog }, { eventsBetween }, { operatorHere }] = await Promise.all([
     import('./stores.js'),
     import('./adapters/sqlite/distance.js'),
     import('./operate/operator.js'),
   ]);
   const log = await openEventLog(eventLog);
   try {
-    const model = await openReadModel(readModel, log.identity(), (message) => {
-      process.stderr.write(`plants: ${message}\n`);
+    const well = await work({
+      log,
+      eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
+      operator: operatorHere(),
+      now: () => new Date(),
+      signal: stopping,
+      json: json ?? false,
     });
-    try {
-      const well = await work({
-        log,
-        model,
-        eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
-        operator: operatorHere(),
-        now: () => new Date(),
-        signal: stopping,
-        json: json ?? false,
-      });
-      process.exitCode = well ? EXIT.ok : EXIT.failed;
-    } finally {
-      await model.close();
-    }
+    process.exitCode = well ? EXIT.ok : EXIT.failed;
   } finally {
     await log.close();
   }
 };
+
+/** Runs an operator's command on both stores of the settings. A read model is only ever made by the service. */
+const operate = (options: { json?: true }, work: (desk: Desk) => Promise<boolean>): Promise<void> =>
+  withLog(options, async (desk) => {
+    const { readModel } = loadConfig(process.env);
+    if (readModel.kind === 'sqlite' && !existsSync(readModel.file))
+      throw new StartError(
+        `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
+      );
+    const { openReadModel } = await import('./stores.js');
+    const model = await openReadModel(readModel, desk.log.identity(), (message) => {
+      process.stderr.write(`plants: ${message}\n`);
+    });
+    try {
+      return await work({ ...desk, model });
+    } finally {
+      await model.close();
+    }
+  });
 
 interface RebuildOptions {
   readonly rate?: number;
@@ -364,7 +383,7 @@ const restore = async ({ from, json }: { readonly from: string; readonly json?: 
   ]);
   const stale =
     readModel.kind === 'redis' || existsSync(readModel.file)
-      ? `before the next start, ${howToDelete(readModel)}: the read model may hold events that this log does not, and is rebuilt from it`
+      ? `before the next start, ${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`
       : undefined;
   await commands.restore(desk, file, (watch) => adapter.restore(from, file, watch), stale);
 };
@@ -517,7 +536,7 @@ const history = (options: HistoryOptions): Promise<void> => {
   if (plant !== undefined && owner === undefined)
     throw new UsageError('--plant needs --owner: plants of different owners may have the same id');
   if (!asOf)
-    return operate(options, async (desk) =>
+    return withLog(options, async (desk) =>
       (await import('./operate/history.js')).history(desk, { ...filter, after, follow: follow ?? false }),
     );
   if (
@@ -525,7 +544,7 @@ const history = (options: HistoryOptions): Promise<void> => {
     [plant, type, actor, since, until, after, follow].some((one) => one !== undefined)
   )
     throw new UsageError('--as-of needs --owner, and goes with no other option but --json');
-  return operate(options, async (desk) => (await import('./operate/history.js')).listAsOf(desk, owner, asOf));
+  return withLog(options, async (desk) => (await import('./operate/history.js')).listAsOf(desk, owner, asOf));
 };
 
 const plantId = (value: string): number => {
@@ -617,8 +636,8 @@ program
   .addHelpText(
     'after',
     `
-Works without a running service too: the stores are those of the settings. Idle parts of the lists move on once a
-second, so under traffic they may seem up to a second behind.
+Works without a running service too, once one has made the read model: the stores are those of the settings. Idle
+parts of the lists move on once a second, so under traffic they may seem up to a second behind.
 
 Example:
   npx plants status --json | jq '.problems'
@@ -908,6 +927,7 @@ function complain(error: unknown): number {
   }
   if (
     error instanceof ConfigError ||
+    error instanceof LogMissing ||
     error instanceof TokenRefused ||
     error instanceof UsageError ||
     error instanceof UnknownPosition

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { eventsBetween } from './adapters/sqlite/distance.js';
+import { whyNotToStart } from './adapters/sqlite/start-check.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
@@ -24,15 +25,15 @@ import { countCommits, measuredEventLog, measuredReadModel } from './metrics/sto
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
 import { type RefusalKind } from './plants/errors.js';
-import { type EventLog } from './ports/event-log.js';
+import { type AppendHealth, type EventLog } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Courtesy } from './projector/courtesy.js';
 import { Traffic } from './projector/traffic.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
 import { type Failpoint, type RefusalNotice } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
-import { StartError } from './start-error.js';
-import { howToDelete } from './store-places.js';
+import { LogMissing, StartError } from './start-error.js';
+import { howToSetAside } from './store-places.js';
 import { openEventLog, openReadModel, openTreeStore } from './stores.js';
 import { type Tracing } from './tracing/tracing.js';
 
@@ -58,6 +59,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   };
   const web = loadWeb();
   try {
+    assertLogIsThere(config);
     const instance = randomUUID();
     const registry = createRegistry(version);
     const { keys, keyFetches, created } = await signingKeys(config, logger);
@@ -65,7 +67,12 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const tracing = await tracingOf(config, logger, { version, instance });
     if (tracing) opened.push(() => tracing.close());
     const measuredLog = measuredEventLog(
-      await openEventLog(config.eventLog, countCommits(registry)),
+      await openEventLog(config.eventLog, {
+        onCommit: countCommits(registry),
+        onHealth: (health) => {
+          logHealth(logger, health);
+        },
+      }),
       registry,
     );
     opened.push(() => measuredLog.close());
@@ -137,7 +144,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const reporter = new Reporter(
       model,
       instance,
-      () => reportText(identity, projector, tree?.auditor),
+      () => reportText(identity, projector, tree?.auditor, log.health()),
       () => projector?.rebuild !== undefined,
     );
     opened.push(() => reporter.close());
@@ -209,9 +216,22 @@ const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Pro
   } catch (error) {
     if (!(error instanceof ReadModelAhead)) throw error;
     throw new StartError(
-      `${error.message} (was the log restored from a backup?): ${howToDelete(config.readModel)}, and it is rebuilt from the log`,
+      `${error.message}: was a file of the log lost, or the log restored from a backup? Keep every file, the read model may be the only copy: look for the missing events ${whereToLook(config)}. To go on without them, ${howToSetAside(config.readModel)}, and it is built anew from the log`,
     );
   }
+};
+
+const whereToLook = ({ eventLog }: Config): string =>
+  eventLog.kind === 'sqlite'
+    ? `in ${eventLog.file}-wal if that was moved, in a file ${eventLog.file}.rescued-… and in newer backups`
+    : 'in newer backups of the server';
+
+/** Throws LogMissing where a start would make a new log beside what an older one has left, or one without its events. */
+const assertLogIsThere = ({ eventLog, readModel, dataDir }: Config): void => {
+  if (eventLog.kind !== 'sqlite') return;
+  const beside = [...(readModel.kind === 'sqlite' ? [readModel.file] : []), join(dataDir, 'tree.db')];
+  const reason = whyNotToStart(eventLog.file, beside);
+  if (reason !== undefined) throw new LogMissing(reason);
 };
 
 const startProjector = (
@@ -285,6 +305,18 @@ const startAuditor = async (
     await running;
   });
   return { auditor, published: new PublishedTree(log, store) };
+};
+
+/** One line for each change, with what to do where nothing is written any more. */
+const logHealth = (logger: Logger, health: AppendHealth): void => {
+  const [level, message] = (
+    {
+      ok: ['info', 'the event log can be written again'],
+      failing: ['error', `the event log cannot be written: ${health.reason ?? ''}`],
+      stopped: ['fatal', `the event log is not written any more: ${health.reason ?? ''}`],
+    } as const
+  )[health.state];
+  logger[level]({ eventLog: health }, message);
 };
 
 const tellAuditor = (logger: Logger, status: AuditorStatus): void => {

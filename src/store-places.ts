@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { type EventStorePlace, parseEventStoreUrl } from './adapters/eventstoredb/place.js';
 import { parseRedisUrl, type RedisPlace } from './adapters/redis/place.js';
 import { BadStoreUrl } from './adapters/store-url.js';
@@ -58,12 +60,24 @@ export const isPlaintextToAnotherMachine = (log: EventLogPlace): boolean =>
 const isLoopback = (host: string): boolean =>
   /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host.replace(/:\d+$/, ''));
 
-/** Whether two logs are one, as far as their URLs tell. */
+/** Whether two logs are one, as far as their URLs tell: files by what stands there, however they are spelled. */
 export const isSamePlace = (one: EventLogPlace, other: EventLogPlace): boolean =>
-  JSON.stringify(one) === JSON.stringify(other);
+  one.kind === 'sqlite' && other.kind === 'sqlite'
+    ? isSameFile(one.file, other.file)
+    : JSON.stringify(one) === JSON.stringify(other);
 
-/** What a person does to have the lists built anew from the log. */
-export const howToDelete = (model: ReadModelPlace): string =>
+const isSameFile = (one: string, other: string): boolean => {
+  const [first, second] = [one, other].map((file) => statSync(file, { bigint: true, throwIfNoEntry: false }));
+  return first && second
+    ? first.dev === second.dev && first.ino === second.ino
+    : resolve(one) === resolve(other);
+};
+
+/**
+ * What a person does to have the lists built anew from a log that holds less than they do. They may be the only copy
+ * of what the log lacks, so nobody is told to delete them before that is known.
+ */
+export const howToSetAside = (model: ReadModelPlace): string =>
   model.kind === 'sqlite'
-    ? `delete ${model.file} with its -wal and -shm`
-    : 'delete its keys (docs/redis-keys.md)';
+    ? `move ${model.file} with its -wal and -shm aside`
+    : 'keep a dump of its keys and then delete them (docs/redis-keys.md)';

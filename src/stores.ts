@@ -1,24 +1,29 @@
 import { openSqliteEventLog } from './adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from './adapters/sqlite/read-model.js';
 import { openSqliteTreeStore } from './adapters/sqlite/tree-store.js';
-import { type EventLog } from './ports/event-log.js';
+import { type AppendHealth, type EventLog } from './ports/event-log.js';
 import { type ReadModel } from './ports/read-model.js';
 import { type TreeStore } from './ports/tree-store.js';
 import { type EventLogPlace, type ReadModelPlace } from './store-places.js';
 
 // The clients of servers are loaded where they are needed only: they take longer than all else at start.
 
-/**
- * Opens an event log. Throws LogUnavailable, in one line that says what to do. An embedded one calls `onCommit` with
- * the number of appends that shared a transaction.
- */
+/** Who wants to know about an event log. None of these may throw. */
+export interface EventLogObservers {
+  /** Called by an embedded log after each transaction, with the number of appends that shared it. */
+  readonly onCommit?: (appends: number) => void;
+  /** Called when appends begin to fail or to work again, or are stopped. */
+  readonly onHealth?: (health: AppendHealth) => void;
+}
+
+/** Opens an event log. Throws LogUnavailable, in one line that says what to do. */
 export const openEventLog = async (
   log: EventLogPlace,
-  onCommit: (appends: number) => void = () => undefined,
+  observers: EventLogObservers = {},
 ): Promise<EventLog> => {
-  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, { onCommit });
+  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, observers);
   const { openEventStoreDb } = await import('./adapters/eventstoredb/event-log.js');
-  return openEventStoreDb(log.place);
+  return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
 };
 
 /**

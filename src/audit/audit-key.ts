@@ -1,7 +1,8 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { link, mkdir, open, unlink } from 'node:fs/promises';
+import { link, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFile, makeFolder, syncFolder } from '../files/new-file.js';
 import { type SignerKey, signerKey } from './signed-note.js';
 
 /** The key of the checkpoints cannot be made or used. The message is one line and holds nothing of the key. */
@@ -79,8 +80,9 @@ const createKey = async (dataDir: string, file: string): Promise<boolean> => {
   const { privateKey } = generateKeyPairSync('ed25519');
   const temporary = `${file}.${randomUUID()}`;
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    const handle = await open(temporary, 'wx', 0o600);
+    makeFolder(dataDir);
+    makeFile(temporary);
+    const handle = await open(temporary, 'r+');
     try {
       await handle.writeFile(privateKey.export({ type: 'pkcs8', format: 'pem' }));
       await handle.sync();
@@ -90,21 +92,11 @@ const createKey = async (dataDir: string, file: string): Promise<boolean> => {
       await handle.close();
       await unlink(temporary);
     }
-    if (POSIX) await syncFolder(dataDir);
+    syncFolder(dataDir);
     return true;
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false;
     throw new AuditKeyError(`cannot make the audit key ${file}: ${codeOf(error)}`);
-  }
-};
-
-/** A new name survives a power cut only once its folder is written. */
-const syncFolder = async (folder: string): Promise<void> => {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 };
 

@@ -6,7 +6,7 @@ import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
 import { Described } from './described.js';
-import { Problem } from './problem.js';
+import { Problem, sentence } from './problem.js';
 import { readQuery } from './requests.js';
 import { NoQuery } from './schemas.js';
 import { Shutdown } from './shutdown.js';
@@ -28,12 +28,19 @@ export class HealthController {
     @Optional() private readonly auditor?: Auditor,
   ) {}
 
-  /** The process runs and answers. Restart it when it does not. */
+  /**
+   * The process runs and answers, and a restart would mend nothing. Restart it when that is not so: it does not answer,
+   * or it writes nothing before a restart and is expected to write after one. Not while a disk is full or a file of the
+   * log is missing: then a restart would only end the lists, too.
+   */
   @Get('live')
   @Described('live')
-  live(@Req() request: FastifyRequest) {
+  live(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
-    return { status: 'ok' };
+    const { restartHelps, reason } = this.log.health();
+    if (!restartHelps) return { status: 'ok' };
+    reply.header('retry-after', '1');
+    throw new Problem('restart_needed', sentence(reason ?? ''));
   }
 
   /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */

@@ -557,7 +557,7 @@ const healthCheck = (operationId: 'live' | 'ready', summary: string) =>
       description: 'Yes.',
       content: { 'application/json': { schema: { type: 'object' } } },
     }),
-    problems('invalid_request', ...(operationId === 'ready' ? (['not_ready'] as const) : [])),
+    problems('invalid_request', operationId === 'ready' ? 'not_ready' : 'restart_needed'),
   );
 
 const DESCRIPTIONS: Readonly<Record<Description, ClassDecorator & MethodDecorator>> = {
@@ -581,7 +581,7 @@ const DESCRIPTIONS: Readonly<Record<Description, ClassDecorator & MethodDecorato
   cancelRebuild,
   requestRollback,
   health,
-  live: healthCheck('live', 'Does the process run?'),
+  live: healthCheck('live', 'Does the process run, without needing a restart?'),
   ready: healthCheck('ready', 'Does every part work?'),
 };
 

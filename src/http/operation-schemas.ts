@@ -122,6 +122,17 @@ const ProcessStatus = z.object({
     })
     .nullish()
     .meta({ description: 'Null where the process is no auditor.' }),
+  eventLog: z
+    .object({
+      state: z.string().meta({ description: 'ok, failing or stopped (until a restart).' }),
+      since: z.string(),
+      reason: z.string().optional(),
+      restartHelps: z
+        .boolean()
+        .meta({ description: 'Whether a restart of the process is expected to help.' }),
+    })
+    .optional()
+    .meta({ description: 'Whether its appends to the event log work.' }),
 });
 
 /** The answer of GET /operations/status. Members may be added: clients ignore what they do not know. */
@@ -153,6 +164,7 @@ export const SystemStatus = z
           slowest: position,
           fastest: position,
           behind: z.number().meta({ description: 'How many of its 64 partitions are not at the head.' }),
+          problem: z.string().nullable().meta({ description: 'Why its positions cannot be read, if so.' }),
         }),
       )
       .readonly(),

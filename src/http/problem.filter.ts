@@ -31,6 +31,9 @@ const RETRY_AFTER = { 'Retry-After': '1' };
 /** When to ask again, in seconds, where a person has to do something first. */
 const BLOCKED_RETRY_AFTER = '30';
 
+/** What health checks answer: they come each second, and what they say is in the log already. */
+const HEALTH_CODES: ReadonlySet<ProblemCode> = new Set(['not_ready', 'restart_needed']);
+
 /** A request whose answer may be a problem document: `problem` says which, once it is known. */
 export interface AnsweredRequest extends GuardedRequest {
   problem?: ProblemCode;
@@ -49,7 +52,7 @@ export class ProblemFilter implements ExceptionFilter {
     const problem = this.#problemOf(error, request);
     if (problem.status === 500) requestLog(request).error({ err: error }, problem.message);
     // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
-    else if (problem.status === 503 && problem.code !== 'not_ready')
+    else if (problem.status === 503 && !HEALTH_CODES.has(problem.code))
       requestLog(request).warn({ code: problem.code, reason: messageOf(error) }, problem.message);
     request.problem = problem.code;
     if (reply.sent) return; // the answer has begun: its connection is all that can still be ended

@@ -40,6 +40,7 @@ export const PROBLEMS = {
   log_altered: { status: 503, title: 'The log is not what was put in the tree' },
   tree_unavailable: { status: 503, title: 'The tree is not available' },
   keys_unavailable: { status: 503, title: 'Tokens cannot be checked at present' },
+  restart_needed: { status: 503, title: 'The process must be started again' },
   not_ready: { status: 503, title: 'The service is not ready' },
 } as const satisfies Record<string, { status: number; title: string }>;
 

@@ -1,4 +1,4 @@
-import { Counter, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import {
   type EventLog,
   OutcomeUnknown,
@@ -45,6 +45,14 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
     "How long the log took to give a plant's events, by outcome.",
     ['read', 'unavailable'],
   );
+  new Gauge({
+    name: 'plants_event_log_writable',
+    help: '1 while appends to the event log work, as far as the last ones tell, else 0.',
+    registers: [registry],
+    collect() {
+      this.set(log.health().state === 'ok' ? 1 : 0);
+    },
+  });
   return instead(log, {
     append: (stream, expected, events) =>
       timed(appends, () => log.append(stream, expected, events), 'written', appendOutcome),

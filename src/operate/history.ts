@@ -28,7 +28,7 @@ export interface HistoryQuestion extends EventFilter {
  * Ends with the log as it was at the beginning, or, following, when somebody asks to stop. Throws UnknownPosition,
  * the signal's reason, and LogUnavailable.
  */
-export const history = async (desk: Desk, question: HistoryQuestion): Promise<boolean> => {
+export const history = async (desk: Omit<Desk, 'model'>, question: HistoryQuestion): Promise<boolean> => {
   const { log, signal } = desk;
   const head = await log.head();
   const after = question.after === undefined ? START : knownPosition(question.after, head, '--after');
@@ -48,7 +48,7 @@ export const history = async (desk: Desk, question: HistoryQuestion): Promise<bo
 
 /** Prints an owner's list as it was. Throws as `history`, and EventRefused for an event that cannot be read. */
 export const listAsOf = async (
-  desk: Desk,
+  desk: Omit<Desk, 'model'>,
   owner: string,
   asOf: { readonly position: string } | { readonly instant: Instant },
 ): Promise<boolean> => {
@@ -74,7 +74,7 @@ export const listAsOf = async (
   return true;
 };
 
-const isForPeople = ({ json }: Desk): boolean => process.stdout.isTTY && !json;
+const isForPeople = ({ json }: Pick<Desk, 'json'>): boolean => process.stdout.isTTY && !json;
 
 /** Prints as fast as it is read, and no faster. */
 const write = async <T>(

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type AuditorStatus } from '../audit/auditor.js';
+import { type AppendHealth } from '../ports/event-log.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type RebuildProgress } from '../projector/rebuilder.js';
@@ -64,6 +65,15 @@ const ProcessReport = z.object({
         .optional(),
     })
     .nullish(),
+  /** Whether its appends to the event log work. Absent where the process is of a version that does not say so. */
+  eventLog: z
+    .object({
+      state: z.string(),
+      since: z.string(),
+      reason: z.string().optional(),
+      restartHelps: z.boolean(),
+    })
+    .optional(),
 });
 
 /** What one process tells about itself, and what it is called. */
@@ -85,6 +95,7 @@ export const reportText = (
       }
     | undefined,
   auditor?: { readonly status: AuditorStatus },
+  eventLog?: AppendHealth,
 ): string =>
   JSON.stringify(
     {
@@ -93,6 +104,7 @@ export const reportText = (
       rebuild: projector?.rebuild ?? null,
       rebuildProblem: projector?.rebuildProblem,
       auditor: auditor ? shownAuditor(auditor.status) : null,
+      eventLog,
     },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );

@@ -1,9 +1,10 @@
-import { LogUnavailable, type Position, START } from '../ports/event-log.js';
+import { type AppendHealth, LogUnavailable, type Position, START } from '../ports/event-log.js';
 import {
   type Generation,
   type GenerationInfo,
   GenerationMissing,
   PARTITIONS,
+  ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { aheadOf, newestOf } from '../projector/ahead.js';
@@ -30,6 +31,8 @@ export interface GenerationStatus {
   readonly fastest: Position;
   /** How many of its 64 partitions are not at the end of the log. */
   readonly behind: number;
+  /** Why its positions cannot be read, null where they can. The figures are then those of an empty generation. */
+  readonly problem: string | null;
 }
 
 /** How far a rebuild is. What is null is not known: no projector tells it, or the log cannot count. */
@@ -118,7 +121,11 @@ export const readStatus = async (system: System): Promise<Status> => {
   const { decisions, unread } = await readSkipDecisions(log);
   return {
     at: now().toISOString(),
-    problems: [...problemsOf(processes, active, head, rebuild), ...parkedProblems(parked)],
+    problems: [
+      ...logProblems(processes, log.health()),
+      ...problemsOf(processes, generations, head, rebuild),
+      ...parkedProblems(parked),
+    ],
     warnings: [...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
     head,
     lag: await lagOf(system, active?.slowest ?? START, head),
@@ -178,38 +185,58 @@ const parkedProblems = ({ owners, events }: Status['parked']): string[] => {
 
 interface Positions extends GenerationInfo {
   readonly positions: readonly Position[];
+  readonly problem: string | null;
 }
 
 const readPositions = async ({ model }: System): Promise<Positions[]> => {
   const found: Positions[] = [];
   for (const one of await model.generations()) {
     try {
-      found.push({ ...one, positions: await model.positions(one.generation) });
+      found.push({ ...one, positions: await model.positions(one.generation), problem: null });
     } catch (error) {
-      if (!(error instanceof GenerationMissing)) throw error; // else it was dropped just now
+      if (error instanceof GenerationMissing) continue; // it was dropped just now
+      const isDamaged = error instanceof ReadModelUnavailable || error instanceof ReadModelIncomplete;
+      if (one.active || !isDamaged) throw error; // without the active one there is nothing else to tell
+      found.push({ ...one, positions: [START], problem: error.message });
     }
   }
   return found;
 };
 
 const generationStatus = (
-  { generation, active, positions }: Positions,
+  { generation, active, positions, problem }: Positions,
   head: Position,
 ): GenerationStatus => ({
   generation,
   active,
   slowest: oldestOf(positions),
   fastest: newestOf(positions),
-  behind: positions.filter((position) => position < head).length,
+  behind: problem === null ? positions.filter((position) => position < head).length : PARTITIONS,
+  problem,
 });
+
+/** Who cannot write the log, and why: what the processes tell, and what this one has seen since. */
+const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): string[] => {
+  const told = processes.flatMap(({ host, pid, eventLog }) =>
+    eventLog && eventLog.state !== 'ok' ? [{ who: `${host}/${pid}`, ...eventLog }] : [],
+  );
+  const problems = told.map(
+    ({ who, since, reason, restartHelps }) =>
+      `${who} cannot write the event log since ${since}: ${reason ?? ''}${restartHelps ? ' (a restart of it is expected to help)' : ''}`,
+  );
+  return here.reason === undefined || told.some(({ reason }) => reason === here.reason)
+    ? problems
+    : [...problems, `the event log cannot be written from here: ${here.reason}`];
+};
 
 const problemsOf = (
   processes: readonly ProcessReport[],
-  active: GenerationStatus | undefined,
+  generations: readonly GenerationStatus[],
   head: Position,
   rebuild: RebuildStatus | null,
 ): string[] => {
   const problems: string[] = [];
+  const active = generations.find((generation) => generation.active);
   if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
   for (const { process, host, pid, projector, rebuildProblem, auditor } of processes) {
     if (auditor?.alarm)
@@ -230,7 +257,13 @@ const problemsOf = (
       problems.push(`${host}/${pid} (${process}) does not get on with a rebuild: ${rebuildProblem}`);
   }
   if (!workingProjector(processes))
-    problems.push('nothing projects: is a process with the role projector running?');
+    problems.push(
+      processes.length === 0
+        ? 'nothing projects: no process tells about itself; none runs, or none can write to the read model (is its disk full?)'
+        : 'nothing projects: is a process with the role projector running?',
+    );
+  for (const { generation, problem } of generations)
+    if (problem !== null) problems.push(`generation ${generation} cannot be read: ${problem}`);
   if (!active)
     problems.push('no list is answered: the lists are being built for the first time, or were lost');
   if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);

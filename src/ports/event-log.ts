@@ -57,6 +57,21 @@ export interface Appended {
   readonly position: Position;
 }
 
+/** Whether appends work, as far as the last ones tell. */
+export interface AppendHealth {
+  /**
+   * `failing`: the last append failed, and later ones may succeed. `stopped`: none is accepted before this process is
+   * started again.
+   */
+  readonly state: 'ok' | 'failing' | 'stopped';
+  /** Since when. */
+  readonly since: Date;
+  /** Why, in one line; undefined where the state is `ok`. */
+  readonly reason: string | undefined;
+  /** Whether a restart of this process is expected to help: only ever where the state is `stopped`. */
+  readonly restartHelps: boolean;
+}
+
 /** A piece of a subscription. */
 export interface LogBatch {
   /** The next events in log order: at most 500, possibly none. */
@@ -122,6 +137,12 @@ export abstract class EventLog {
 
   /** Resolves if appends and reads would work, as far as that is known. */
   abstract ready(): Promise<void>;
+
+  /**
+   * Whether appends work, by the outcomes of the last ones. While they fail the log is tried again, at least every
+   * five seconds and without appending anything, so that the state is `ok` again soon after they would succeed.
+   */
+  abstract health(): AppendHealth;
 
   /**
    * What tells this log from every other one, also from a new one at the same place; stable over restarts. A

@@ -80,7 +80,7 @@ describe('plants backup and plants restore, beside a running service', () => {
     expect(restored.status).toBe(0);
     expect(restored.stdout).toMatch(new RegExp(`^restored ${made.events} events, .* to ${log}: checked\n$`));
     expect(restored.stderr).toContain(
-      `\nplants: before the next start, delete ${join(service.dataDir, 'read-model.db')} with its -wal and -shm: `,
+      `\nplants: before the next start, move ${join(service.dataDir, 'read-model.db')} with its -wal and -shm aside: `,
     );
     removeReadModel(service.dataDir); // as it says
 
@@ -130,8 +130,14 @@ describe('plants backup and plants restore, beside a running service', () => {
         2,
         `plants: --from: there is no file ${join(away, 'none')}\n`,
       ],
+      [
+        ['backup', '--to', join(away, 'mnt', 'copy.db')],
+        service.env,
+        1,
+        `plants: there is no folder ${join(away, 'mnt')}: if it is on a disk of its own, mount that first; otherwise make it\n`,
+      ],
     ] as const)
       expect(await runCli(args, settings)).toEqual({ status, stdout: '', stderr });
-    expect(existsSync(join(away, 'empty'))).toBe(false);
+    for (const name of ['empty', 'mnt']) expect(existsSync(join(away, name))).toBe(false);
   });
 });

@@ -94,6 +94,15 @@ describe('plants', () => {
     rmSync(dataDir, { recursive: true });
   });
 
+  (process.platform === 'linux' ? it : it.skip).each([['serve'], ['token', '--owner', 'alice']])(
+    'plants %s ends with one line where its folder cannot be made',
+    async (...args) => {
+      const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/proc/nope', PORT: '0' });
+      expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+      expect(stderr).toMatch(/^plants: cannot make the signing key \/proc\/nope\/.*: ENOENT\n$/);
+    },
+  );
+
   it('tells its version and its settings', async () => {
     expect((await runCli(['--version'], {})).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     const help = await runCli(['serve', '--help'], {});

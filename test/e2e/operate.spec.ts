@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
@@ -353,6 +353,22 @@ describe('the commands of operators, beside a running service', () => {
     const { status, stderr } = await runCli(['status'], { DATA_DIR: folder });
     expect(status).toBe(1);
     expect(stderr).toMatch(/^plants: there is no event log .*events\.db: .*DATA_DIR.*\n$/);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('make no read model where there is none: the service could not open that of another user', async () => {
+    const folder = temporaryFolder();
+    await (await openEventLog({ kind: 'sqlite', file: join(folder, 'events.db') })).close();
+    for (const command of ['status', 'verify', 'rebuild', 'rollback']) {
+      const { status, stderr } = await runCli([command], { DATA_DIR: folder });
+      expect([command, status]).toEqual([command, 1]);
+      expect(stderr).toMatch(/^plants: there is no read model .*read-model\.db: start the service, .*\n$/);
+    }
+    expect(await runCli(['history', '--json'], { DATA_DIR: folder })).toMatchObject({
+      status: 0,
+      stdout: '',
+    });
+    expect(existsSync(join(folder, 'read-model.db'))).toBe(false);
     rmSync(folder, { recursive: true });
   });
 });

@@ -9,6 +9,7 @@ import {
   QUIET_AFTER_MS,
   START,
   WrongExpectedRevision,
+  type AppendHealth,
   type Appended,
   type ExpectedRevision,
   type LogBatch,
@@ -18,6 +19,7 @@ import {
 } from '../../ports/event-log.js';
 import { jsonText, name } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
+import { AppendWatch } from './append-watch.js';
 import { explain, inTime, NoAnswer } from './failure.js';
 import { type Feed, type ReadEvent } from './feed.js';
 import { type EventStorePlace } from './place.js';
@@ -32,6 +34,8 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
   readonly stallMs?: number;
   /** How many appends may be under way or waiting. One more is refused, as a queue without an end hides a slow server. */
   readonly maxQueued?: number;
+  /** Called when appends begin to fail, or to work again. Must not throw. */
+  readonly onHealth?: (health: AppendHealth) => void;
 }
 
 /** The most events of one batch: fewer than the port allows, so that a rebuild gives way to requests often. */
@@ -91,12 +95,13 @@ export const openEventStoreDb = async (
     openMs = 10_000,
     stallMs = 5_000,
     maxQueued = 10_000,
+    onHealth = () => undefined,
   } = options;
   const server = await Server.of(place, { deadlineMs, readDeadlineMs });
   const prefix = place.namespace === '' ? '' : `${place.namespace}.`;
   try {
     const identity = await patiently(server, openMs, () => identify(server, `${prefix}${LOG_STREAM}`));
-    return new EventStoreLog(server, prefix, identity, { stallMs, maxQueued });
+    return new EventStoreLog(server, prefix, identity, { stallMs, maxQueued }, onHealth);
   } catch (error) {
     server.close();
     throw error;
@@ -156,6 +161,7 @@ interface Look {
 class EventStoreLog extends EventLog {
   readonly #turns = new Turns(APPENDS_AT_ONCE);
   readonly #appends = new Set<Promise<Appended>>();
+  readonly #watch: AppendWatch;
   /** All up to `looked` was looked at for the head: it was `head`. */
   #lastLook: { readonly looked: Position; readonly head: Position };
   #closing: Promise<void> | undefined;
@@ -166,8 +172,10 @@ class EventStoreLog extends EventLog {
     private readonly prefix: string,
     private readonly created: Identity,
     private readonly limits: { readonly stallMs: number; readonly maxQueued: number },
+    onHealth: (health: AppendHealth) => void,
   ) {
     super();
+    this.#watch = new AppendWatch((stream) => this.#probe(stream), onHealth);
     this.#lastLook = { looked: created.position, head: START };
   }
 
@@ -183,7 +191,7 @@ class EventStoreLog extends EventLog {
     const appending = this.#append(stream, order);
     this.#appends.add(appending);
     try {
-      return await appending;
+      return await this.#watch.noting(stream, appending);
     } finally {
       this.#appends.delete(appending);
     }
@@ -330,6 +338,12 @@ class EventStoreLog extends EventLog {
   async ready(): Promise<void> {
     this.#assertRoom();
     await this.head();
+    const { reason } = this.#watch.health;
+    if (reason !== undefined) throw new LogUnavailable(reason);
+  }
+
+  health(): AppendHealth {
+    return this.#watch.health;
   }
 
   /** In bytes of the server's log, other streams included: it passes them, too. */
@@ -348,6 +362,7 @@ class EventStoreLog extends EventLog {
   }
 
   async #close(): Promise<void> {
+    this.#watch.close();
     await Promise.allSettled(this.#appends); // each has its deadline
     this.server.close();
   }
@@ -389,6 +404,17 @@ class EventStoreLog extends EventLog {
       throw unknown;
     } finally {
       this.#turns.end();
+    }
+  }
+
+  /** Resolves where an append to a stream would succeed: one that no stream is long enough for is refused for that. */
+  async #probe(stream: string): Promise<void> {
+    const event = { id: randomUUID(), type: 'Probe', data: '{}', metadata: '{}' };
+    const expected = BigInt(Number.MAX_SAFE_INTEGER);
+    try {
+      await this.server.append({ stream: this.prefix + stream, expected, events: [event] });
+    } catch (error) {
+      if (!(error instanceof WrongExpectedVersionError)) throw this.server.unavailable(error);
     }
   }
 

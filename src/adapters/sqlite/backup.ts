@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { makeFolder, syncFolder } from '../../files/new-file.js';
 import { type Position, START } from '../../ports/event-log.js';
 import { BackupRefused } from './backup-refused.js';
 import {
@@ -13,7 +14,7 @@ import {
   sqliteCode,
 } from './database.js';
 import { isOurs, pragma, Refusal, SCHEMA } from './event-log-schema.js';
-import { createFile, syncFolder, toPosition } from './event-log.js';
+import { createFile, toPosition } from './event-log.js';
 
 /** Events that are read in one go: a few milliseconds, after which somebody who asks to stop is heard. */
 const CHUNK = 500;
@@ -95,6 +96,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
   for (const left of ['-wal', '-shm', '-journal'].map((suffix) => `${log}${suffix}`))
     if (existsSync(left))
       throw new BackupRefused(`${left} is there, and belongs to a log that is not: move it away`);
+  makeLogFolder(log);
   return published(log, async (partial) => {
     const about = {
       damaged: `${backup} is damaged: use another backup`,
@@ -125,12 +127,16 @@ interface About {
 
 /**
  * Lets a file be made under another name, and gives it its own name once it is whole and durable. Throws
- * BackupRefused, also where there is a file of that name already, LogUnavailable where none can be made there, and
- * what `make` throws.
+ * BackupRefused, also where there is a file of that name already or no folder for it, LogUnavailable where none can be
+ * made there, and what `make` throws.
  */
 export const published = async <T>(file: string, make: (partial: string) => Promise<T>): Promise<T> => {
   const target = resolve(file);
   assertNew(file);
+  if (!existsSync(dirname(target)))
+    throw new BackupRefused(
+      `there is no folder ${dirname(target)}: if it is on a disk of its own, mount that first; otherwise make it`,
+    );
   const partial = `${target}.partial-${randomUUID()}`;
   createFile(partial);
   try {
@@ -148,6 +154,17 @@ export const published = async <T>(file: string, make: (partial: string) => Prom
     });
   } finally {
     for (const left of [partial, `${partial}-journal`]) rmSync(left, { force: true }); // SQLite's own, if it failed
+  }
+};
+
+/** A log may be restored on a new machine, where nothing has made its folder yet. */
+const makeLogFolder = (log: string): void => {
+  const folder = dirname(resolve(log));
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new BackupRefused(`the folder ${folder} cannot be made (${code ?? ''})`, { cause: error });
   }
 };
 

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
-import { LogUnavailable, OutcomeUnknown } from '../../ports/event-log.js';
+import { type AppendHealth, LogUnavailable, OutcomeUnknown } from '../../ports/event-log.js';
+import { AppendHealthTracker } from '../append-health.js';
 import {
   type AppendOrder,
   type OpeningReport,
@@ -45,6 +46,10 @@ export class EventLogWriter {
   #stopped: string | undefined;
   /** Resolves when nothing is waiting or under way, if someone asked. */
   #idle: (() => void) | undefined;
+  /** Since a file of the log was taken away: what is read may be old or wrong. */
+  #filesTaken = false;
+  #closing = false;
+  readonly #health: AppendHealthTracker;
   readonly #finished = deferred();
   readonly #ended = deferred();
   #lost = false;
@@ -55,7 +60,9 @@ export class EventLogWriter {
     private readonly worker: Worker,
     private readonly limits: WriterLimits,
     private readonly committed: (appends: number) => void,
+    onHealth: (health: AppendHealth) => void,
   ) {
+    this.#health = new AppendHealthTracker(onHealth);
     worker.on('message', (report: WriterReport) => {
       this.#hear(report);
     });
@@ -67,11 +74,15 @@ export class EventLogWriter {
     });
   }
 
-  /** Starts the thread and opens the file. `committed` is called after each commit. */
+  /**
+   * Starts the thread and opens the file. `committed` is called after each commit, `onHealth` as AppendHealthTracker
+   * says.
+   */
   static async open(
     file: string,
     limits: WriterLimits,
     committed: (appends: number) => void,
+    onHealth: (health: AppendHealth) => void,
   ): Promise<EventLogWriter> {
     const worker = new Worker(new URL('./event-log.worker.js', import.meta.url), { workerData: { file } });
     const report = await new Promise<OpeningReport>((resolve) => {
@@ -94,7 +105,11 @@ export class EventLogWriter {
       });
     });
     worker.removeAllListeners('error').removeAllListeners('exit'); // all of them would take the worker's own, too
-    if (report.kind === 'open') return new EventLogWriter(report.identity, file, worker, limits, committed);
+    if (report.kind === 'open') {
+      const writer = new EventLogWriter(report.identity, file, worker, limits, committed, onHealth);
+      if (report.failing !== undefined) writer.#health.failed(report.failing);
+      return writer;
+    }
     worker.unref(); // not terminated: a thread that is ended inside SQLite takes the whole process with it
     throw new LogUnavailable(report.reason);
   }
@@ -112,6 +127,16 @@ export class EventLogWriter {
     });
   }
 
+  /** Whether appends work, by the outcomes of the last ones. */
+  get health(): AppendHealth {
+    return this.#health.current;
+  }
+
+  /** Throws LogUnavailable where a file of the log was taken away, so that what is read may be old or wrong. */
+  assertReadable(): void {
+    if (this.#filesTaken) throw new LogUnavailable(this.#stopped);
+  }
+
   /** Throws LogUnavailable if an append would be refused now. */
   assertReady(): void {
     if (this.#stopped !== undefined) throw new LogUnavailable(this.#stopped);
@@ -123,8 +148,12 @@ export class EventLogWriter {
 
   /** Refuses every append from now on. */
   stop(reason: string): void {
-    if (this.#stopped !== undefined) return;
+    if (this.#stopped === undefined) this.#stop(reason, false);
+  }
+
+  #stop(reason: string, restartHelps: boolean): void {
     this.#stopped = reason;
+    if (!this.#closing) this.#health.stopped(reason, restartHelps);
     const waiting = [...this.#queue];
     this.#queue.clear();
     for (const pending of waiting) fail(pending, new LogUnavailable(reason));
@@ -137,6 +166,7 @@ export class EventLogWriter {
    * pages on closing, ignore the errors of that, and delete the write-ahead log that still has them.
    */
   async close(beforeLast: () => void): Promise<void> {
+    this.#closing = true;
     const stuck = setTimeout(() => {
       this.#lose(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
       this.worker.unref(); // as in `open`
@@ -192,6 +222,7 @@ export class EventLogWriter {
           clearTimeout(pending.timer);
           pending.resolve(outcome);
         });
+        this.#health.succeeded();
         this.committed(report.outcomes.length);
         break;
       }
@@ -204,11 +235,19 @@ export class EventLogWriter {
             : new OutcomeUnknown(report.reason);
         for (const pending of batch) fail(pending, error);
         if (report.stop) this.stop(`${report.reason}; nothing is written before a restart`);
+        else this.#health.failed(report.reason);
         break;
       }
       case 'stopped':
-        this.stop(`${report.reason}; nothing is written before a restart`);
+        this.#filesTaken = report.files;
+        this.#stop(`${report.reason}; nothing is written before a restart`, report.restartHelps);
         this.#finished.resolve();
+        break;
+      case 'failing':
+        this.#health.failed(report.reason);
+        break;
+      case 'writable':
+        this.#health.succeeded();
         break;
       case 'finished':
         this.#finished.resolve();
@@ -223,7 +262,7 @@ export class EventLogWriter {
     const batch = this.#underWay;
     this.#underWay = [];
     for (const pending of batch) fail(pending, new OutcomeUnknown(reason));
-    this.stop(reason);
+    if (this.#stopped === undefined) this.#stop(reason, true);
     this.#next();
     this.#ended.resolve();
   }
@@ -232,6 +271,7 @@ export class EventLogWriter {
   #expire(pending: Pending): void {
     const reason = `${this.file} had no answer within ${this.limits.deadlineMs} ms: check the disk and what locks the file`;
     this.#queue.delete(pending);
+    this.#health.failed(reason);
     fail(pending, pending.handedOver ? new OutcomeUnknown(reason) : new LogUnavailable(reason));
     this.#next();
   }

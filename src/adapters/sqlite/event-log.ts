@@ -1,12 +1,13 @@
-import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { makeFile, makeFolder } from '../../files/new-file.js';
 import {
   EventLog,
   LogUnavailable,
   QUIET_AFTER_MS,
   START,
   WrongExpectedRevision,
+  type AppendHealth,
   type Appended,
   type ExpectedRevision,
   type LogBatch,
@@ -32,6 +33,8 @@ export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   readonly pollMs?: number;
   /** Called after each transaction with the number of appends that it took. Must not throw. */
   readonly onCommit?: (appends: number) => void;
+  /** Called when appends begin to fail or to work again, or are stopped. Must not throw. */
+  readonly onHealth?: (health: AppendHealth) => void;
 }
 
 /** Events of one read: half a millisecond's work, during which the event loop does nothing else. */
@@ -81,7 +84,7 @@ export const openSqliteEventLog = async (
   file: string,
   options: SqliteEventLogOptions = {},
 ): Promise<EventLog> => {
-  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, onCommit } = options;
+  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, onCommit, onHealth } = options;
   const path = resolve(file);
   createFile(path);
   const listeners = new Set<() => void>();
@@ -89,7 +92,8 @@ export const openSqliteEventLog = async (
     for (const listener of [...listeners]) listener();
     onCommit?.(appends);
   };
-  const writer = await EventLogWriter.open(path, { maxQueued, deadlineMs }, wake);
+  const limits = { maxQueued, deadlineMs };
+  const writer = await EventLogWriter.open(path, limits, wake, (health) => onHealth?.(health));
   try {
     return new SqliteEventLog(path, writer, listeners, pollMs);
   } catch (error) {
@@ -210,6 +214,12 @@ class SqliteEventLog extends EventLog {
   async ready(): Promise<void> {
     await this.head();
     this.writer.assertReady();
+    const { reason } = this.writer.health;
+    if (reason !== undefined) throw new LogUnavailable(reason);
+  }
+
+  health(): AppendHealth {
+    return this.writer.health;
   }
 
   distance(after: Position, upTo: Position): number {
@@ -245,6 +255,7 @@ class SqliteEventLog extends EventLog {
 
   #read<T>(read: () => T): T {
     this.#assertOpen();
+    this.writer.assertReadable();
     try {
       return read();
     } catch (error) {
@@ -275,13 +286,9 @@ class SqliteEventLog extends EventLog {
 
 /** Creates the file, and its folder, so that only their owner may read them, and the folder is durable. */
 export const createFile = (file: string): void => {
-  const folder = dirname(file);
   try {
-    const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
-    for (let made = folder; first !== undefined && made.length >= first.length; made = dirname(made))
-      syncFolder(dirname(made));
-    // Only ever a new file: closing one that SQLite has open in this process would drop SQLite's locks.
-    closeSync(openSync(file, 'wx', 0o600));
+    makeFolder(dirname(file));
+    makeFile(file);
   } catch (error) {
     const { code, syscall } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && syscall === 'open') return;
@@ -289,15 +296,6 @@ export const createFile = (file: string): void => {
       `${file} cannot be created (${[syscall, code].join(' ').trim()}): let the user of this process write there, or name another file`,
       { cause: error },
     );
-  }
-};
-
-export const syncFolder = (folder: string): void => {
-  const handle = openSync(folder, 'r');
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
   }
 };
 

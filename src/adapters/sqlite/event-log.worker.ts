@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { statSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import {
   BUSY_TIMEOUT_MS,
@@ -9,6 +8,7 @@ import {
   sqliteCode,
   type Database,
 } from './database.js';
+import { EventLogGuard, hasRoom } from './event-log-guard.js';
 import { SCHEMA, Refusal, isOurs, pragma } from './event-log-schema.js';
 
 /** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
@@ -42,6 +42,8 @@ export type OpeningReport =
       readonly identity: string;
       readonly journalMode: string;
       readonly synchronous: number;
+      /** Why appends are expected to fail, if so. */
+      readonly failing: string | undefined;
     }
   | { readonly kind: 'not open'; readonly reason: string };
 
@@ -54,7 +56,16 @@ export type WriterReport =
       readonly written: 'nothing' | 'unknown';
       readonly stop: boolean;
     }
-  | { readonly kind: 'stopped'; readonly reason: string }
+  /** `files`: since one of the log's files was taken away, so that reads may be old or wrong. */
+  | {
+      readonly kind: 'stopped';
+      readonly reason: string;
+      readonly files: boolean;
+      readonly restartHelps: boolean;
+    }
+  /** Commits would fail now, though none is under way, or would succeed again. Not the answer to a batch. */
+  | { readonly kind: 'failing'; readonly reason: string }
+  | { readonly kind: 'writable' }
   | { readonly kind: 'finished' };
 
 /** PRAGMA synchronous: each commit is on the disk before it returns. */
@@ -65,6 +76,21 @@ const FULL = 2;
  * default, large enough to amortise two fsyncs, small enough to take milliseconds.
  */
 const CHECKPOINT_PAGES = 1000;
+
+/**
+ * The writer keeps what it has written lately in memory, in KiB: more than stands in the write-ahead log between two
+ * checkpoints, so that a copy can be saved although that file was truncated.
+ */
+const CACHE_KIB = 16 * 1024;
+
+/** How often the files are looked at while nothing is committed, in milliseconds: a look takes 15 µs. */
+const LOOK_EVERY_MS = 250;
+
+/** Said from when a file was found missing until what is open is saved. */
+const SAVING = 'what the open files hold is being saved';
+
+/** How often a write is tried after one has failed, in milliseconds. */
+const PROBE_EVERY_MS = 1_000;
 
 /** Switches to write-ahead logging. Two processes that create the file together can collide: then once more. */
 const useWriteAheadLog = (db: Database, file: string): string => {
@@ -93,8 +119,15 @@ class Writer {
    * next one says nothing of it: so no commit follows, and no checkpoint, after which the only good copy could go.
    */
   #broken: string | undefined;
-  /** Which file was opened, to notice when its name means another one. */
-  readonly #inode: string;
+  /** Whether the file itself is damaged, which a restart does not mend. */
+  #damaged = false;
+  /** The last commit has failed in a way that leaves later ones possible, and when a write was last tried. */
+  #failedAt: number | undefined;
+  /** The number of the last event that was committed here. */
+  #lastSeq = 0;
+  readonly #guard: EventLogGuard;
+  /** What was last reported of a stop. */
+  #told = '';
   readonly opened: OpeningReport;
 
   constructor(readonly file: string) {
@@ -105,7 +138,9 @@ class Writer {
       isOurs(db, file); // before anything is changed: a file that is not ours stays as it is
       const journalMode = useWriteAheadLog(db, file);
       // An automatic checkpoint hides its errors, and a failed fsync must be seen.
-      db.exec('PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; BEGIN IMMEDIATE');
+      db.exec(
+        `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; BEGIN IMMEDIATE`,
+      );
       if (!isOurs(db, file)) {
         db.exec(SCHEMA);
         db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(randomUUID());
@@ -125,8 +160,10 @@ class Writer {
       this.#recorded = db.prepare(
         'SELECT revision, seq, id FROM events WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ?',
       );
-      this.#inode = this.#inodeNow();
-      this.opened = { kind: 'open', identity, journalMode, synchronous };
+      this.#guard = new EventLogGuard(db, file);
+      const failing = hasRoom(file) ? undefined : `the disk of ${file} is full: free some space`;
+      if (failing !== undefined) this.#failedAt = performance.now();
+      this.opened = { kind: 'open', identity, journalMode, synchronous, failing };
     } catch (error) {
       db.close();
       throw error;
@@ -135,16 +172,20 @@ class Writer {
 
   /** Commits appends in one transaction. A refused one does not touch the others: it is checked before it writes. */
   commit(orders: readonly AppendOrder[]): WriterReport {
-    if (this.#inodeNow() !== this.#inode)
-      this.#broken ??= `${this.file} was moved, replaced or removed while it was in use: put it back, then start again`;
-    if (this.#broken !== undefined)
-      return { kind: 'failed', reason: this.#broken, written: 'nothing', stop: true };
+    const before = this.#fault();
+    if (before) return { kind: 'failed', written: 'nothing', ...before };
     let committing = false;
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       const outcomes = orders.map((order) => this.#append(order));
       committing = true;
       this.#db.exec('COMMIT');
+      this.#failedAt = undefined;
+      // It is durable in the files that are open; whether those can be found again is seen only now.
+      const after = this.#fault();
+      if (after) return { kind: 'failed', written: 'unknown', ...after };
+      for (const outcome of outcomes)
+        if (outcome !== 'wrong revision') this.#lastSeq = Math.max(this.#lastSeq, outcome.seq);
       return { kind: 'committed', outcomes };
     } catch (error) {
       const code = sqliteCode(error);
@@ -155,9 +196,30 @@ class Writer {
       const known = rolledBack && code !== SQLITE.IOERR && (harmless || !committing);
       const damaged = code === SQLITE.CORRUPT || code === SQLITE.NOTADB;
       const reason = explainSqliteError(error, this.file);
+      if (damaged) this.#damaged = true;
       if (!known || damaged) this.#broken = reason;
+      else this.#failedAt = performance.now();
       return { kind: 'failed', reason, written: known ? 'nothing' : 'unknown', stop: !known || damaged };
     }
+  }
+
+  /**
+   * What there is to report while nothing is asked: that a file was taken away, what of it was saved, that a write
+   * would succeed again, that a restart would help by now.
+   */
+  *watch(): Generator<WriterReport> {
+    if (this.#broken === undefined) {
+      const fault = this.#fault();
+      const writable = fault ? undefined : this.#probe();
+      if (writable) yield writable;
+      if (fault && !fault.stop) yield { kind: 'failing', reason: fault.reason };
+    }
+    if (this.#broken === undefined) return;
+    if (this.#guard.hasWork) {
+      yield* this.#stopped(`${this.#broken}; ${SAVING}`);
+      this.#broken = this.#guard.save(this.#lastSeq);
+    }
+    yield* this.#stopped(this.#broken);
   }
 
   /** Moves pages from the write-ahead log into the database once there are enough. Reports nothing but a failure. */
@@ -173,6 +235,51 @@ class Writer {
 
   close(): void {
     this.#db.close();
+    this.#guard.close();
+  }
+
+  /** Why nothing may be acknowledged now: a file was taken away or cannot be looked at, or a write has failed before. */
+  #fault(): { readonly reason: string; readonly stop: boolean } | undefined {
+    try {
+      this.#broken ??= this.#guard.look();
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const reason = `${this.file} cannot be looked at (${code ?? String(error)}): let the user of this process search its folder`;
+      this.#failedAt = performance.now();
+      return { reason, stop: false };
+    }
+    if (this.#broken === undefined) return undefined;
+    return { reason: this.#guard.hasWork ? `${this.#broken}; ${SAVING}` : this.#broken, stop: true };
+  }
+
+  /** Reports a stop, unless just that was reported before. */
+  *#stopped(reason: string): Generator<WriterReport> {
+    const files = this.#guard.isAtFault;
+    const restartHelps = files ? this.#guard.restartHelps : !this.#damaged && hasRoom(this.file); // a start needs room, too
+    const told = `${reason} ${restartHelps}`;
+    if (told === this.#told) return;
+    this.#told = told;
+    yield { kind: 'stopped', reason, files, restartHelps };
+  }
+
+  /** Tries, a while after a commit has failed, whether one would succeed: the same value is written once more. */
+  #probe(): WriterReport | undefined {
+    if (this.#failedAt === undefined || performance.now() - this.#failedAt < PROBE_EVERY_MS) return undefined;
+    this.#failedAt = performance.now();
+    if (!hasRoom(this.file)) return undefined;
+    try {
+      this.#db.exec('PRAGMA busy_timeout = 0; BEGIN IMMEDIATE');
+      this.#db.exec(`PRAGMA user_version = ${Number(pragma(this.#db, 'user_version'))}; COMMIT`);
+      this.#failedAt = undefined;
+      return { kind: 'writable' };
+    } catch (error) {
+      const code = sqliteCode(error);
+      const harmless = this.#rollBack() && (code === SQLITE.FULL || code === SQLITE.BUSY);
+      if (!harmless) this.#broken = explainSqliteError(error, this.file);
+      return undefined;
+    } finally {
+      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    }
   }
 
   #append({ stream, expected, events }: AppendOrder): Written | 'wrong revision' {
@@ -205,11 +312,14 @@ class Writer {
 
   #reported(mode: 'PASSIVE' | 'TRUNCATE'): WriterReport | undefined {
     try {
-      if (this.#broken === undefined) this.#checkpoint(mode);
+      // A checkpoint moves pages into whatever file is open, and may empty the only one that has them.
+      if (this.#fault() === undefined) this.#checkpoint(mode);
     } catch (error) {
       this.#broken = explainSqliteError(error, this.file);
     }
-    return this.#broken === undefined ? undefined : { kind: 'stopped', reason: this.#broken };
+    return this.#broken === undefined
+      ? undefined
+      : { kind: 'stopped', reason: this.#broken, files: this.#guard.isAtFault, restartHelps: false };
   }
 
   #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): void {
@@ -219,11 +329,6 @@ class Writer {
     } catch (error) {
       if (sqliteCode(error) !== SQLITE.FULL && sqliteCode(error) !== SQLITE.BUSY) throw error; // else: next time
     }
-  }
-
-  #inodeNow(): string {
-    const found = statSync(this.file, { throwIfNoEntry: false });
-    return found ? `${found.dev}:${found.ino}` : 'none';
   }
 }
 
@@ -235,16 +340,22 @@ const report = (message: OpeningReport | WriterReport | undefined): void => {
 const { file } = workerData as { file: string };
 try {
   const writer = new Writer(file);
+  const watch = (): void => {
+    for (const found of writer.watch()) report(found);
+  };
+  const watching = setInterval(watch, LOOK_EVERY_MS);
   port.on('message', (request: WriterRequest) => {
     switch (request.kind) {
       case 'append':
         report(writer.commit(request.orders));
         report(writer.tidy()); // after the answer, which need not wait for it
+        watch();
         break;
       case 'finish':
         report(writer.finish());
         break;
       case 'close':
+        clearInterval(watching);
         writer.close();
         port.close();
         break;

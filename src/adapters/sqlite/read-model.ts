@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { makeFile, makeFolder } from '../../files/new-file.js';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Position } from '../../ports/event-log.js';
 import {
@@ -188,6 +188,21 @@ const explained = (thrown: unknown, file: string): Error => {
       );
     default:
       return new ReadModelUnavailable(explainSqliteError(error, file), { cause: error });
+  }
+};
+
+/** Makes the file, which holds what owners keep to themselves, and its folder where they are missing. */
+const createFile = (file: string): void => {
+  const folder = dirname(file);
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    throw new ReadModelUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
+  }
+  try {
+    makeFile(file);
+  } catch {
+    // It is there, or SQLite says better what is wrong.
   }
 };
 
@@ -540,12 +555,7 @@ class Session {
 
   static async open(data: WriterData): Promise<Session> {
     const { file } = data;
-    const parent = dirname(file);
-    await mkdir(parent, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-      throw new ReadModelUnavailable(`the folder ${parent} cannot be made: ${(error as Error).message}`);
-    });
-    // It holds what owners keep to themselves. Only ever a new file is written: SQLite says better what is wrong.
-    await writeFile(file, '', { flag: 'wx', mode: 0o600 }).catch(() => undefined);
+    createFile(file);
     const writer = new Writer(data);
     let reader: Reader | undefined;
     try {

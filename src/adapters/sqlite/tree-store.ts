@@ -1,6 +1,6 @@
-import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { makeFile, makeFolder } from '../../files/new-file.js';
 import { type Position } from '../../ports/event-log.js';
 import {
   type Alarm,
@@ -316,17 +316,26 @@ class SqliteTreeStore extends TreeStore {
   }
 }
 
+const createFile = (file: string): void => {
+  const folder = dirname(file);
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    throw new TreeUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
+  }
+  try {
+    makeFile(file);
+  } catch {
+    // It is there, or SQLite says better what is wrong.
+  }
+};
+
 /**
  * The tree of the log with that identity in one SQLite file; the file and its folder are made if missing. Throws
  * TreeUnavailable, in one line that says what to do, where the file cannot be used or is of another log.
  */
 export const openSqliteTreeStore = async (file: string, logIdentity: string): Promise<TreeStore> => {
-  const folder = dirname(file);
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw new TreeUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
-  });
-  // Only ever a new file is written: SQLite says better what is wrong.
-  await writeFile(file, '', { flag: 'wx', mode: 0o600 }).catch(() => undefined);
+  createFile(file);
   const writer = new TreeWriter({ file, log: logIdentity });
   let reader: TreeReader | undefined;
   try {

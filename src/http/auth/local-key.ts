@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { link, mkdir, open, unlink } from 'node:fs/promises';
+import { link, open, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   calculateJwkThumbprint,
@@ -10,6 +10,7 @@ import {
   importJWK,
   type JWK,
 } from 'jose';
+import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
 
 /** ES256: what every JWT library can verify, and small enough to make in a few milliseconds at first start. */
 export const LOCAL_KEY_ALGORITHM = 'ES256';
@@ -44,7 +45,7 @@ export const openLocalKey = async (dataDir: string): Promise<LocalKey> => {
   return { ...(await parseKey(file, written)), created };
 };
 
-/** Windows has no permission bits (it reports 0666 for every file) and cannot sync a folder. */
+/** Windows has no permission bits: it reports 0666 for every file. */
 const POSIX = process.platform !== 'win32';
 
 /** Opens for reading without waiting: a named pipe would wait for a writer, for ever. */
@@ -76,8 +77,9 @@ const createKey = async (dataDir: string, file: string): Promise<boolean> => {
   const jwk = { ...(await exportJWK(privateKey)), alg: LOCAL_KEY_ALGORITHM, use: 'sig' };
   const temporary = `${file}.${randomUUID()}`;
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
-    const handle = await open(temporary, 'wx', 0o600);
+    makeFolder(dataDir);
+    makeFile(temporary);
+    const handle = await open(temporary, 'r+');
     try {
       await handle.writeFile(`${JSON.stringify(jwk)}\n`);
       await handle.sync();
@@ -87,21 +89,11 @@ const createKey = async (dataDir: string, file: string): Promise<boolean> => {
       await handle.close();
       await unlink(temporary);
     }
-    if (POSIX) await syncFolder(dataDir);
+    syncFolder(dataDir);
     return true;
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false;
     throw new LocalKeyError(`cannot make the signing key ${file}: ${codeOf(error)}`);
-  }
-};
-
-/** A new name survives a power cut only once its folder is written. */
-const syncFolder = async (folder: string): Promise<void> => {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 };
 

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { leafOf } from '../../../src/audit/leaf.js';
@@ -131,7 +131,7 @@ describe('plants copy', () => {
     const event = { id: randomUUID(), type: 'PlantDeleted', data: { id: 1 }, metadata: metadataOf() };
     await log.append(plantStream('zoe', 1), 'none', [event]);
     await log.close();
-    const { status, stderr } = await copy(url('first.db'), url('other.db'), '--json');
+    const { status, stderr } = await copy(url('first.db'), url('other.db'));
     expect([status, stderr]).toEqual([
       1,
       'plants: the target holds something else: its event 1, plant-zoe/1 revision 0, is plant-alice/0 revision 0 in the source\n',
@@ -142,6 +142,13 @@ describe('plants copy', () => {
   it.each<[what: string, from: () => string, to: () => string, status: number, message: RegExp]>([
     ['no such file', () => url('none.db'), () => url('x.db'), 2, /--from: there is no file .*none\.db/],
     ['one log twice', () => url('first.db'), () => url('first.db'), 2, /--from and --to name the same log/],
+    [
+      'one log twice, in other words',
+      () => url('first.db'),
+      () => `sqlite:${folder}/../${basename(folder)}//first.db`,
+      2,
+      /--from and --to name the same log/,
+    ],
     ['another scheme', () => url('first.db'), () => 'mysql://u:hunter2@h', 2, /--to: the URL must be/],
     ['a variable that is not set', () => 'env:NO_SUCH', () => url('x.db'), 2, /--from env:NO_SUCH: /],
     ['plaintext', () => url('first.db'), () => 'esdb://u:hunter2@h?tls=false', 2, /--to says tls=false/],

@@ -10,6 +10,7 @@ import { setImmediate } from 'node:timers/promises';
 import { type EventStoreOptions, openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/place.js';
 import {
+  type AppendHealth,
   type EventLog,
   type LogBatch,
   LogUnavailable,
@@ -509,6 +510,23 @@ describe('the event log on EventStoreDB', () => {
       expect(await log.readStream(stream)).toHaveLength(2);
     });
 
+    it('that refuses appends while reads work is not ready, and is again without an append', async () => {
+      const told: string[] = [];
+      const onHealth = ({ state }: AppendHealth): void => void told.push(state);
+      const { server, log } = await both({ onHealth });
+      const stream = freshStream();
+      await log.append(stream, 'none', newEvents(1));
+      expect(log.health().state).toBe('ok');
+      server.answerNext('batchAppend', failures.accessDenied, 3);
+      expect(await failing(log.append(stream, 0n, newEvents(1)))).toMatch(/refuse/);
+      expect(await log.readStream(stream)).toHaveLength(1);
+      expect(await failing(log.ready())).toBe(log.health().reason);
+      await until(() => log.health().state === 'ok');
+      await log.ready();
+      expect(told).toEqual(['failing', 'ok']);
+      expect(await log.readStream(stream)).toHaveLength(1); // nothing was appended to find out
+    });
+
     it('may be named by a member that follows another', async () => {
       const cluster = await startCluster();
       const follower = cluster.members[2];
@@ -522,6 +540,8 @@ describe('the event log on EventStoreDB', () => {
       const log = await open(cluster.url);
       cluster.elect(undefined);
       expect(await failing(log.append(freshStream(), 'none', newEvents(1)))).toContain('leader');
+      expect(log.health()).toMatchObject({ state: 'failing', restartHelps: false });
+      expect(await failing(log.ready())).toBe(log.health().reason);
       const one = await failing(open(cluster.members[0]?.url ?? '', { ...QUICK, openMs: 300 }));
       expect(one).toContain('leader');
     });

@@ -114,6 +114,10 @@ describe('the SQLite event log', () => {
     return JSON.parse(stdout) as ChildReport;
   };
 
+  const until = async (condition: () => boolean): Promise<void> => {
+    while (!condition()) await new Promise((resolve) => setTimeout(resolve, 10));
+  };
+
   const transactions = (): number => reports.filter(({ kind }) => kind === 'committed').length;
 
   describe('its file', () => {
@@ -178,14 +182,32 @@ describe('the SQLite event log', () => {
       expect(idsOf(subscribed)).toEqual(idsOf(stored));
     });
 
-    it('ends the writer when it was moved away, before anything is written into nowhere', async () => {
+    it('ends the writer when it was moved away, and a restart helps once it is back', async () => {
       const log = await open();
       await append(log);
       renameSync(file, `${file}.moved`);
-      expect(await unavailable(append(log))).toMatch(/moved, replaced or removed .* put it back/);
+      expect(await unavailable(append(log))).toMatch(/events\.db was removed or moved/);
+      await until(() => (log.health().reason ?? '').includes('was saved in'));
+      expect(log.health()).toMatchObject({ state: 'stopped', restartHelps: false });
+      if (process.platform === 'linux') expect(log.health().reason).toContain(`(it is now ${file}.moved)`);
       renameSync(`${file}.moved`, file);
       expect(await unavailable(append(log))).toMatch(/nothing is written before a restart/);
       expect(await unavailable(log.ready())).toMatch(/nothing is written before a restart/);
+      expect(await unavailable(log.head())).toMatch(/nothing is written before a restart/); // nor read
+      await until(() => log.health().restartHelps);
+    });
+
+    it('goes on where another connection truncates the write-ahead log or runs VACUUM, as SQLite may', async () => {
+      const log = await open();
+      for (let round = 0; round < 3; round += 1) {
+        await Promise.all(Array.from({ length: 40 }, () => append(log)));
+        direct().exec(
+          round === 1 ? 'VACUUM; PRAGMA wal_checkpoint(TRUNCATE)' : 'PRAGMA wal_checkpoint(TRUNCATE)',
+        );
+        expect(statSync(`${file}-wal`).size).toBe(0);
+        await append(log);
+      }
+      expect(log.health().state).toBe('ok');
     });
 
     it('may hold what is no JSON: it is read as a text', async () => {
@@ -291,7 +313,11 @@ describe('the SQLite event log', () => {
       for (const message of [appending, opening])
         expect(message).toMatch(/has been locked by another process/);
       expect(await log.readStream(stream)).toEqual([]); // and reads go on meanwhile
+      expect(log.health()).toMatchObject({ state: 'failing', reason: appending, restartHelps: false });
+      expect(await unavailable(log.ready())).toBe(appending);
       holder.exec('ROLLBACK');
+      await until(() => log.health().state === 'ok'); // though nobody appends
+      await log.ready();
       await append(log, stream);
       expect(await log.readStream(stream)).toHaveLength(1);
     });
@@ -533,7 +559,11 @@ describe('the SQLite event log', () => {
         expect(await unavailable(fill())).toMatch(/the disk of .* is full: free some space/);
         expect(await unavailable(fill())).toMatch(/the disk of .* is full: free some space/);
         const before = acknowledged.length;
+        expect(log.health()).toMatchObject({ state: 'failing', restartHelps: false });
+        expect(await unavailable(log.ready())).toMatch(/is full: free some space/);
         rmSync(ballast);
+        await until(() => log.health().state === 'ok');
+        await log.ready();
         const stream = freshStream();
         await append(log, stream);
         expect(before).toBeGreaterThan(5);

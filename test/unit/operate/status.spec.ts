@@ -32,7 +32,7 @@ describe('the status', () => {
   it('of a new system says what is missing', async () => {
     expect(await status(office.desk())).toBe(false);
     expect(office.out).toContain(
-      'PROBLEM  nothing projects: is a process with the role projector running?\n',
+      'PROBLEM  nothing projects: no process tells about itself; none runs, or none can write to the read model (is its disk full?)\n',
     );
     expect(office.out).toContain('PROBLEM  no list is answered: ');
     expect(office.out).toMatch(/^log +head empty$/m);
@@ -85,7 +85,7 @@ describe('the status', () => {
     const fastest = await applied(7);
     const { generations } = await readStatus(office.desk());
     expect(generations).toEqual([
-      { generation, active: true, slowest: START, fastest, behind: PARTITIONS - 1 },
+      { generation, active: true, slowest: START, fastest, behind: PARTITIONS - 1, problem: null },
     ]);
   });
 
@@ -264,6 +264,18 @@ describe('the status', () => {
       failing(() => new ReadModelUnavailable('it is down')),
     ).port;
     await expect(readStatus(office.desk({ model: down }))).rejects.toThrow('it is down');
+  });
+
+  it('shows a generation that is damaged, and all else', async () => {
+    await live(await office.answer());
+    const damaged = await office.model.createGeneration();
+    office.tamper(`DELETE FROM positions WHERE generation = ${damaged} AND partition = 7`);
+    expect(await status(office.desk({ json: true }))).toBe(false);
+    expect(office.json).toMatchObject({
+      problems: [expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks positions`)],
+      generations: [{ problem: null }, { generation: damaged, problem: expect.any(String) as unknown }],
+      leaseHolder: 'one',
+    });
   });
 
   it('watched, is printed again and again until somebody asks to stop', async () => {

@@ -1,0 +1,113 @@
+import { lstatSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type Database } from './database.js';
+import { bytesOf, framesOf, rescue, type Rescue } from './file-rescue.js';
+import { type FileFault, FileWatch } from './file-watch.js';
+
+/** Less free space than this, in bytes, is a full disk: a commit and a checkpoint may need as much. */
+const LEAST_FREE_BYTES = 1_048_576;
+
+/** Whether the disk of a file has room for further commits; true where the system does not tell. */
+export const hasRoom = (file: string): boolean => {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(file));
+    return bavail * bsize >= LEAST_FREE_BYTES;
+  } catch {
+    return true;
+  }
+};
+
+/** Looks after the three files of an open event log, and saves what it holds when one of them is taken away. */
+export class EventLogGuard {
+  readonly #watch: FileWatch;
+  #fault: FileFault | undefined;
+  #saved: Rescue | undefined;
+
+  /** To be made when the connection has written. Throws an error of the file system. */
+  constructor(
+    private readonly db: Database,
+    private readonly file: string,
+  ) {
+    this.#watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+  }
+
+  /**
+   * What has happened to a file, in one clause; undefined where all are in place. What has happened once stays.
+   * Throws an error of the file system where that cannot be seen.
+   */
+  look(): string | undefined {
+    this.#fault ??= this.#watch.look();
+    return this.#fault?.message;
+  }
+
+  /** Whether a file was taken away. */
+  get isAtFault(): boolean {
+    return this.#fault !== undefined;
+  }
+
+  /** Whether there is something to save, which was not tried yet. */
+  get hasWork(): boolean {
+    return this.#fault !== undefined && this.#saved === undefined;
+  }
+
+  /**
+   * Saves what the open files hold, and says in one line what has happened, which files to keep and what to do.
+   * Blocks, for as long as a copy of the log takes. `last` is the number of the last event that is known to be there.
+   */
+  save(last: number): string {
+    const fault = this.#fault;
+    if (!fault) return '';
+    this.#saved ??= rescue(this.db, this.file, this.#watch, fault, (copy) => contentOf(copy, last));
+    const now = this.#watch.whereabouts(fault.path);
+    const where = now === undefined || now === 'removed' ? '' : ` (it is now ${now})`;
+    return `${fault.message}${where}: ${this.#advice(this.#saved, fault)}`;
+  }
+
+  /** Whether a start would find all that was acknowledged: the files are in place, or in place again. */
+  get restartHelps(): boolean {
+    if (!this.#fault || !this.#saved) return false;
+    if (this.#saved.kind === 'put back') return true;
+    if (isIndex(this.#fault)) return !isInTheWay(this.#fault.path);
+    try {
+      return this.#watch.look() === undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+
+  #advice(saved: Rescue, fault: FileFault): string {
+    const { file } = this;
+    switch (saved.kind) {
+      case 'not needed':
+        return isIndex(fault)
+          ? `nothing is lost, for ${file} and ${file}-wal hold everything; ${isInTheWay(fault.path) ? `move what stands at ${fault.path} aside, then ` : ''}start again`
+          : `the folder ${dirname(file)} was moved, or another file system was mounted over it; put it back, then start again`;
+      case 'put back':
+        return `nothing is lost, for what it held was put back in its place; start again`;
+      case 'copied':
+        return `the whole log, ${saved.content}, was saved in ${saved.file}; keep that file; to go on, stop the service, move what is left of ${file}, ${file}-wal and ${file}-shm aside, rename the saved file to ${file}, and start again`;
+      case 'failed':
+        return `what the open files hold could not be saved (${saved.reason}); keep ${file}, ${file}-wal, the read model and tree.db, delete none of them, for they may be the only copies; put the file back or restore the log from a backup, then start again`;
+    }
+  }
+}
+
+/** SQLite makes the index of the write-ahead log anew: it holds nothing that is not in the other two. */
+const isIndex = ({ path }: FileFault): boolean => path.endsWith('-shm');
+
+/** Whether SQLite could not make a file of this name anew. */
+const isInTheWay = (path: string): boolean => !(lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
+
+/** What a copy of a log holds, in a few words. Throws where events are missing in it. */
+const contentOf = (copy: Database, last: number): string => {
+  const { events, end } = copy
+    .prepare('SELECT count(*) AS events, coalesce(max(seq), 0) AS end FROM events')
+    .get() as { events: number; end: number };
+  if (events !== end || end < last)
+    throw new Error(`a copy would hold ${events} events of ${Math.max(end, last)}`);
+  return `${events} events`;
+};

@@ -1,0 +1,149 @@
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
+import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './database.js';
+import { type FileFault, type FileWatch } from './file-watch.js';
+
+/** What could be done for an open database whose files were taken away. */
+export type Rescue =
+  /** No content is lost: FILE and FILE-wal are in place, or under another name. */
+  | { readonly kind: 'not needed' }
+  /** The write-ahead log stands at its name again: the next start finds everything. */
+  | { readonly kind: 'put back' }
+  /** All of the database is in this new file beside it. `content` says how much that is. */
+  | { readonly kind: 'copied'; readonly file: string; readonly content: string }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** Bytes that are copied at a time. */
+const CHUNK_BYTES = 1024 * 1024;
+
+/** How much more than the database a disk must have room for, in bytes, before a copy of it is begun. */
+const SPARE_BYTES = 1_048_576n;
+
+const MARK = '.rescued-';
+
+/** The copies that were rescued and stand beside a database, oldest first. */
+export const rescuedBeside = (file: string): string[] => {
+  const folder = dirname(file);
+  try {
+    return readdirSync(folder)
+      .filter((name) => name.startsWith(`${basename(file)}${MARK}`) && !name.endsWith('.partial'))
+      .sort()
+      .map((name) => join(folder, name));
+  } catch {
+    return []; // no folder, no copies
+  }
+};
+
+/**
+ * Saves what the open connection still reads of a database whose files were removed, replaced or truncated: puts the
+ * write-ahead log back where its name is free and the database is untouched, else copies the database into a new file.
+ * Blocks the calling thread. `contentOf` looks whether the copy is whole, and says in a few words what it holds; it
+ * throws otherwise. Never throws.
+ */
+export const rescue = (
+  db: Database,
+  file: string,
+  watch: FileWatch,
+  fault: FileFault,
+  contentOf: (copy: Database) => string,
+): Rescue => {
+  try {
+    if (fault.path.endsWith('-shm')) return { kind: 'not needed' };
+    if (fault.path === watch.walPath && watch.walNameIsFree() && watch.databaseIsUntouched()) {
+      putBack(watch);
+      return { kind: 'put back' };
+    }
+    const removed = [watch.path, watch.walPath].some(
+      (path) => (watch.whereabouts(path) ?? 'removed') === 'removed',
+    );
+    if (watch.folderIsAnother() && !removed && fault.kind !== 'truncated') return { kind: 'not needed' };
+    return copyOf(db, file, contentOf);
+  } catch (error) {
+    const reason =
+      sqliteCode(error) === undefined ? (error as Error).message : explainSqliteError(error, file);
+    return { kind: 'failed', reason };
+  }
+};
+
+/** Gives the write-ahead log a name again, by a copy: a link cannot be made to a file without one. */
+const putBack = (watch: FileWatch): void => {
+  const partial = `${watch.walPath}.partial-${process.pid}`;
+  makeFile(partial);
+  const handle = openSync(partial, 'r+');
+  try {
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+    for (let at = 0, read = -1; read !== 0; at += read) {
+      read = readSync(watch.walHandle, buffer, 0, CHUNK_BYTES, at);
+      writeSync(handle, buffer, 0, read);
+    }
+    fsyncSync(handle);
+    linkSync(partial, watch.walPath); // which never replaces what has come there meanwhile
+  } finally {
+    closeSync(handle);
+    rmSync(partial, { force: true });
+  }
+  syncFolder(dirname(watch.walPath));
+};
+
+const copyOf = (db: Database, file: string, contentOf: (copy: Database) => string): Rescue => {
+  const stamp = new Date()
+    .toISOString()
+    .replace(/\.\d+Z$/, 'Z')
+    .replaceAll(':', '-');
+  const target = `${file}${MARK}${stamp}-${process.pid}`;
+  const partial = `${target}.partial`;
+  makeFolder(dirname(partial));
+  makeFile(partial);
+  try {
+    const { bavail, bsize } = statfsSync(dirname(partial), { bigint: true });
+    const needed = BigInt(bytesOf(db)) + SPARE_BYTES;
+    if (bavail * bsize < needed)
+      return { kind: 'failed', reason: `a copy takes ${needed} bytes, and the disk has ${bavail * bsize}` };
+    db.prepare('VACUUM INTO ?').run(partial);
+    const content = contentIn(partial, contentOf);
+    const handle = openSync(partial, 'r+');
+    try {
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+    renameSync(partial, target);
+    syncFolder(dirname(target));
+    return { kind: 'copied', file: target, content };
+  } finally {
+    for (const left of [partial, `${partial}-journal`]) rmSync(left, { force: true });
+  }
+};
+
+const contentIn = (copy: string, contentOf: (copy: Database) => string): string => {
+  const db = new DatabaseSync(copy, { readOnly: true });
+  try {
+    return contentOf(db);
+  } finally {
+    db.close();
+  }
+};
+
+/** How many bytes a database has, what is still in its write-ahead log included. */
+export const bytesOf = (db: Database): number => {
+  const { pages, size } = db
+    .prepare('SELECT page_count AS pages, page_size AS size FROM pragma_page_count, pragma_page_size')
+    .get() as { pages: number; size: number };
+  return pages * size;
+};
+
+/** How many frames the write-ahead log has by its index. Throws where it cannot be read as far as that says. */
+export const framesOf = (db: Database): number =>
+  (db.prepare('PRAGMA wal_checkpoint(PASSIVE)').get() as { log: number }).log;

@@ -1,0 +1,274 @@
+import {
+  closeSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+  statSync,
+  type BigIntStats,
+} from 'node:fs';
+import { dirname } from 'node:path';
+
+/** That a file of an open database is not what it was when the database was opened. */
+export interface FileFault {
+  /** The name that it is about. */
+  readonly path: string;
+  readonly kind: 'missing' | 'replaced' | 'truncated';
+  /** One clause that names the file and says what happened to it. */
+  readonly message: string;
+}
+
+/** What the open connection knows, by which a truncation of SQLite's own is told from one by somebody else. */
+export interface DatabaseSizes {
+  /** How many bytes the database has by its own header, at the last commit. May throw. */
+  readonly bytes: () => number;
+  /** How many frames the write-ahead log has by its index. May throw, above all where they are not in the file. */
+  readonly frames: () => number;
+}
+
+/** One of the three files, as it was at the last look without a fault. */
+interface Watched {
+  readonly path: string;
+  seen: BigIntStats;
+}
+
+/** The header of a write-ahead log, https://www.sqlite.org/fileformat.html#the_write_ahead_log */
+const WAL_HEADER_BYTES = 32;
+const WAL_MAGIC = [0x377f0682, 0x377f0683];
+/** Where in the header the salts are, which are others after each restart of the write-ahead log: 8 bytes. */
+const WAL_SALTS = 16;
+/** Where in the header the size of a page is. */
+const WAL_PAGE_SIZE = 8;
+/** Before the page in each frame; the salts are at 8. */
+const FRAME_HEADER_BYTES = 24;
+const FRAME_SALTS = 8;
+
+/**
+ * Watches the files of an open database in write-ahead-log mode: FILE, FILE-wal and FILE-shm. SQLite goes on reading
+ * and writing files that were removed or replaced, and what it writes then is gone when the process ends
+ * (https://www.sqlite.org/howtocorrupt.html, sections 2.4 and 4.4).
+ *
+ * To be made when the connection has read or written the database: all three files exist from then on, until the last
+ * connection is closed. FILE and FILE-shm are looked at by name and never opened: closing them again would drop the
+ * locks that SQLite holds on them for the whole process. One look takes about 15 µs.
+ */
+export class FileWatch {
+  readonly #database: Watched;
+  readonly #wal: Watched;
+  readonly #shm: Watched;
+  readonly #folder: Watched;
+  readonly #walHandle: number;
+  readonly #header = Buffer.alloc(WAL_HEADER_BYTES);
+  #salts: bigint | undefined;
+  readonly #frameHeader = Buffer.alloc(FRAME_HEADER_BYTES);
+  /** Where the last frame of the file stood at the last look, and its salts. */
+  #lastFrame: { readonly at: number; readonly salts: bigint | undefined } | undefined;
+
+  /** Throws where the files cannot be looked at. */
+  constructor(
+    private readonly file: string,
+    private readonly sizes: DatabaseSizes,
+  ) {
+    const real = realpathSync(file); // SQLite, too, resolves symbolic links when it opens, and only then
+    this.#database = watched(real);
+    this.#wal = watched(`${real}-wal`);
+    this.#shm = watched(`${real}-shm`);
+    this.#folder = watched(dirname(real));
+    this.#walHandle = openSync(this.#wal.path, 'r'); // SQLite takes no locks on this one
+    this.#salts = this.#saltsNow();
+    this.#lastFrame = this.#frameBefore(this.#wal.seen.size);
+  }
+
+  /** The name of the database, without symbolic links. */
+  get path(): string {
+    return this.#database.path;
+  }
+
+  /** The write-ahead log as it was opened, for reading: good also after its name has gone. */
+  get walHandle(): number {
+    return this.#walHandle;
+  }
+
+  /** The name of the write-ahead log. */
+  get walPath(): string {
+    return this.#wal.path;
+  }
+
+  /**
+   * What has happened to a file since it was opened; undefined where all are in place. Sizes are compared with those
+   * at the last look. Throws an error of the file system where a name cannot be looked at, such as EACCES.
+   */
+  look(): FileFault | undefined {
+    const database = lookAt(this.#database);
+    const wal = lookAt(this.#wal);
+    const shm = lookAt(this.#shm);
+    for (const one of [database, wal, shm]) if ('kind' in one) return one;
+    const now = { database, wal, shm } as Record<'database' | 'wal' | 'shm', BigIntStats>;
+    const fault =
+      this.#renamed() ?? this.#databaseCut(now.database) ?? this.#walCut(now.wal) ?? this.#shmCut(now.shm);
+    if (fault) return fault;
+    this.#database.seen = now.database;
+    this.#wal.seen = now.wal;
+    this.#shm.seen = now.shm;
+    return undefined;
+  }
+
+  /** Whether FILE is as it was at the last look without a fault: the same file, and not written since. */
+  databaseIsUntouched(): boolean {
+    const { path, seen } = this.#database;
+    const now = stats(path);
+    return now !== undefined && isSame(now, seen) && now.size === seen.size && now.mtimeNs === seen.mtimeNs;
+  }
+
+  /** Whether nothing stands at the name of the write-ahead log. */
+  walNameIsFree(): boolean {
+    return stats(this.#wal.path) === undefined;
+  }
+
+  /** Whether the folder's name leads elsewhere: it was moved, or another file system is mounted over it. */
+  folderIsAnother(): boolean {
+    const now = stats(this.#folder.path);
+    return now !== undefined && !isSame(now, this.#folder.seen);
+  }
+
+  /**
+   * Where FILE or FILE-wal is now, by the open files of this process: a path, or 'removed' where it has no name any
+   * more. Undefined where the system does not tell: only Linux does.
+   */
+  whereabouts(path: string): string | undefined {
+    const one = [this.#database, this.#wal].find((watched) => watched.path === path);
+    const folder = '/proc/self/fd';
+    for (const handle of one ? handlesIn(folder) : []) {
+      try {
+        const now = statSync(`${folder}/${handle}`, { bigint: true });
+        if (!one || !isSame(now, one.seen)) continue;
+        return now.nlink === 0n ? 'removed' : readlinkSync(`${folder}/${handle}`);
+      } catch {
+        // closed meanwhile
+      }
+    }
+    return undefined;
+  }
+
+  close(): void {
+    closeSync(this.#walHandle);
+  }
+
+  /** The database is in place, but the name that was opened, or a folder in it, leads elsewhere by now. */
+  #renamed(): FileFault | undefined {
+    if (this.file === this.#database.path) return undefined;
+    const now = statSync(this.file, { bigint: true, throwIfNoEntry: false });
+    if (!now) return { path: this.file, kind: 'missing', message: removed(this.file) };
+    return isSame(now, this.#database.seen)
+      ? undefined
+      : { path: this.file, kind: 'replaced', message: replaced(this.file) };
+  }
+
+  #databaseCut({ size }: BigIntStats): FileFault | undefined {
+    const { path, seen } = this.#database;
+    if (size >= seen.size || size >= orElse(this.sizes.bytes, Infinity)) return undefined; // or somebody ran VACUUM
+    return truncated(path, seen.size, size);
+  }
+
+  /**
+   * The write-ahead log gets shorter only where SQLite has brought all of it into the database: its index is then
+   * empty, or it has begun anew with other salts. One that was cut from outside and written to again since the last
+   * look has no header, or zeros where the last frame was.
+   */
+  #walCut({ size }: BigIntStats): FileFault | undefined {
+    const { path, seen } = this.#wal;
+    const salts = size === 0n ? undefined : this.#saltsNow();
+    const isCut =
+      size === 0n
+        ? seen.size > 0n && orElse(this.sizes.frames, 1) > 0
+        : salts === undefined || (size < seen.size ? salts === this.#salts : !this.#hasLastFrame(salts));
+    if (isCut) return truncated(path, seen.size, size);
+    this.#salts = salts;
+    this.#lastFrame = this.#frameBefore(size);
+    return undefined;
+  }
+
+  /**
+   * Whether a frame stands where the last one did: the same, or one that was written over it since the file began
+   * anew or after a commit that failed.
+   */
+  #hasLastFrame(salts: bigint): boolean {
+    if (!this.#lastFrame) return true;
+    const now = this.#frameSaltsAt(this.#lastFrame.at);
+    return now === salts || now === this.#lastFrame.salts;
+  }
+
+  #frameBefore(size: bigint): { readonly at: number; readonly salts: bigint | undefined } | undefined {
+    const frame = FRAME_HEADER_BYTES + this.#header.readUInt32BE(WAL_PAGE_SIZE);
+    const frames = Math.floor((Number(size) - WAL_HEADER_BYTES) / frame);
+    if (frames < 1) return undefined;
+    const at = WAL_HEADER_BYTES + (frames - 1) * frame;
+    return { at, salts: this.#frameSaltsAt(at) };
+  }
+
+  #frameSaltsAt(at: number): bigint | undefined {
+    const read = readSync(this.#walHandle, this.#frameHeader, 0, FRAME_HEADER_BYTES, at);
+    return read === FRAME_HEADER_BYTES ? this.#frameHeader.readBigUInt64BE(FRAME_SALTS) : undefined;
+  }
+
+  #shmCut({ size }: BigIntStats): FileFault | undefined {
+    const { path, seen } = this.#shm;
+    return size < seen.size ? truncated(path, seen.size, size) : undefined;
+  }
+
+  /** The salts of the write-ahead log, undefined where it has no header. */
+  #saltsNow(): bigint | undefined {
+    const read = readSync(this.#walHandle, this.#header, 0, WAL_HEADER_BYTES, 0);
+    if (read < WAL_HEADER_BYTES || !WAL_MAGIC.includes(this.#header.readUInt32BE(0))) return undefined;
+    return this.#header.readBigUInt64BE(WAL_SALTS);
+  }
+}
+
+/** What stands at a name, itself and not what a symbolic link there leads to. Undefined for nothing. */
+const stats = (path: string): BigIntStats | undefined => {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch (error) {
+    if (['ENOTDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+};
+
+const watched = (path: string): Watched => ({ path, seen: lstatSync(path, { bigint: true }) });
+
+const isSame = (one: BigIntStats, other: BigIntStats): boolean =>
+  one.dev === other.dev && one.ino === other.ino;
+
+const lookAt = ({ path, seen }: Watched): BigIntStats | FileFault => {
+  const now = stats(path);
+  if (!now) return { path, kind: 'missing', message: removed(path) };
+  return isSame(now, seen) ? now : { path, kind: 'replaced', message: replaced(path) };
+};
+
+const removed = (path: string): string => `${path} was removed or moved while it was in use`;
+
+const replaced = (path: string): string => `${path} was replaced by another file while it was in use`;
+
+const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
+  path,
+  kind: 'truncated',
+  message: `${path} was truncated while it was in use (${now} bytes, not ${before})`,
+});
+
+const orElse = (ask: () => number, otherwise: number): number => {
+  try {
+    return ask();
+  } catch {
+    return otherwise;
+  }
+};
+
+const handlesIn = (folder: string): string[] => {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return []; // no Linux
+  }
+};

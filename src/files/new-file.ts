@@ -1,0 +1,71 @@
+import { chownSync, closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+
+/** Only its owner may list a folder, or read a file, that is made here. */
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+
+/**
+ * Makes a folder, and those that it is in, as far as they are missing; each is durable. Throws an error of the file
+ * system. Not by `recursive: true`: where the system refuses a folder with ENOENT, as Linux does in /proc, Node (20 to
+ * 24 at least) tries again without end.
+ */
+export const makeFolder = (folder: string): void => {
+  const path = resolve(folder);
+  const parent = dirname(path);
+  try {
+    make(path, parent);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && isFolder(path)) return;
+    if (code !== 'ENOENT' || parent === path) throw error;
+    makeFolder(parent);
+    try {
+      make(path, parent);
+    } catch (again) {
+      // Another process may have been faster.
+      if ((again as NodeJS.ErrnoException).code !== 'EEXIST' || !isFolder(path)) throw again;
+    }
+  }
+};
+
+/**
+ * Makes an empty file. Throws an error of the file system, EEXIST where something stands at its name already: an
+ * existing file is never opened, since closing one that SQLite uses in this process would drop SQLite's locks.
+ */
+export const makeFile = (file: string): void => {
+  const handle = openSync(file, 'wx', FILE_MODE);
+  try {
+    const owner = ownerOf(dirname(file));
+    if (owner) fchownSync(handle, owner.uid, owner.gid);
+  } finally {
+    closeSync(handle);
+  }
+};
+
+/** Makes the names in a folder durable. */
+export const syncFolder = (folder: string): void => {
+  if (process.platform === 'win32') return; // which cannot
+  const handle = openSync(folder, 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+};
+
+const make = (path: string, parent: string): void => {
+  mkdirSync(path, { mode: FOLDER_MODE });
+  const owner = ownerOf(parent);
+  if (owner) chownSync(path, owner.uid, owner.gid);
+  syncFolder(parent);
+};
+
+/**
+ * Whom something new in a folder is to belong to where root makes it: the folder's owner. Otherwise the service, which
+ * runs as that user, could not use what `sudo plants …` has made. Undefined for every other user.
+ */
+const ownerOf = (folder: string): { readonly uid: number; readonly gid: number } | undefined =>
+  process.geteuid?.() === 0 ? statSync(folder) : undefined;
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;

@@ -1,0 +1,140 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { rescuedBeside } from '../../src/adapters/sqlite/file-rescue.js';
+import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
+import { runCli } from '../support/http-cli.js';
+import { TestService } from '../support/service.js';
+import { STORES } from '../support/stores-of-this-run.js';
+
+/** Plants that are created, and acknowledged, before a file is taken away. */
+const BEFORE = 20;
+
+(STORES === 'embedded' ? describe : describe.skip)('a service whose event log cannot be written', () => {
+  let service: TestService;
+  let http: HttpClient;
+  const at = (name: string): string => join(service.dataDir, name);
+
+  beforeEach(async () => {
+    service = await TestService.start({ WRITE_WAIT_MS: '500' });
+    http = new HttpClient(service);
+    await service.ready();
+    for (let id = 0; id < BEFORE; id += 1) await create(id, 201);
+  });
+  afterEach(async () => {
+    await http.finish();
+  });
+
+  const create = async (id: number, expected: number): Promise<Answer> => {
+    const answer = await http.create({ name: id === 999 ? 'x' : `${id}`, tag: '', id });
+    expect([id, answer.status]).toEqual([id, expected]);
+    return answer;
+  };
+  const health = (which: 'live' | 'ready'): Promise<Answer> => http.send({ path: `/health/${which}` });
+  const writable = async (): Promise<string | undefined> =>
+    /^plants_event_log_writable (\d)$/m.exec((await http.send({ path: '/metrics' })).text)?.[1];
+  const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+    while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  const names = async (): Promise<string[]> =>
+    (JSON.parse((await http.list('?limit=1000')).text) as { name: string }[]).map(({ name }) => name);
+  const all = Array.from({ length: BEFORE }, (_, id) => `${id}`);
+  /** What the process has logged about its event log. */
+  const logged = (): string[] =>
+    service.logged
+      .filter(({ eventLog, msg }) => eventLog !== undefined && !String(msg).includes('is being saved'))
+      .map(({ msg }) => String(msg));
+
+  /** Readiness, status, metrics and one line of the log tell the same. */
+  const told = async (says: RegExp): Promise<void> => {
+    await until(() => logged().length > 0);
+    expect(logged()).toEqual([expect.stringMatching(says)]);
+    const ready = problemIn(await health('ready'), 503, 'not_ready');
+    expect(ready.parts).toMatchObject({
+      event_log: { status: 'down', message: expect.stringMatching(says) as unknown },
+    });
+    expect(await writable()).toBe('0');
+    await until(async () => {
+      const { status, stdout } = await runCli(['status', '--json'], service.env);
+      const { problems } = JSON.parse(stdout) as { problems: string[] };
+      expect([0, 1]).toContain(status);
+      return (
+        status === 1 &&
+        problems.some((problem) => problem.includes('cannot write the event log') && says.test(problem))
+      );
+    });
+  };
+
+  it('since its write-ahead log was removed: it is put back, a restart is asked for, and all is there', async () => {
+    rmSync(at('events.db-wal'));
+    await create(999, 503);
+    await told(/events\.db-wal was removed .* was put back in its place; start again/);
+    problemIn(await health('live'), 503, 'restart_needed');
+    await service.kill();
+    await service.start();
+    await service.ready();
+    expect((await names()).filter((name) => name !== 'x')).toEqual(all);
+    expect((await health('live')).status).toBe(200);
+    await create(1_000, 201);
+  });
+
+  it('since all of it was removed: it is saved, no new log is made, and the words bring all back', async () => {
+    for (const suffix of ['', '-wal', '-shm']) rmSync(at(`events.db${suffix}`));
+    await until(() => logged().length > 0);
+    await create(999, 503);
+    expect((await health('live')).status).toBe(200); // a restart would end the lists, too
+    const [line = ''] = logged();
+    expect(line).toMatch(/events\.db was removed .* was saved in .*events\.db\.rescued-.*; keep that file/);
+    await service.kill();
+    const { status, stderr } = await runCli(['serve'], service.env);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(
+      /^plants: there is no event log .*events\.db, and .*rescued-.* rename that copy to [^\n]*\n$/,
+    );
+    expect(existsSync(at('events.db'))).toBe(false);
+    renameSync(rescuedBeside(at('events.db')).at(-1) ?? '', at('events.db'));
+    await service.start();
+    await service.ready();
+    expect(await names()).toEqual(all);
+    await create(1_000, 201);
+  });
+
+  it.each([
+    ['read-model.db', 'tree.db'],
+    ['tree.db', 'read-model.db'],
+  ])('makes no new log where it is missing beside %s', async (left, other) => {
+    await service.stop();
+    for (const suffix of ['', '-wal', '-shm'])
+      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { force: true });
+    const { status, stderr } = await runCli(['serve'], service.env);
+    expect([status, stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        new RegExp(
+          `^plants: there is no event log .*events\\.db, but .*${left} is there.*delete none[^\\n]*\\n$`,
+        ),
+      ),
+    ]);
+    expect(existsSync(at('events.db'))).toBe(false);
+  });
+
+  it('since it is locked: it is not ready, is alive, and is ready again by itself', async () => {
+    const holder = new DatabaseSync(at('events.db'));
+    holder.exec('BEGIN IMMEDIATE');
+    await create(999, 503);
+    expect((await health('live')).status).toBe(200);
+    const ready = problemIn(await health('ready'), 503, 'not_ready');
+    expect(ready.parts).toMatchObject({ event_log: { status: 'down' } });
+    expect(await writable()).toBe('0');
+    holder.exec('ROLLBACK');
+    holder.close();
+    await service.ready();
+    expect(await writable()).toBe('1');
+    expect(logged()).toEqual([
+      expect.stringMatching(/cannot be written: .* locked by another process/),
+      'the event log can be written again',
+    ]);
+    await create(1_000, 201);
+  });
+});
