@@ -102,7 +102,7 @@ module.exports = {
       name: 'loaded-when-wanted',
       comment: 'Who imports one of these in the ordinary way makes every start wait for it.',
       severity: 'error',
-      from: { path: '^src/' },
+      from: { path: '^src/', pathNot: '^src/http/documents\\.worker\\.ts$' },
       to: {
         path: '^src/(http/openapi|http/auth/counted-rate-limit|readable-log)\\.ts$',
         dynamic: false,

@@ -5,6 +5,7 @@ import { type Logger } from 'pino';
 import { AppModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './http/answered.js';
 import { serveDocs } from './http/docs.js';
+import { keptDocuments, makeDocuments } from './http/documents.js';
 import { answerListsFast } from './http/list-fast-path.js';
 import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
@@ -37,7 +38,11 @@ export const createApp = async (
     abortOnError: false,
   });
   app.useGlobalFilters(app.get(ProblemFilter));
-  serveDocs(adapter.getInstance(), async () => (await import('./http/openapi.js')).openDocs(app, version));
+  serveDocs(adapter.getInstance(), async () =>
+    keptDocuments(
+      await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),
+    ),
+  );
   // Spans and limits belong to requests that go the long way.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {

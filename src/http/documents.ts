@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import { Worker } from 'node:worker_threads';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import { promisify } from 'node:util';
+import Negotiator from 'negotiator';
+import { type Role } from '../config.js';
+import { type Docs } from './docs.js';
+
+/** How long making the documents may take, in milliseconds: a second is usual, on a machine that is busy ten. */
+const MAKING_MS = 60_000;
+
+/** What the documents depend on. */
+export interface Documented {
+  readonly version: string;
+  readonly roles: readonly Role[];
+  /** Whether this process answers for the tree of an auditor. */
+  readonly audited: boolean;
+}
+
+/** A document of the API, or a file of the page that shows it. */
+export interface DocumentFile {
+  readonly path: string;
+  readonly type: string;
+  readonly body: Uint8Array;
+}
+
+/**
+ * Makes the API's document and the files of its page, in a thread of its own: that takes a second of work and 500
+ * modules, which then hold up no request and need no memory any more. And a module that could not be loaded, for want
+ * of file descriptors, stays unloadable in its thread for ever; the next attempt has a new one. Rejects where that
+ * fails, or takes longer than MAKING_MS.
+ */
+export const makeDocuments = async (documented: Documented): Promise<DocumentFile[]> => {
+  const worker = new Worker(new URL('./documents.worker.js', import.meta.url), { workerData: documented });
+  let giveUp: NodeJS.Timeout | undefined;
+  try {
+    return await new Promise<DocumentFile[]>((resolve, reject) => {
+      worker.once('message', resolve).once('error', reject);
+      worker.once('exit', () => {
+        reject(new Error('the thread that makes the API document has ended'));
+      });
+      giveUp = setTimeout(() => {
+        reject(new Error(`the API document was not made in ${MAKING_MS} ms`));
+      }, MAKING_MS);
+    });
+  } finally {
+    clearTimeout(giveUp);
+    await worker.terminate();
+  }
+};
+
+/** A document in the encodings that it is answered in. */
+interface KeptDocument {
+  readonly type: string;
+  readonly etag: string;
+  readonly bodies: Readonly<Record<Encoding, Buffer>>;
+}
+
+type Encoding = 'identity' | 'gzip' | 'br';
+
+/**
+ * Answers with documents from one buffer for each of them and encoding, whoever asks. Their strong entity tag is the
+ * same as long as the content is, so that a browser that has one is answered 304 (RFC 9110, sections 8.8.3 and 13.1.2).
+ */
+export const keptDocuments = async (files: readonly DocumentFile[]): Promise<Docs> => {
+  const kept = new Map(await Promise.all(files.map(async (file) => [file.path, await keep(file)] as const)));
+  return ({ url, headers }) => {
+    const [path = ''] = url.split('?');
+    const found = kept.get(path === '/docs/' ? '/docs' : path);
+    return Promise.resolve(found && answerWith(found, headers));
+  };
+};
+
+const compress = promisify(gzip);
+const compressMore = promisify(brotliCompress);
+
+const keep = async ({ type, body }: DocumentFile): Promise<KeptDocument> => {
+  const identity = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const [zipped, br] = await Promise.all([
+    compress(identity),
+    // A tenth of the time of the best quality, and still smaller than gzip.
+    compressMore(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
+  ]);
+  const etag = createHash('sha256').update(identity).digest('base64url').slice(0, 22);
+  return { type, etag, bodies: { identity, gzip: zipped, br } };
+};
+
+const answerWith = ({ type, etag, bodies }: KeptDocument, headers: Parameters<Docs>[0]['headers']) => {
+  const encoding = encodingFor(headers['accept-encoding'], bodies);
+  const tag = `"${etag}-${encoding}"`; // a strong tag is that of one encoding
+  const fields = { 'cache-control': 'no-cache', vary: 'accept-encoding', etag: tag };
+  if (isNamed(headers['if-none-match'], tag)) return { status: 304, headers: fields, body: undefined };
+  return {
+    status: 200,
+    headers: {
+      ...fields,
+      'content-type': type,
+      ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }),
+    },
+    body: bodies[encoding],
+  };
+};
+
+const encodingFor = (accepted: string | string[] | undefined, bodies: KeptDocument['bodies']): Encoding => {
+  if (accepted === undefined) return 'identity';
+  const offered = (['br', 'gzip', 'identity'] as const).filter(
+    (one) => one === 'identity' || bodies[one].length < bodies.identity.length,
+  );
+  const chosen = new Negotiator({ headers: { 'accept-encoding': String(accepted) } }).encoding([...offered]);
+  return offered.find((one) => one === chosen) ?? 'identity';
+};
+
+/** Whether If-None-Match names an entity tag; it is compared weakly (RFC 9110, section 13.1.2). */
+const isNamed = (field: string | undefined, tag: string): boolean =>
+  field?.split(',').some((one) => one.trim() === '*' || one.trim().replace(/^W\//, '') === tag) === true;
