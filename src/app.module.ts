@@ -15,6 +15,7 @@ import { TokenVerifier } from './http/auth/verify.js';
 import { EventStreams } from './http/event-streams.js';
 import { HealthController } from './http/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './http/log.controller.js';
+import { LongLists } from './http/long-lists.js';
 import { MetricsController } from './http/metrics.controller.js';
 import { OperationsController, SYSTEM } from './http/operations.controller.js';
 import { PlantsController } from './http/plants.controller.js';
@@ -99,6 +100,7 @@ export class AppModule {
           useValue: new NamedRequests({ log, now, skips: () => readSkipsInForce(log) }),
         },
         { provide: PastLists, useValue: new PastLists(log) },
+        { provide: LongLists, useValue: new LongLists() },
         EventStreams,
         BearerStrategy,
         BearerGuard,

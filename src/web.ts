@@ -11,7 +11,9 @@ import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
 import { KnownRoutes } from './http/routes.js';
 import { createHttpAdapter } from './http/server.js';
+import { refuseTooMuch, UnsentAnswers } from './http/unsent-answers.js';
 import { nestLogger } from './logging.js';
+import { showConnections } from './metrics/connections.js';
 import { ListPlantsHandler } from './read/list-plants.js';
 import { type Tracing } from './tracing/tracing.js';
 
@@ -31,6 +33,8 @@ export const createApp = async (
 ): Promise<NestFastifyApplication> => {
   const routes = new KnownRoutes();
   const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
+  const unsent = new UnsentAnswers(adapter.getHttpServer());
+  refuseTooMuch(adapter.getInstance(), unsent);
   tracing?.requests(adapter.getInstance());
   const app = await NestFactory.create<NestFastifyApplication>(AppModule.of({ ...parts, routes }), adapter, {
     bodyParser: false,
@@ -48,11 +52,12 @@ export const createApp = async (
     answerListsFast(adapter.getHttpServer(), {
       verifier: parts.verifier,
       lists: app.get(ListPlantsHandler),
+      admits: (response, bytes) => unsent.admits(response, bytes),
       onAnswered,
       onError: (error) => {
         logger.error({ err: error }, 'a list failed');
       },
     });
-  Pipelining.before(adapter.getHttpServer());
+  showConnections(parts.registry, unsent, Pipelining.before(adapter.getHttpServer()));
   return app;
 };

@@ -4,11 +4,12 @@ import { type OnAnswered } from './answered.js';
 import { type Principal } from './auth/principal.js';
 import { type TokenVerifier } from './auth/verify.js';
 import { requestIdOf } from './correlation.js';
+import { LONG_LIST } from './long-lists.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { isPlainHost } from './message.js';
 import { countHeader, plainlyAcceptsJson } from './requests.js';
 import { EVERY_ANSWER } from './server.js';
-import { DEFAULT_LIMIT, MAX_LIMIT } from './schemas.js';
+import { DEFAULT_LIMIT } from './schemas.js';
 
 /** The first page of a list, as nearly every client asks for it. */
 const FIRST_PAGE = /^\/plants(?:\?limit=([1-9]\d{0,3}))?$/;
@@ -25,6 +26,8 @@ export interface FastLists {
   readonly onAnswered: OnAnswered;
   /** Called with what nobody thought of: the connection of that request was cut. Must not throw. */
   readonly onError: (error: unknown) => void;
+  /** Whether an answer of so many bytes may be sent now. */
+  readonly admits: (response: ServerResponse, bytes: number) => boolean;
 }
 
 interface Asked {
@@ -39,7 +42,7 @@ interface Asked {
  */
 export const answerListsFast = (
   server: Server,
-  { verifier, lists, onAnswered, onError }: FastLists,
+  { verifier, lists, admits, onAnswered, onError }: FastLists,
 ): void => {
   // The one that the server was made with.
   const [longWay] = server.listeners('request') as RequestListener[];
@@ -60,6 +63,10 @@ export const answerListsFast = (
         return;
       }
       const { fields, body, encoding } = listAnswer(page, limit);
+      if (!admits(response, body.length)) {
+        longWay(request, response);
+        return;
+      }
       const id = requestIdOf(request);
       response.writeHead(200, [...ALWAYS, id, ...fields]).end(body, encoding);
       const seconds = (performance.now() - began) / 1_000;
@@ -89,7 +96,7 @@ const askedBy = (request: IncomingMessage, verifier: TokenVerifier): Asked | und
   const path = FIRST_PAGE.exec(url);
   if (!path || !isPlain(request)) return undefined;
   const limit = path[1] === undefined ? DEFAULT_LIMIT : Number(path[1]);
-  if (limit > MAX_LIMIT) return undefined;
+  if (limit > LONG_LIST) return undefined; // as many may be read at once as `LongLists` allows
   const principal = principalOf(request, verifier);
   if (!principal?.scopes.has('plants:read')) return undefined;
   return { owner: principal.owner, limit };

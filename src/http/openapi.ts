@@ -104,6 +104,7 @@ const EVERYWHERE = [
   'request_timeout',
   'expectation_failed',
   'rate_limited',
+  'overloaded',
   'headers_too_large',
   'internal_error',
   'keys_unavailable',

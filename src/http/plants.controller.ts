@@ -17,6 +17,7 @@ import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { nameOf } from './command-name.js';
 import { goneSignal } from './event-streams.js';
 import { Described } from './described.js';
+import { LongLists } from './long-lists.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
@@ -54,6 +55,7 @@ export class PlantsController {
     private readonly freshness: Freshness,
     private readonly log: EventLog,
     private readonly past: PastLists,
+    private readonly longLists: LongLists,
   ) {}
 
   @Post()
@@ -84,8 +86,10 @@ export class PlantsController {
       atLeast === undefined ? undefined : readValue(PositionHeader, atLeast, 'Plants-Position');
     const { owner } = principalOf(request);
     if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, after });
-    const page = await this.queries.execute(
-      new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
+    const page = await this.longLists.read(limit, () =>
+      this.queries.execute(
+        new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
+      ),
     );
     const answer = listAnswer(page, limit);
     reply.headers(answer.headers);

@@ -36,6 +36,7 @@ export const PROBLEMS = {
   owner_blocked: { status: 503, title: 'One of your events cannot be read' },
   past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
   too_many_streams: { status: 503, title: 'Too many streams of events are under way' },
+  overloaded: { status: 503, title: 'Too many answers are under way' },
   not_signed_yet: { status: 503, title: 'No signed checkpoint covers this yet' },
   log_altered: { status: 503, title: 'The log is not what was put in the tree' },
   tree_unavailable: { status: 503, title: 'The tree is not available' },

@@ -31,6 +31,7 @@ describe('the fast path of lists', () => {
   let verifier: TokenVerifier;
   let server: Server;
   let token: string;
+  let admitted: boolean;
   let answered: [Answered, string | undefined][];
   let errors: unknown[];
   let defect: Error | undefined;
@@ -51,6 +52,7 @@ describe('the fast path of lists', () => {
     );
     token = await mint.token({ sub: 'anne' });
     await verifier.verify(token);
+    admitted = true;
     answered = [];
     errors = [];
     defect = undefined;
@@ -65,6 +67,7 @@ describe('the fast path of lists', () => {
         answered.push([one, owner]);
       },
       onError: (error) => errors.push(error),
+      admits: () => admitted,
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -85,6 +88,12 @@ describe('the fast path of lists', () => {
     return (await text(socket)).split('\r\n\r\n').at(-1) ?? ''; // after a 100 there is a second head
   };
   const ANNES = '[{"name":"plant 1","tag":""},{"name":"plant 2","tag":""},{"name":"plant 3","tag":""}]';
+
+  it('leaves a list for which there is no room to what can refuse it', async () => {
+    admitted = false;
+    expect(await ask()).toBe(LONG_WAY);
+    expect(answered).toEqual([]);
+  });
 
   it('answers the first page for a token that is known, and tells of it', async () => {
     expect(await ask()).toBe(ANNES);

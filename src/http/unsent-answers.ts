@@ -1,0 +1,138 @@
+import { type Server, type ServerResponse } from 'node:http';
+import { type Socket } from 'node:net';
+import { type FastifyInstance } from 'fastify';
+import { openFilesLimit } from '../open-files.js';
+import { Problem } from './problem.js';
+
+/**
+ * How long a client may take nothing of an answer, in milliseconds, before its connection is cut: where packets are
+ * lost, TCP sends them again after about 1, 3, 7 and 15 s.
+ */
+const STALL_MS = 20_000;
+
+/** How often connections are looked at for that, in milliseconds. */
+const LOOK_EVERY_MS = 1_000;
+
+/** What all answers that were not taken yet may hold together, in characters: 16 of the longest lists. */
+const UNSENT_BYTES = 32 * 1024 * 1024;
+
+/** Answers up to so many bytes are not counted: as many as there may be connections are less than the service itself. */
+const SMALL_BYTES = 16 * 1024;
+
+/** An answer that was begun so long ago, in milliseconds, is cut off where another one finds no room. */
+const SLOW_MS = 1_000;
+
+/** Connections at once: an idle one takes some 15 KB. */
+const MAX_CONNECTIONS = 5_000;
+
+/** Files that stay to be opened when every connection is: those of the stores, and what is loaded when it is wanted. */
+const FILES_BESIDE = 256;
+
+interface Unsent {
+  readonly bytes: number;
+  readonly since: number;
+}
+
+/**
+ * Bounds what clients that do not read cost: the number of connections, the bytes of answers that were made and not
+ * taken, and how long a client may take nothing.
+ */
+export class UnsentAnswers {
+  readonly #sockets = new Set<Socket>();
+  /** Those that count, the oldest first. */
+  readonly #answers = new Map<ServerResponse, Unsent>();
+  #bytes = 0;
+  /** Connections that were ended since the start, by reason. */
+  readonly cut = { stalled: 0, overload: 0, refused: 0 };
+
+  constructor(
+    server: Server,
+    private readonly stallMs = STALL_MS,
+    private readonly limit = UNSENT_BYTES,
+  ) {
+    server.maxConnections = Math.min(MAX_CONNECTIONS, (openFilesLimit() ?? Infinity) - FILES_BESIDE);
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.prependListener('timeout', () => {
+        if (socket.writableLength > 0) this.cut.stalled += 1; // Node destroys it
+      });
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on('drop', () => {
+      this.cut.refused += 1;
+    });
+    const looking = setInterval(() => {
+      this.#look(server.timeout);
+    }, LOOK_EVERY_MS).unref();
+    server.once('close', () => {
+      clearInterval(looking);
+    });
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
+  /** How many bytes were given to connections and not taken by their clients. */
+  get bytes(): number {
+    let bytes = 0;
+    for (const { writableLength } of this.#sockets) bytes += writableLength;
+    return bytes;
+  }
+
+  /**
+   * Whether an answer of so many bytes may be sent now. Where there is no room for it, the slowest answers of others
+   * are cut off, if they were begun more than SLOW_MS ago.
+   */
+  admits(response: ServerResponse, bytes: number): boolean {
+    if (bytes <= SMALL_BYTES) return true;
+    for (const [oldest, { since }] of this.#answers) {
+      if (this.#bytes + bytes <= this.limit || performance.now() - since < SLOW_MS) break;
+      this.cut.overload += 1;
+      this.#release(oldest);
+      oldest.destroy();
+    }
+    if (this.#bytes + bytes > this.limit) return false;
+    this.#bytes += bytes;
+    this.#answers.set(response, { bytes, since: performance.now() });
+    response.once('close', () => {
+      this.#release(response);
+    });
+    return true;
+  }
+
+  #release(response: ServerResponse): void {
+    this.#bytes -= this.#answers.get(response)?.bytes ?? 0;
+    this.#answers.delete(response);
+  }
+
+  /** Node's own timeout of a socket begins anew with each part of an answer that is taken. */
+  #look(idleMs: number): void {
+    for (const socket of this.#sockets)
+      if (socket.writableLength > 0) {
+        if (socket.timeout !== this.stallMs) socket.setTimeout(this.stallMs);
+      } else if (socket.timeout === this.stallMs) socket.setTimeout(idleMs);
+  }
+}
+
+/**
+ * Answers 503 in place of what would be too much. Texts alone are counted: documents and tiles are bytes, and each
+ * document is one buffer, whoever it is sent to.
+ */
+export const refuseTooMuch = (fastify: FastifyInstance, unsent: UnsentAnswers): void => {
+  fastify.addHook('onSend', (_request, reply, payload, done) => {
+    if (typeof payload !== 'string' || unsent.admits(reply.raw, payload.length)) {
+      done(null, payload);
+      return;
+    }
+    reply.removeHeader('link').removeHeader('plants-position');
+    done(
+      new Problem(
+        'overloaded',
+        'Too many answers wait for clients that do not read them. Try again, or ask for shorter pages.',
+        { headers: { 'Retry-After': '1' } },
+      ),
+    );
+  });
+};

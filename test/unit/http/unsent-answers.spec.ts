@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { UnsentAnswers } from '../../../src/http/unsent-answers.js';
+import { until } from '../../support/domain-stores.js';
+
+const MEGABYTE = 1024 * 1024;
+
+describe('answers that clients do not take', () => {
+  let server: Server;
+  let unsent: UnsentAnswers;
+  let responses: ServerResponse[];
+
+  beforeEach(async () => {
+    responses = [];
+    server = createServer((_request, response) => {
+      responses.push(response);
+    });
+    unsent = new UnsentAnswers(server, 1_500, 3 * MEGABYTE);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  });
+  afterEach(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+
+  /** A client that has asked, and reads nothing. */
+  const asking = async (): Promise<{
+    socket: Socket;
+    response: ServerResponse;
+    closed: Promise<unknown>;
+  }> => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    const index = responses.length;
+    socket.write('GET / HTTP/1.1\r\nHost: here\r\n\r\n');
+    await until(() => responses.length > index);
+    const response = responses[index];
+    if (!response) throw new Error('nothing was asked');
+    return { socket, response, closed };
+  };
+
+  it('are sent while there is room, and what was taken makes room', async () => {
+    const [first, second] = [await asking(), await asking()];
+    expect(unsent.admits(first.response, 2 * MEGABYTE)).toBe(true);
+    expect(unsent.admits(second.response, 2 * MEGABYTE)).toBe(false);
+    first.socket.resume();
+    first.response.end('a'.repeat(2 * MEGABYTE));
+    await once(first.response, 'close');
+    expect(unsent.admits(second.response, 2 * MEGABYTE)).toBe(true);
+    expect(unsent.connections).toBe(2);
+  });
+
+  it('are sent always where they are small', async () => {
+    const [first, second] = [await asking(), await asking()];
+    expect(unsent.admits(first.response, 3 * MEGABYTE)).toBe(true);
+    expect(unsent.admits(second.response, 1_000)).toBe(true);
+  });
+
+  it('make room for others where they have been slow, the oldest first', async () => {
+    const slow = [await asking(), await asking()];
+    const began = performance.now();
+    for (const { response } of slow) expect(unsent.admits(response, 1.5 * MEGABYTE)).toBe(true);
+    const { response } = await asking();
+    await until(() => performance.now() - began > 1_000);
+    expect(unsent.admits(response, MEGABYTE)).toBe(true);
+    await slow[0]?.closed;
+    expect([unsent.cut.overload, unsent.connections]).toEqual([1, 2]);
+  });
+
+  it('end the connection of a client that takes nothing for a while, and no other', async () => {
+    const [stalled, idle] = [await asking(), await asking()];
+    stalled.socket.pause();
+    stalled.response.end('a'.repeat(20 * MEGABYTE));
+    await until(() => unsent.bytes > 0);
+    stalled.socket.once('end', () => undefined);
+    await until(() => unsent.connections === 1);
+    expect(unsent.cut).toEqual({ stalled: 1, overload: 0, refused: 0 });
+    expect(unsent.bytes).toBe(0);
+    idle.response.end('still here');
+    expect(String((await once(idle.socket, 'data'))[0])).toContain('still here');
+  });
+});
