@@ -35,7 +35,7 @@ export const showConnections = (
   });
   new Counter({
     name: 'plants_http_connections_cut_total',
-    help: 'Connections that were cut: stalled (the client took nothing of its answer), overload (its answer was the slowest when there was no room for another), refused (there were too many connections).',
+    help: 'Connections that were cut: stalled (the client did not read its answer), overload (its answer was the slowest when there was no room for another), refused (there were too many connections).',
     labelNames: ['reason'],
     registers,
     collect() {

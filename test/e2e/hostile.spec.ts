@@ -5,7 +5,7 @@ import { samplesIn } from '../support/samples.js';
 import { TestService } from '../support/service.js';
 
 /** How long each hostile client goes on, in seconds: a minute is the long form. */
-const SECONDS = Number(process.env.HOSTILE_SECONDS ?? '2');
+const SECONDS = Number(process.env.HOSTILE_SECONDS ?? '1');
 
 /** What the service may take at most, in bytes. */
 const MOST_MEMORY = 300 * 1024 * 1024;
