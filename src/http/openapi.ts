@@ -265,6 +265,7 @@ const listPlants = applyDecorators(
     'position_unknown',
     'read_model_unavailable',
     'read_model_incomplete',
+    'read_model_ahead',
     'not_fresh_yet',
     'owner_blocked',
     'past_unavailable',

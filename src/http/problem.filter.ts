@@ -8,6 +8,7 @@ import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
 import {
   GenerationMissing,
   OwnerParked,
+  ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
@@ -129,6 +130,11 @@ export const problemOf = (error: unknown): Problem => {
     return ownerBlocked(error.kind, 'This cannot be answered, and nothing was written');
   if (error instanceof ReadModelIncomplete)
     return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
+  if (error instanceof ReadModelAhead)
+    return unavailable(
+      'read_model_ahead',
+      'The log was put back to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
+    );
   if (error instanceof ReadModelUnavailable || error instanceof GenerationMissing)
     return unavailable('read_model_unavailable', 'Lists cannot be read at present. Try again.');
   if (error instanceof NotSignedYet)
@@ -183,6 +189,7 @@ const unavailable = (
     | 'log_unavailable'
     | 'read_model_unavailable'
     | 'read_model_incomplete'
+    | 'read_model_ahead'
     | 'not_fresh_yet'
     | 'not_signed_yet'
     | 'log_altered'

@@ -32,6 +32,7 @@ export const PROBLEMS = {
   log_unavailable: { status: 503, title: 'The event log is not available' },
   read_model_unavailable: { status: 503, title: 'The read model is not available' },
   read_model_incomplete: { status: 503, title: 'The read model is still being built' },
+  read_model_ahead: { status: 503, title: 'The lists contain what the log has lost' },
   not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
   owner_blocked: { status: 503, title: 'One of your events cannot be read' },
   past_unavailable: { status: 503, title: 'The past cannot be looked at now' },

@@ -1,5 +1,6 @@
-import { type AppendHealth, LogUnavailable, type Position, START } from '../ports/event-log.js';
+import { type AppendHealth, LogUnavailable, newestOf, type Position, START } from '../ports/event-log.js';
 import {
+  aheadOf,
   type Generation,
   type GenerationInfo,
   GenerationMissing,
@@ -7,7 +8,6 @@ import {
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
-import { aheadOf, newestOf } from '../projector/ahead.js';
 import { oldestOf } from '../projector/projection.js';
 import {
   GRACE_MS,

@@ -7,6 +7,10 @@ export type Position = string & { readonly __brand: 'Position' };
 /** Before the first event: less than every position. */
 export const START = '' as Position;
 
+/** The greatest of some positions; START where there is none. */
+export const newestOf = (positions: readonly Position[]): Position =>
+  positions.reduce((newest, position) => (position > newest ? position : newest), START);
+
 /** What an append states about its stream: that it has no event yet, or the revision of its last one. */
 export type ExpectedRevision = 'none' | bigint;
 

@@ -260,3 +260,10 @@ export class ReadModelTampered extends Error {
 export class ReadModelAhead extends Error {
   override readonly name = 'ReadModelAhead';
 }
+
+/** The error for lists that contain events up to `applied`, of a log that ends at `head`. */
+export const aheadOf = (applied: Position, head: Position): ReadModelAhead =>
+  new ReadModelAhead(
+    `the lists contain events up to ${applied}, and the log ends at ${head || 'its start'}: it was put back to an earlier state, or has lost events. ` +
+      'If nobody put it back, keep copies of both stores first; plants rebuild makes the lists agree with the log as it is now',
+  );

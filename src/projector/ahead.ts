@@ -1,5 +1,5 @@
-import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type Generation, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
+import { type EventLog, newestOf, type Position } from '../ports/event-log.js';
+import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
 import { pause } from './pause.js';
 
 /** How long a log must seem shorter than the lists before that is believed, in milliseconds: an answer may be stale. */
@@ -7,17 +7,6 @@ const PATIENCE_MS = 3_000;
 
 /** How often it is looked at meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 250;
-
-/** The greatest of some positions; START where there is none. */
-export const newestOf = (positions: readonly Position[]): Position =>
-  positions.reduce((newest, position) => (position > newest ? position : newest), START);
-
-/** The error for lists that contain events up to `applied`, of a log that ends at `head`. */
-export const aheadOf = (applied: Position, head: Position): ReadModelAhead =>
-  new ReadModelAhead(
-    `the lists contain events up to ${applied}, and the log ends at ${head || 'its start'}: it was put back to an earlier state, or has lost events. ` +
-      'If nobody put it back, keep copies of both stores first; plants rebuild makes the lists agree with the log as it is now',
-  );
 
 /**
  * Compares a generation with the end of the log. Gives the end; throws ReadModelAhead where the generation has been

@@ -5,20 +5,21 @@ import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
 import {
   type EventLog,
   type LogBatch,
+  newestOf,
   type Position,
   QUIET_AFTER_MS,
   type RecordedEvent,
   START,
 } from '../ports/event-log.js';
 import {
+  aheadOf,
   type Generation,
   type ParkedOwner,
-  partitionOf,
   type PartitionChanges,
+  partitionOf,
   type ReadModel,
   type RowChange,
 } from '../ports/read-model.js';
-import { aheadOf, newestOf } from './ahead.js';
 
 /** How often every partition is shown where it stands, in milliseconds: it notices a store that has lost data. */
 const ADVANCE_EVERY_MS = 1_000;

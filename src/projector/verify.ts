@@ -11,15 +11,16 @@ import {
   START,
 } from '../ports/event-log.js';
 import {
+  aheadOf,
   type Generation,
   type Page,
-  PARTITIONS,
   partitionOf,
+  PARTITIONS,
   type ReadModel,
   ReadModelUnavailable,
   type RowChange,
 } from '../ports/read-model.js';
-import { aheadOf, assertNotAhead } from './ahead.js';
+import { assertNotAhead } from './ahead.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { LogHead, type Sample } from './log-head.js';
+import { LogRegression } from './log-regression.js';
 import { SharedDeadline } from './shared-deadline.js';
 
 /** A list that is known to be fresh enough could not be had in time. The client may ask again. */
@@ -45,6 +46,7 @@ export class Freshness {
   readonly boundMs: number;
   readonly #floors: Position[];
   readonly #head: LogHead;
+  readonly #regression: LogRegression;
   readonly #leastWaitMs: number;
   readonly #patienceOfWrites: SharedDeadline;
   readonly #patienceOfLists: SharedDeadline;
@@ -59,7 +61,10 @@ export class Freshness {
     const bounded = Math.min(waitMs, MAX_WRITE_WAIT_MS);
     this.boundMs = bounded * BOUND;
     this.#leastWaitMs = bounded * LEAST_WAIT;
-    this.#head = new LogHead(log, this.boundMs, first);
+    this.#regression = new LogRegression(model, first.head);
+    this.#head = new LogHead(log, this.boundMs, first, (head) => {
+      this.#regression.observe(head, performance.now());
+    });
     this.#patienceOfWrites = new SharedDeadline(waitMs);
     this.#patienceOfLists = new SharedDeadline(Math.max(waitMs, LEAST_LIST_WAIT_MS));
   }
@@ -95,15 +100,27 @@ export class Freshness {
    * undefined where the log has to be asked first.
    */
   knownHorizon(arrived: number): Position | undefined {
+    if (this.#regression.noticed) return undefined;
     return this.#head.knownSince(this.#since(arrived));
   }
 
-  /** As `knownHorizon`; asks the log where that is needed. Throws NotFreshYet where it gives no answer in time. */
+  /**
+   * As `knownHorizon`; asks the log where that is needed. Throws NotFreshYet where it gives no answer in time, and
+   * ReadModelAhead where the log was put back to an earlier state and lists were not built anew since.
+   */
   async horizon(arrived: number): Promise<Position> {
     const known = this.knownHorizon(arrived);
     if (known !== undefined) return known;
+    const head = await this.#ask(this.#regression.noticed ? arrived : this.#since(arrived));
+    if (!this.#regression.noticed) return head;
+    await this.#regression.assertHealed(head);
+    this.#floors.fill(head); // what was answered before is of the log that was
+    return head;
+  }
+
+  async #ask(since: number): Promise<Position> {
     try {
-      return await inTime(this.#patienceOfLists.signal(), this.#head.askedSince(this.#since(arrived)));
+      return await inTime(this.#patienceOfLists.signal(), this.#head.askedSince(since));
     } catch (error) {
       if (error instanceof LogUnavailable || error instanceof TooLate)
         throw new NotFreshYet('the log cannot be asked what lists have to contain', { cause: error });
@@ -127,7 +144,9 @@ export class Freshness {
    */
   async listed(owner: string, position: Position): Promise<boolean> {
     const appended = performance.now();
-    if (this.waitMs > 0 && (await this.#reached(owner, position, this.#patienceOfWrites))) return true;
+    // Lists that are ahead of the log pass for having reached whatever it holds.
+    const waits = this.waitMs > 0 && !this.#regression.noticed;
+    if (waits && (await this.#reached(owner, position, this.#patienceOfWrites))) return true;
     // Also where that wait has ended early: other processes may have asked the log before the append.
     for (;;) {
       const left = appended + this.#leastWaitMs - performance.now();

@@ -39,6 +39,8 @@ export class LogHead {
     private readonly log: EventLog,
     private readonly windowMs: number,
     first: Sample,
+    /** Called with each head that the log answers. */
+    private readonly onHead: (head: Position) => void = () => undefined,
   ) {
     this.#samples = [first];
   }
@@ -90,6 +92,7 @@ export class LogHead {
       .then((head) => {
         const sample = { askedAt, head };
         this.#samples.push(sample);
+        this.onHead(head);
         return sample;
       })
       .finally(() => {

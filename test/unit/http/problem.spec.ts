@@ -14,6 +14,7 @@ import { LogUnavailable, OutcomeUnknown, type Position, START } from '../../../s
 import {
   OwnerParked,
   type ParkedOwner,
+  ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
@@ -87,6 +88,7 @@ describe('an error becomes', () => {
     [new RebuildNotUnderWay('none is under way'), 'rebuild_not_found'],
     [new ReadModelUnavailable(secret), 'read_model_unavailable'],
     [new ReadModelIncomplete(secret), 'read_model_incomplete'],
+    [new ReadModelAhead(secret), 'read_model_ahead'],
     [new NotFreshYet(secret), 'not_fresh_yet'],
     [new PositionUnknown(secret), 'position_unknown'],
     [new Error(secret), 'internal_error'],

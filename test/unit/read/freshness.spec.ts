@@ -193,4 +193,31 @@ describe('freshness', () => {
       await expect(freshness.horizon(performance.now())).rejects.toThrow(NotFreshYet);
     });
   });
+
+  it('answers no list after the log was put back, until lists were built anew from it', async () => {
+    for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id));
+    await activate();
+    const freshness = await Freshness.from(log, model, 100);
+    stores.cutLog(2);
+    await expect(until(async () => (await freshness.horizon(performance.now())) < START)).rejects.toThrow(
+      /^the lists contain events up to 0*3, and the log ends at 0*1: /,
+    );
+    expect(freshness.knownHorizon(performance.now())).toBeUndefined();
+    const { position } = await run(log, 'anne', createPlant(4));
+    expect(await freshness.listed('anne', position)).toBe(false);
+    const refused = async (): Promise<boolean> => {
+      const answer = freshness.horizon(performance.now());
+      return answer.then(
+        () => false,
+        () => true,
+      );
+    };
+    expect(await refused()).toBe(true);
+    const next = await model.createGeneration();
+    await catchUp(log, model, next);
+    await model.promote(next, undefined, await log.head());
+    await until(async () => !(await refused()));
+    expect(freshness.floor('anne')).toBe(await log.head());
+    expect(freshness.knownHorizon(performance.now())).toBeDefined();
+  });
 });
