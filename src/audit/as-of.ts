@@ -5,6 +5,7 @@ import { skipName, type Skips } from '../plants/skips.js';
 import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { decidedAtOf } from './cloud-event.js';
+import { FairQueue, NotBegun, type QueueLimits } from './fair-queue.js';
 import { readHistory } from './history.js';
 import { type Instant } from './instant.js';
 
@@ -146,20 +147,27 @@ const skippedEvents = async (log: EventLog): Promise<Skips> => {
   return names;
 };
 
-/** So many folds at a time: each of them reads the whole log, and all requests of a process share one event loop. */
-const FOLDS_AT_ONCE = 2;
+/**
+ * Folds wait for each other: each reads the whole log, and all requests of a process share one event loop. A fold takes
+ * a second for some 100,000 events. Waiting and folding together stay below the minute after which connections that
+ * carry nothing are closed.
+ */
+const QUEUE: QueueLimits = { atOnce: 2, waitingForKey: 4, waiting: 100, waitMs: 10_000 };
 
-/** How long a fold may take, in milliseconds: connections that carry nothing for a minute are closed. */
+/** How long a fold may take, in milliseconds. */
 const FOLD_MS = 45_000;
 
-/** Lists of the past for many clients at once: it keeps what they cost within limits. */
+/** Lists of the past for many clients at once: it keeps what they cost within limits, and owners take turns. */
 export class PastLists {
-  readonly #folding = new Set<string>();
+  readonly #queue: FairQueue;
 
   constructor(
     private readonly log: EventLog,
     private readonly foldMs = FOLD_MS,
-  ) {}
+    queue: QueueLimits = QUEUE,
+  ) {
+    this.#queue = new FairQueue(queue);
+  }
 
   /** As `plantsAsOf`, and throws PastUnavailable where too many ask at once, or it takes too long. */
   async page(
@@ -169,12 +177,24 @@ export class PastLists {
     head: Position,
     signal: AbortSignal,
   ): Promise<PastPage> {
-    if (this.#folding.has(owner) || this.#folding.size >= FOLDS_AT_ONCE)
+    try {
+      return await this.#queue.run(owner, signal, () => this.#fold(owner, point, page, head, signal));
+    } catch (error) {
+      if (!(error instanceof NotBegun)) throw error;
       throw new PastUnavailable(
-        'A list of the past is made by reading the whole log, one at a time for each owner: try again in some seconds.',
+        'A list of the past is made by reading the whole log, one at a time for each owner, and too many are asked for: try again in some seconds.',
         5,
       );
-    this.#folding.add(owner);
+    }
+  }
+
+  async #fold(
+    owner: string,
+    point: PointInTime,
+    page: { readonly after: number | undefined; readonly limit: number },
+    head: Position,
+    signal: AbortSignal,
+  ): Promise<PastPage> {
     const tooLong = new AbortController();
     const timer = setTimeout(() => {
       tooLong.abort(
@@ -188,7 +208,6 @@ export class PastLists {
       return await plantsAsOf(this.log, owner, point, page, head, AbortSignal.any([signal, tooLong.signal]));
     } finally {
       clearTimeout(timer);
-      this.#folding.delete(owner);
     }
   }
 }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PastLists, PastUnavailable, plantsAsOf, type PointInTime } from '../../../src/audit/as-of.js';
 import { parseInstant } from '../../../src/audit/instant.js';
 import { NO_SKIPS } from '../../../src/plants/skips.js';
@@ -110,22 +111,91 @@ describe('lists of the past for many', () => {
   const page = (lists: PastLists, owner: string, signal = never()) =>
     lists.page(owner, { position: '9'.repeat(16) as Position }, FIRST_PAGE, START, signal);
 
-  it('are one at a time for each owner, and two in all; the others are told when to come back', async () => {
+  /** Lists of the past of which each takes a few turns of the event loop, and how many are being made. */
+  const counting = () => {
+    const made = { now: 0, most: 0 };
+    const port = new Faults(log).every('subscribe', async function* (proceed, ...args) {
+      made.most = Math.max(made.most, ++made.now);
+      for (let turn = 0; turn < 5; turn++) await nextTurn();
+      try {
+        yield* proceed(...args);
+      } finally {
+        made.now -= 1;
+      }
+    }).port;
+    return { made, port };
+  };
+
+  it('are one at a time for each owner, and two in all; the others wait for their turn', async () => {
     await run(log, 'anne', createPlant(1));
+    const { made, port } = counting();
+    const lists = new PastLists(port);
+    const pages = await Promise.all(
+      ['anne', 'anne', 'bob', 'zoe', 'anne'].map((owner) => page(lists, owner)),
+    );
+    expect(pages.map(({ plants }) => plants.length)).toEqual([1, 1, 0, 0, 1]);
+    expect(made).toEqual({ now: 0, most: 2 });
+  });
+
+  it('are there for a third owner while two others ask without a pause', async () => {
+    const lists = new PastLists(counting().port);
+    let asking = true;
+    let refused = 0;
+    const hammer = async (owner: string): Promise<void> => {
+      while (asking)
+        await page(lists, owner).catch(async (error: unknown) => {
+          expect(error).toBeInstanceOf(PastUnavailable);
+          refused += 1;
+          await nextTurn();
+        });
+    };
+    const hammering = ['anne', 'bob'].flatMap((owner) => Array.from({ length: 10 }, () => hammer(owner)));
+    for (let request = 0; request < 20; request++) expect((await page(lists, 'zoe')).plants).toHaveLength(0);
+    asking = false;
+    await Promise.all(hammering);
+    expect(refused).toBeGreaterThan(0);
+  });
+
+  it('wait no longer than a limit, and not at all where too many wait', async () => {
     const { opened, open } = gate();
     const slow = new Faults(log).every('subscribe', async function* (proceed, ...args) {
       await opened;
       yield* proceed(...args);
     });
-    const lists = new PastLists(slow.port);
-    const first = page(lists, 'anne');
+    const limits = { atOnce: 1, waitingForKey: 2, waiting: 3, waitMs: 60_000 };
+    const lists = new PastLists(slow.port, 60_000, limits);
+    const waiting = ['anne', 'anne', 'anne', 'bob'].map((owner) => page(lists, owner));
     await expect(page(lists, 'anne')).rejects.toMatchObject({ retryAfterSeconds: 5 });
-    const second = page(lists, 'bob');
-    await expect(page(lists, 'zoe')).rejects.toThrow(PastUnavailable);
+    await expect(page(lists, 'zoe')).rejects.toMatchObject({ retryAfterSeconds: 5 });
+    const hasty = new PastLists(slow.port, 60_000, { ...limits, waitMs: 1 });
+    const first = page(hasty, 'anne');
+    await expect(page(hasty, 'zoe')).rejects.toMatchObject({ retryAfterSeconds: 5 });
     open();
-    expect((await first).plants).toHaveLength(1);
-    expect((await second).plants).toHaveLength(0);
-    expect((await page(lists, 'anne')).plants).toHaveLength(1);
+    expect(await Promise.all([...waiting, first])).toHaveLength(5);
+    expect((await page(lists, 'zoe')).plants).toHaveLength(0); // nothing is left of those who waited in vain
+    expect((await page(hasty, 'zoe')).plants).toHaveLength(0);
+  });
+
+  it('leave their place where their client goes while it waits', async () => {
+    const { opened, open } = gate();
+    const slow = new Faults(log).every('subscribe', async function* (proceed, ...args) {
+      await opened;
+      yield* proceed(...args);
+    });
+    const lists = new PastLists(slow.port, 60_000, {
+      atOnce: 1,
+      waitingForKey: 1,
+      waiting: 1,
+      waitMs: 60_000,
+    });
+    const first = page(lists, 'anne');
+    const gone = new AbortController();
+    const waiting = page(lists, 'bob', gone.signal);
+    gone.abort(new Error('gone'));
+    await expect(waiting).rejects.toThrow('gone');
+    const next = page(lists, 'zoe');
+    open();
+    expect(await Promise.all([first, next])).toHaveLength(2);
   });
 
   it('are given up when they take too long, or when their client has gone', async () => {

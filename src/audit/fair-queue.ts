@@ -1,0 +1,90 @@
+/** Work was not begun: too much is waiting, or it has waited too long. */
+export class NotBegun extends Error {
+  override readonly name = 'NotBegun';
+}
+
+/** The limits of a queue. */
+export interface QueueLimits {
+  /** Works of all keys that run at the same time. */
+  readonly atOnce: number;
+  /** Works that wait for one key. */
+  readonly waitingForKey: number;
+  /** Works that wait for all keys together. */
+  readonly waiting: number;
+  /** How long a work waits, in milliseconds. */
+  readonly waitMs: number;
+}
+
+/**
+ * Runs work for many keys, one at a time for each key and a few in all. Who waits is served in turns, a key after the
+ * other, and the key that was served last comes last: a key with much work waiting delays another key by one work, and
+ * not by all of its own.
+ */
+export class FairQueue {
+  readonly #running = new Set<string>();
+  /** In the order in which keys are served. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+  #waitingInAll = 0;
+
+  constructor(private readonly limits: QueueLimits) {}
+
+  /** Runs `work` when it is its turn. Throws NotBegun, the reason of `signal` if it aborts before, and what `work` throws. */
+  async run<Result>(key: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+    signal.throwIfAborted();
+    if (this.#running.size < this.limits.atOnce && !this.#running.has(key)) this.#running.add(key);
+    else await this.#turn(key, signal);
+    try {
+      return await work();
+    } finally {
+      this.#running.delete(key);
+      const own = this.#waiting.get(key);
+      if (own) {
+        this.#waiting.delete(key);
+        this.#waiting.set(key, own); // last in turn
+      }
+      this.#begin();
+    }
+  }
+
+  #turn(key: string, signal: AbortSignal): Promise<void> {
+    const { waitingForKey, waiting, waitMs } = this.limits;
+    const own = this.#waiting.get(key) ?? new Set();
+    if (own.size >= waitingForKey || this.#waitingInAll >= waiting)
+      return Promise.reject(new NotBegun('too much is waiting'));
+    this.#waiting.set(key, own);
+    this.#waitingInAll += 1;
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', aborted);
+        own.delete(go);
+        if (own.size === 0) this.#waiting.delete(key);
+        this.#waitingInAll -= 1;
+      };
+      const go = (): void => {
+        leave();
+        resolve();
+      };
+      const aborted = (): void => {
+        leave();
+        reject(signal.reason as Error);
+      };
+      const timer = setTimeout(() => {
+        leave();
+        reject(new NotBegun(`it was not its turn within ${waitMs} ms`));
+      }, waitMs);
+      signal.addEventListener('abort', aborted);
+      own.add(go);
+    });
+  }
+
+  /** Begins what waits, while there is room. */
+  #begin(): void {
+    for (const [key, [next]] of this.#waiting) {
+      if (this.#running.size >= this.limits.atOnce) return;
+      if (!next || this.#running.has(key)) continue;
+      this.#running.add(key);
+      next();
+    }
+  }
+}
