@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { encodeOwner, PLANT_STREAMS, plantStream, REQUEST_STREAMS } from '../plants/stream.js';
 import {
   type EventLog,
@@ -74,6 +75,33 @@ export const matcherOf = (filter: EventFilter): ((event: RecordedEvent) => boole
   return (event) => tests.every((test) => test(event));
 };
 
+/** Events of a stream that are read at once: half a millisecond's work, during which the event loop does nothing else. */
+const STREAM_PAGE = 100;
+
+/**
+ * The events of a stream after a revision (from the first one, without it) to its end, in pages, so that a stream of any
+ * length takes the memory of one page. Nothing is read before it is asked for. Ends without having been `done` where
+ * `signal` aborts. Throws LogUnavailable.
+ */
+export async function* readStreamHistory(
+  log: EventLog,
+  stream: string,
+  after: bigint | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<HistoryBatch, void, undefined> {
+  let position = START;
+  for (let revision = after; !signal.aborted;) {
+    const events = await log.readStream(stream, revision, STREAM_PAGE);
+    const last = events.at(-1);
+    position = last?.position ?? position;
+    revision = last?.revision;
+    const done = events.length < STREAM_PAGE;
+    yield { events, position, done };
+    if (done) return;
+    await setImmediate(); // a long history must not keep everything else waiting
+  }
+}
+
 /**
  * The events after one position, up to another, in log order; a batch now and then, also an empty one, so that the
  * caller can tell how far it is. Nothing is read before it is asked for. Ends without having been `done` where
@@ -94,8 +122,20 @@ export async function* readHistory(
   }
   if (filter.owner !== undefined && filter.plant !== undefined) {
     // Its stream is at hand: no need to look for it in the whole log.
-    const events = await log.readStream(plantStream(filter.owner, filter.plant));
-    yield { events: events.filter((event) => inRange(event) && matches(event)), position: upTo, done: true };
+    for await (const page of readStreamHistory(
+      log,
+      plantStream(filter.owner, filter.plant),
+      undefined,
+      signal,
+    )) {
+      const done = page.done || page.position >= upTo;
+      yield {
+        events: page.events.filter((event) => inRange(event) && matches(event)),
+        position: done ? upTo : page.position,
+        done,
+      };
+      if (done) return;
+    }
     return;
   }
   for await (const batch of subscription(log, after, signal)) {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { nameFault } from './auth/principal.js';
-import { limitOf, moment, PlantId, ruledBy } from './schemas.js';
+import { After, limitOf, moment, PlantId, ruledBy } from './schemas.js';
 
 /** Events as a JSON array: the batch format of CloudEvents, and the same for clients that know JSON only. */
 export const BATCH_TYPES = ['application/cloudevents-batch+json', 'application/json'] as const;
@@ -57,6 +57,14 @@ export const AuditQuery = z
         message: 'must come with owner: plants of different owners may have the same id',
       });
   });
+
+/** The query of GET /plants/{id}/history. */
+export const PlantHistoryQuery = z.strictObject({
+  limit: limitOf(
+    `How many events; a page never has more than ${MAX_EVENTS}, and ${DEFAULT_EVENTS} unless told. Lines have all, unless told.`,
+  ).optional(),
+  after: After.optional(),
+});
 
 const text = (description: string) => z.string().meta({ description }).optional();
 

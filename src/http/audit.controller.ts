@@ -7,12 +7,11 @@ import { EventLog, type Position, type RecordedEvent, START } from '../ports/eve
 import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-schemas.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
-import { EventStreams, eventLines, goneSignal, serverSentEvents } from './event-streams.js';
+import { EventStreams, eventLines, goneSignal, isHead, LINES, serverSentEvents } from './event-streams.js';
 import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { acceptedOf, readQuery } from './requests.js';
 
-const LINES = 'application/x-ndjson';
 const LIVE = 'text/event-stream';
 
 /**
@@ -124,11 +123,4 @@ const nextPage = (url: string, position: Position): string => {
   const next = new URL(url, 'http://here');
   next.searchParams.set('after', position);
   return `${next.pathname}${next.search}`;
-};
-
-/** Answers a request that wants no body: nothing is read for it. */
-const isHead = ({ method }: GuardedRequest, reply: FastifyReply, type: string): boolean => {
-  if (method !== 'HEAD') return false;
-  void reply.type(type).send('');
-  return true;
 };

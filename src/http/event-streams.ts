@@ -8,6 +8,9 @@ import { LogUnavailable, type RecordedEvent, START } from '../ports/event-log.js
 import { requestLog } from './correlation.js';
 import { Problem } from './problem.js';
 
+/** The media type of events as lines of JSON. */
+export const LINES = 'application/x-ndjson';
+
 /** How much is handed to a connection at once, in characters: no more than that is kept for a slow client. */
 const PIECE = 64 * 1024;
 
@@ -37,6 +40,13 @@ export const goneSignal = ({ raw: { socket } }: FastifyRequest, { raw }: Fastify
   });
   if (socket.readableEnded || socket.destroyed) abort();
   return gone.signal;
+};
+
+/** Answers a request that wants no body: nothing is read for it. */
+export const isHead = ({ method }: FastifyRequest, reply: FastifyReply, type: string): boolean => {
+  if (method !== 'HEAD') return false;
+  void reply.type(type).send('');
+  return true;
 };
 
 /** Events as lines of JSON. Throws the reason of `gone` where it ends before all was said. */

@@ -17,7 +17,7 @@ import {
 } from '@nestjs/swagger';
 import { type FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { AuditQuery, CloudEvent } from './audit-schemas.js';
+import { AuditQuery, CloudEvent, PlantHistoryQuery } from './audit-schemas.js';
 import { DESCRIPTION, type Description } from './described.js';
 import { type Docs } from './docs.js';
 import {
@@ -225,7 +225,14 @@ const createPlant = applyDecorators(
     },
     content: { 'application/json': { schema: reference('Plant') } },
   }),
-  problems(...EVERYWHERE, ...WRITING, 'malformed_json', 'unsupported_media_type', 'plant_exists'),
+  problems(
+    ...EVERYWHERE,
+    ...WRITING,
+    'malformed_json',
+    'unsupported_media_type',
+    'plant_exists',
+    'too_many_in_flight',
+  ),
 );
 
 /** All that is said of GET /plants. */
@@ -289,16 +296,29 @@ const readPlantHistory = applyDecorators(
   ApiOperation({
     operationId: 'readPlantHistory',
     summary: 'See all that happened to a plant of yours',
-    description: 'From the log itself, the newest last; also of a plant that was deleted.',
+    description:
+      'From the log itself, in pages, the newest last; also of a plant that was deleted. `Accept: application/x-ndjson` gives all of it, one event in each line, as fast as you read; if the connection breaks off, it was not all.',
   }),
   ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  ApiQuery({ name: 'limit', required: false, schema: schemaOf(PlantHistoryQuery.shape.limit) }),
+  ApiQuery({ name: 'after', required: false, schema: schemaOf(PlantHistoryQuery.shape.after) }),
   ApiResponse({
     status: 200,
     description: 'Its events, as CloudEvents.',
-    headers: positionOut,
-    content: eventsIn('application/cloudevents-batch+json', 'application/json'),
+    headers: {
+      Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
+      ...positionOut,
+    },
+    content: eventsIn('application/cloudevents-batch+json', 'application/json', 'application/x-ndjson'),
   }),
-  problems(...EVERYWHERE, 'invalid_request', 'plant_not_found', 'log_unavailable'),
+  problems(
+    ...EVERYWHERE,
+    'invalid_request',
+    'plant_not_found',
+    'log_unavailable',
+    'too_many_in_flight',
+    'too_many_streams',
+  ),
 );
 
 /** All that is said of GET /audit/events. */
@@ -357,7 +377,7 @@ const deletePlant = applyDecorators(
     description: 'The plant is gone.',
     headers: { ...positionOut, ...listsOut, ...receiptOut },
   }),
-  problems(...EVERYWHERE, ...WRITING, 'plant_not_found'),
+  problems(...EVERYWHERE, ...WRITING, 'plant_not_found', 'too_many_in_flight'),
 );
 
 /** What may go wrong with whatever reads the tree. */

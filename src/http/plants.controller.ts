@@ -4,20 +4,21 @@ import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
 import { PastLists, type PointInTime } from '../audit/as-of.js';
 import { batchText } from '../audit/cloud-event.js';
-import { knownPosition } from '../audit/history.js';
+import { knownPosition, readStreamHistory } from '../audit/history.js';
 import { instantOf } from '../audit/instant.js';
 import { plantStream } from '../plants/stream.js';
-import { type Appended, EventLog, type Position, START } from '../ports/event-log.js';
+import { type Appended, EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsQuery } from '../read/list-plants.js';
 import { CreatePlantCommand, DeletePlantCommand } from '../write/handlers.js';
-import { BATCH_TYPES } from './audit-schemas.js';
+import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from './audit-schemas.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { nameOf } from './command-name.js';
-import { goneSignal } from './event-streams.js';
+import { eventLines, EventStreams, goneSignal, isHead, LINES } from './event-streams.js';
 import { Described } from './described.js';
 import { LongLists } from './long-lists.js';
+import { InFlightLimit } from './in-flight-limit.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
@@ -44,11 +45,30 @@ import {
 /** The header of a successful write that lists may not contain yet. */
 const LISTS = 'plants-lists';
 
+/** Writes of one owner under way at a time: a tenth of what the log takes before it refuses, and others need it too. */
+const WRITES_OF_AN_OWNER = 1_000;
+
+/** Histories of one owner under way at a time: each holds a page of events, or is a stream, of which there are 50. */
+const HISTORIES_OF_AN_OWNER = 4;
+
+/** What of a plant's history a page holds. */
+interface HistoryPage {
+  readonly stream: string;
+  /** The events after this revision. */
+  readonly from: bigint | undefined;
+  /** What the client asked for; more than MAX_EVENTS are not given. */
+  readonly limit: number;
+  readonly type: string;
+}
+
 /** An owner's plants: add, list, delete. */
 @Controller('plants')
 @Described('plants')
 @UseGuards(BearerGuard)
 export class PlantsController {
+  readonly #writes = new InFlightLimit(WRITES_OF_AN_OWNER);
+  readonly #histories = new InFlightLimit(HISTORIES_OF_AN_OWNER);
+
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
@@ -56,6 +76,7 @@ export class PlantsController {
     private readonly log: EventLog,
     private readonly past: PastLists,
     private readonly longLists: LongLists,
+    private readonly streams: EventStreams,
   ) {}
 
   @Post()
@@ -66,8 +87,10 @@ export class PlantsController {
     readQuery(request, NoQuery);
     const named = nameOf(request);
     const plant = readBody(request, NewPlant);
-    const appended = await this.commands.execute(new CreatePlantCommand(named, plant));
-    await this.#settle(request, reply, appended);
+    await this.#writes.run(named.owner, async () => {
+      const appended = await this.commands.execute(new CreatePlantCommand(named, plant));
+      await this.#settle(request, reply, appended);
+    });
     reply.header('location', `/plants/${plant.id}`);
     return { name: plant.name, tag: plant.tag };
   }
@@ -99,18 +122,46 @@ export class PlantsController {
   @Get(':id/history')
   @Described('readPlantHistory')
   @Scopes('plants:read')
-  async history(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string> {
-    const type = acceptedOf(request, BATCH_TYPES);
-    readQuery(request, NoQuery);
+  async history(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    const type = acceptedOf(request, [...BATCH_TYPES, LINES]);
+    const { limit, after } = readQuery(request, PlantHistoryQuery);
     const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
-    const events = await this.log.readStream(plantStream(principalOf(request).owner, id));
-    const last = events.at(-1);
-    if (!last) throw new Problem('plant_not_found', `You have never had a plant with the id ${id}.`);
-    reply.header(POSITION, last.position).type(`${type}; charset=utf-8`);
-    return batchText(events);
+    const { owner } = principalOf(request);
+    await this.#histories.run(owner, async () => {
+      const stream = plantStream(owner, id);
+      if (!(await this.log.readLast(stream)))
+        throw new Problem('plant_not_found', `You have never had a plant with the id ${id}.`);
+      const from = after === undefined ? undefined : BigInt(after);
+      if (type !== LINES)
+        return this.#historyPage(request, reply, { stream, from, limit: limit ?? DEFAULT_EVENTS, type });
+      if (isHead(request, reply, LINES)) return;
+      await this.streams.send(request, reply, LINES, ({ gone }) =>
+        eventLines(readStreamHistory(this.log, stream, from, gone), limit ?? Infinity, gone),
+      );
+    });
+  }
+
+  async #historyPage(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    { stream, from, limit, type }: HistoryPage,
+  ): Promise<void> {
+    const most = Math.min(limit, MAX_EVENTS);
+    const gone = goneSignal(request, reply);
+    const events: RecordedEvent[] = [];
+    for await (const page of readStreamHistory(this.log, stream, from, gone)) {
+      events.push(...page.events);
+      if (events.length > most) break;
+    }
+    gone.throwIfAborted();
+    const shown = events.slice(0, most);
+    const last = shown.at(-1);
+    if (last && events.length > most) {
+      const query = new URLSearchParams({ limit: String(limit), after: cursorOf(Number(last.revision)) });
+      reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
+    }
+    if (last) reply.header(POSITION, last.position);
+    await reply.type(`${type}; charset=utf-8`).send(batchText(shown));
   }
 
   @Delete(':id')
@@ -126,8 +177,10 @@ export class PlantsController {
     refuseBody(request);
     const named = nameOf(request);
     const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
-    const appended = await this.commands.execute(new DeletePlantCommand(named, id));
-    await this.#settle(request, reply, appended);
+    await this.#writes.run(named.owner, async () => {
+      const appended = await this.commands.execute(new DeletePlantCommand(named, id));
+      await this.#settle(request, reply, appended);
+    });
   }
 
   /** The list as it was, from the log itself: read-only, and complete whatever the projection does. */

@@ -26,6 +26,7 @@ export const PROBLEMS = {
   expectation_failed: { status: 417, title: 'The expectation cannot be met' },
   idempotency_key_reused: { status: 422, title: 'The Idempotency-Key names another request' },
   rate_limited: { status: 429, title: 'Too many requests' },
+  too_many_in_flight: { status: 429, title: 'Too many of your requests are under way' },
   headers_too_large: { status: 431, title: 'The header fields are too large' },
   internal_error: { status: 500, title: 'Something went wrong on our side' },
   outcome_unknown: { status: 503, title: 'It is not known whether the write took place' },

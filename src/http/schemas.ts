@@ -81,10 +81,14 @@ export const PlantId = z
   .superRefine(ruledBy(idFault))
   .meta({ type: 'integer', description: 'The id of a plant of yours.', examples: [7] });
 
-/** Where a page ends, as the next page's `after`: opaque to clients, and versioned. */
-export const cursorOf = (lastId: number): string => Buffer.from(`1:${lastId}`).toString('base64url');
+/**
+ * Where a page ends, as the next page's `after`: opaque to clients, and versioned. `last` is the id of the last plant of a
+ * list, or the revision of the last event of a history.
+ */
+export const cursorOf = (last: number): string => Buffer.from(`1:${last}`).toString('base64url');
 
-const After = z
+/** A cursor that `cursorOf` gave. */
+export const After = z
   .string()
   .transform((cursor, context): number => {
     const lastId = /^1:(.+)$/.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1];
@@ -92,7 +96,7 @@ const After = z
     if (parsed.success && cursorOf(parsed.data) === cursor) return parsed.data;
     context.addIssue({
       code: 'custom',
-      message: 'must be taken from the Link of an earlier list, unchanged',
+      message: 'must be taken from the Link of an earlier page, unchanged',
     });
     return z.NEVER;
   })
