@@ -12,6 +12,7 @@ import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
 import { RateLimit } from './http/auth/rate-limit.js';
 import { TokenVerifier } from './http/auth/verify.js';
+import { type ClientAddressOf } from './http/client-address.js';
 import { EventStreams } from './http/event-streams.js';
 import { HealthController } from './http/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './http/log.controller.js';
@@ -46,6 +47,8 @@ export interface Parts {
   readonly freshness: Freshness;
   readonly verifier: TokenVerifier;
   readonly rateLimit: RateLimit | undefined;
+  readonly strangerLimit: RateLimit | undefined;
+  readonly clientAddressOf: ClientAddressOf;
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;

@@ -97,7 +97,14 @@ export const SETTINGS = [
   {
     name: 'RATE_LIMIT',
     default: 'off',
-    meaning: 'Requests a minute that each process answers for one owner, or off.',
+    meaning:
+      'Requests a minute that are answered for one owner, or off: by all processes together where READ_MODEL is Redis, else by each.',
+  },
+  {
+    name: 'RATE_LIMIT_STRANGERS',
+    default: '',
+    meaning:
+      'Requests a minute without a valid token that are answered for one address (IPv6: one /64), or off; counted as RATE_LIMIT is, and behind a proxy only right with TRUSTED_PROXIES. Unset: as RATE_LIMIT.',
   },
   {
     name: 'TRUSTED_PROXIES',
@@ -182,6 +189,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */
   readonly rateLimit: number | 'off';
+  /** Requests a minute without a valid token from one address. */
+  readonly strangerLimit: number | 'off';
   /** Where a connection must come from for its X-Forwarded-For to be believed. */
   readonly trustedProxies: readonly Subnet[];
   /** Undefined where nothing is traced. */
@@ -222,7 +231,11 @@ export const loadConfig = (env: Environment): Config => {
     auditOrigin: auditOrigin(env),
     auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),
-    rateLimit: setting(env, 'RATE_LIMIT') === 'off' ? 'off' : rateLimit(env),
+    rateLimit: rateLimit(env, 'RATE_LIMIT'),
+    strangerLimit: rateLimit(
+      env,
+      given(env, 'RATE_LIMIT_STRANGERS') === undefined ? 'RATE_LIMIT' : 'RATE_LIMIT_STRANGERS',
+    ),
     trustedProxies: trustedProxies(env),
     tracing: tracing(env),
   };
@@ -260,10 +273,11 @@ const integer = (env: Environment, name: SettingName, minimum: number, maximum: 
   return number;
 };
 
-const rateLimit = (env: Environment): number => {
-  const value = setting(env, 'RATE_LIMIT');
+const rateLimit = (env: Environment, name: SettingName): number | 'off' => {
+  const value = setting(env, name);
+  if (value === 'off') return 'off';
   const number = /^\d{1,15}$/.test(value) ? Number(value) : 0;
-  if (number === 0) throw bad('RATE_LIMIT', value, 'a positive number of requests a minute, or off');
+  if (number === 0) throw bad(name, value, 'a positive number of requests a minute, or off');
   return number;
 };
 

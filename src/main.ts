@@ -11,7 +11,7 @@ import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
 import { type Config } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
-import { type RateLimit } from './http/auth/rate-limit.js';
+import { type RateLimit, type RatePolicy } from './http/auth/rate-limit.js';
 import { IssuerKeys, NO_FETCHES } from './http/auth/issuer-keys.js';
 import { localKeys, TokenVerifier } from './http/auth/verify.js';
 import { tellAnswered } from './http/answered.js';
@@ -34,7 +34,7 @@ import { type Failpoint, type RefusalNotice } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { LogMissing, StartError } from './start-error.js';
 import { howToSetAside } from './store-places.js';
-import { openEventLog, openReadModel, openTreeStore } from './stores.js';
+import { openEventLog, openReadModel, openSharedCounters, openTreeStore } from './stores.js';
 import { type Tracing } from './tracing/tracing.js';
 
 /** A running service. */
@@ -106,7 +106,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     showTokenCache(registry, () => verifier.cache);
     const shutdown = new Shutdown(drainMs(config));
     const count = countRequests(registry);
-    const onAnswered = tellAnswered(logger, clientAddresses(config.trustedProxies), (answered) => {
+    const clientAddressOf = clientAddresses(config.trustedProxies);
+    const onAnswered = tellAnswered(logger, clientAddressOf, (answered) => {
       count(answered);
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
       if (answered.route?.startsWith('/plants')) traffic.note();
@@ -122,7 +123,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         roles: config.roles,
         freshness,
         verifier,
-        rateLimit: await rateLimitOf(config),
+        ...(await rateLimitsOf(config, log.identity(), logger, opened)),
+        clientAddressOf,
         shutdown,
         registry,
         eventsBetween: countEvents,
@@ -192,10 +194,26 @@ const tracingOf = async (
   });
 };
 
-const rateLimitOf = async ({ rateLimit }: Config): Promise<RateLimit | undefined> => {
-  if (rateLimit === 'off') return undefined;
+const rateLimitsOf = async (
+  { rateLimit, strangerLimit, readModel }: Config,
+  logIdentity: string,
+  logger: Logger,
+  opened: (() => Promise<void>)[],
+): Promise<{ rateLimit: RateLimit | undefined; strangerLimit: RateLimit | undefined }> => {
+  if (rateLimit === 'off' && strangerLimit === 'off')
+    return { rateLimit: undefined, strangerLimit: undefined };
   const { CountedRateLimit } = await import('./http/auth/counted-rate-limit.js');
-  return new CountedRateLimit(rateLimit);
+  const counters = await openSharedCounters(readModel, logIdentity);
+  if (counters) opened.push(() => counters.close());
+  const limitOf = (policy: RatePolicy, perMinute: number | 'off'): RateLimit | undefined => {
+    if (perMinute === 'off') return undefined;
+    const onState = (reason: string | undefined): void => {
+      if (reason === undefined) logger.info({ policy }, 'rate limits hold across processes again');
+      else logger.warn({ policy, reason }, 'rate limits hold in this process alone for now');
+    };
+    return new CountedRateLimit(policy, perMinute, counters && { counters, onState });
+  };
+  return { rateLimit: limitOf('owner', rateLimit), strangerLimit: limitOf('stranger', strangerLimit) };
 };
 
 const signingKeys = async ({ auth, dataDir }: Config, logger: Logger) => {

@@ -3,6 +3,7 @@ import { openSqliteReadModel } from './adapters/sqlite/read-model.js';
 import { openSqliteTreeStore } from './adapters/sqlite/tree-store.js';
 import { type AppendHealth, type EventLog } from './ports/event-log.js';
 import { type ReadModel } from './ports/read-model.js';
+import { type SharedCounters } from './ports/shared-counters.js';
 import { type TreeStore } from './ports/tree-store.js';
 import { type EventLogPlace, type ReadModelPlace } from './store-places.js';
 
@@ -38,6 +39,19 @@ export const openReadModel = async (
   if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity);
   const { openRedisReadModel } = await import('./adapters/redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });
+};
+
+/**
+ * Opens counters that all processes of the log with that identity share, where the read model is on a server;
+ * undefined where it is embedded.
+ */
+export const openSharedCounters = async (
+  model: ReadModelPlace,
+  logIdentity: string,
+): Promise<SharedCounters | undefined> => {
+  if (model.kind === 'sqlite') return undefined;
+  const { openRedisCounters } = await import('./adapters/redis/shared-counters.js');
+  return openRedisCounters(model.place, logIdentity);
 };
 
 /**

@@ -6,6 +6,7 @@ import { AppModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './http/answered.js';
 import { serveDocs } from './http/docs.js';
 import { keptDocuments, makeDocuments } from './http/documents.js';
+import { limitStrangers } from './http/auth/stranger-limit.js';
 import { answerListsFast } from './http/list-fast-path.js';
 import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
@@ -36,6 +37,8 @@ export const createApp = async (
   const unsent = new UnsentAnswers(adapter.getHttpServer());
   refuseTooMuch(adapter.getInstance(), unsent);
   tracing?.requests(adapter.getInstance());
+  const { strangerLimit: limit, verifier, clientAddressOf } = parts;
+  if (limit) limitStrangers(adapter.getInstance(), { limit, verifier, clientAddressOf });
   const app = await NestFactory.create<NestFastifyApplication>(AppModule.of({ ...parts, routes }), adapter, {
     bodyParser: false,
     logger: nestLogger(logger),
@@ -47,7 +50,7 @@ export const createApp = async (
       await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),
     ),
   );
-  // Spans and limits belong to requests that go the long way.
+  // Spans and limits of owners belong to requests that go the long way.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {
       verifier: parts.verifier,

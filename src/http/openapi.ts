@@ -156,8 +156,18 @@ const textHeader = (description: string) => ({ description, schema: { type: 'str
 
 const headersOf = (status: number) => {
   if (status === 401 || status === 403) return { 'WWW-Authenticate': textHeader('The challenge, RFC 6750.') };
-  if (status === 429 || status === 503)
-    return { 'Retry-After': { description: 'In seconds.', schema: { type: 'integer' } } };
+  const retryAfter = { 'Retry-After': { description: 'In seconds.', schema: { type: 'integer' } } };
+  if (status === 429)
+    return {
+      ...retryAfter,
+      'RateLimit-Policy': textHeader(
+        'Which limit it is, and what it allows, `"owner";q=600;w=60`: q requests in w seconds (draft-ietf-httpapi-ratelimit-headers). On every answer where a limit is set.',
+      ),
+      RateLimit: textHeader(
+        'What is left of it, `"owner";r=12;t=34`: r requests for the next t seconds. On every answer where a limit is set.',
+      ),
+    };
+  if (status === 503) return retryAfter;
   return {};
 };
 

@@ -18,7 +18,7 @@ import { NotFreshYet } from '../read/freshness.js';
 import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
-import { RateLimited } from './auth/rate-limit.js';
+import { RateLimited, rateLimitFields } from './auth/rate-limit.js';
 import { KeysUnavailable } from './auth/issuer-keys.js';
 import { requestLog } from './correlation.js';
 import { loggedPath } from './logged-path.js';
@@ -112,7 +112,7 @@ export const problemOf = (error: unknown): Problem => {
     return new Problem(error.code, error.message, { headers: { 'WWW-Authenticate': error.challenge } });
   if (error instanceof RateLimited)
     return new Problem('rate_limited', error.message, {
-      headers: { 'Retry-After': String(error.retryAfterSeconds) },
+      headers: { 'Retry-After': String(error.quota.resetSeconds), ...rateLimitFields(error.quota) },
     });
   if (error instanceof KeysUnavailable)
     return new Problem('keys_unavailable', "The issuer's keys cannot be reached. Try again.", {

@@ -45,6 +45,7 @@ describe('without any setting', () => {
       auditRecheckSeconds: 3600,
       logLevel: 'info',
       rateLimit: 'off',
+      strangerLimit: 'off',
       trustedProxies: [],
     });
   });
@@ -126,7 +127,16 @@ describe('good values', () => {
     [{ WRITE_WAIT_MS: '60000' }, { writeWaitMs: 60_000 }],
     [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
     [{ RATE_LIMIT: 'off' }, { rateLimit: 'off' }],
-    [{ RATE_LIMIT: '600' }, { rateLimit: 600 }],
+    [{ RATE_LIMIT: '600' }, { rateLimit: 600, strangerLimit: 600 }],
+    [
+      { RATE_LIMIT: '600', RATE_LIMIT_STRANGERS: '9' },
+      { rateLimit: 600, strangerLimit: 9 },
+    ],
+    [
+      { RATE_LIMIT: '600', RATE_LIMIT_STRANGERS: 'off' },
+      { rateLimit: 600, strangerLimit: 'off' },
+    ],
+    [{ RATE_LIMIT_STRANGERS: '9' }, { rateLimit: 'off', strangerLimit: 9 }],
     [
       { TRUSTED_PROXIES: '10.0.0.0/8, 192.0.2.1,fd00::/8,::1' },
       {
@@ -214,6 +224,7 @@ describe('bad values are refused in one line that names the setting, the value a
     ],
     [{ RATE_LIMIT: '0' }, 'RATE_LIMIT must be a positive number of requests a minute, or off, not "0"'],
     [{ RATE_LIMIT: 'Off' }, /^RATE_LIMIT must be/],
+    [{ RATE_LIMIT_STRANGERS: '0' }, /^RATE_LIMIT_STRANGERS must be/],
     [{ RATE_LIMIT: '-5' }, /^RATE_LIMIT must be/],
     [
       { TRUSTED_PROXIES: 'proxy.internal' },

@@ -53,6 +53,11 @@ export class Keys {
     return this.#slots[partition] ?? this.slot;
   }
 
+  /** String, expires: a counter of requests, on the server of the partition that its name falls into. */
+  counter(name: string): string {
+    return `plants:{${this.#tag(partitionOf(name))}}:rate:${encodeOwner(name)}`;
+  }
+
   /** String: up to where the copy's partition has come. */
   position(copy: Copy, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:position`;

@@ -9,6 +9,20 @@ export interface Script {
 const script = (body: string): Script => ({ body, sha: createHash('sha1').update(body).digest('hex') });
 
 /**
+ * A counter of requests. KEYS: the counter. ARGV: how much to add, and after how many milliseconds it is forgotten.
+ * Answers what it is now, and how many milliseconds are left.
+ */
+export const COUNT = script(`
+local total = redis.call('INCRBY', KEYS[1], ARGV[1])
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  left = tonumber(ARGV[2])
+end
+return {total, left}
+`);
+
+/**
  * Rows and position of one partition. KEYS: the position, an owner's plants, the parked owners. ARGV: the least score,
  * how many, the owner. Nothing if the copy does not have that partition (any more); otherwise one text, since that costs
  * the caller half of what an array of rows does: the position, a space and where the owner is parked (if so), a line

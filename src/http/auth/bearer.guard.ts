@@ -1,11 +1,12 @@
 import { type ExecutionContext, Inject, Injectable, Optional, SetMetadata } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
+import { type FastifyReply } from 'fastify';
 import { countHeader } from '../requests.js';
 import { AuthError } from './auth-error.js';
 import { type BearerRequest } from './bearer.strategy.js';
 import { type GuardedRequest, type Principal, type Scope } from './principal.js';
-import { RateLimit } from './rate-limit.js';
+import { RateLimit, rateLimitFields } from './rate-limit.js';
 import { InvalidToken, TokenVerifier } from './verify.js';
 
 const SCOPES_KEY = Symbol('scopes');
@@ -33,10 +34,16 @@ export class BearerGuard extends AuthGuard('bearer') {
     // Most requests bring a token that is known already: passport's detour would cost a quarter of the throughput.
     const known = this.verifier.known(bearerToken(request));
     if (known) request.principal = known;
-    else await super.canActivate(context);
+    else {
+      await super.canActivate(context);
+      await request.notAStranger?.();
+    }
     const { principal } = request;
     if (!principal) throw AuthError.invalid('the token does not hold');
-    if (this.rateLimit) await this.rateLimit.take(principal.owner);
+    if (this.rateLimit) {
+      const quota = await this.rateLimit.take(principal.owner);
+      context.switchToHttp().getResponse<FastifyReply>().headers(rateLimitFields(quota));
+    }
     const needed = this.#scopesOf(context);
     if (!needed.every((scope) => principal.scopes.has(scope))) throw AuthError.scope(needed);
     return true;

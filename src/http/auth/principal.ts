@@ -23,6 +23,8 @@ export interface Principal {
 /** A request that may have passed the guard. */
 export interface GuardedRequest extends FastifyRequest {
   principal?: Principal;
+  /** Takes the request back that was counted for a stranger. There where it was. */
+  notAStranger?: () => Promise<void>;
 }
 
 /** Who asks. Only for handlers behind BearerGuard. */

@@ -107,10 +107,56 @@ describe('RATE_LIMIT', () => {
         const answer = await refused;
         problemIn(answer, 429, 'rate_limited');
         expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(60);
+        expect(answer.headers['ratelimit-policy']).toBe('"owner";q=3;w=60');
+        expect(answer.headers.ratelimit).toBe(`"owner";r=0;t=${String(answer.headers['retry-after'])}`);
       }
       expect(await http.service.eventCount()).toBe(1);
-      expect((await http.list('', { token: await http.token('bob') })).status).toBe(200);
+      const bob = await http.list('', { token: await http.token('bob') });
+      expect([bob.status, bob.headers.ratelimit]).toEqual([
+        200,
+        expect.stringMatching(/^"owner";r=2;t=\d+$/),
+      ]);
       expect((await http.send({ path: '/health/live' })).status).toBe(200);
+    });
+  });
+});
+
+describe('RATE_LIMIT_STRANGERS', () => {
+  it('429 for the address that floods, with or without made-up tokens, and for nobody else', async () => {
+    const settings = { RATE_LIMIT_STRANGERS: '3', TRUSTED_PROXIES: '127.0.0.0/8' };
+    await withService(settings, async (http) => {
+      await http.service.ready();
+      const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
+      const fresh = await http.token('eve');
+      // A good token is no stranger's, also where it has never been seen before.
+      for (let time = 0; time < 5; time++)
+        expect((await http.list('', { ...from('192.0.2.1'), token: await http.token('ada') })).status).toBe(
+          200,
+        );
+      const flood = [
+        http.list('', { ...from('192.0.2.1'), token: 'made.up.token' }),
+        http.send({ path: '/plants', ...from('192.0.2.1') }),
+        http.send({ path: '/nothing', ...from('192.0.2.1') }),
+        http.list('', { ...from('192.0.2.1'), token: 'made.up.too' }),
+        http.send({ path: '/openapi.json', ...from('192.0.2.1') }),
+      ];
+      const answers = await Promise.all(flood);
+      const refused = answers.filter(({ status }) => status === 429);
+      expect(refused).toHaveLength(2);
+      for (const answer of refused) {
+        problemIn(answer, 429, 'rate_limited');
+        expect(answer.headers['ratelimit-policy']).toBe('"stranger";q=3;w=60');
+      }
+      const other = await http.send({ path: '/nothing', ...from('192.0.2.2') });
+      expect([other.status, other.headers.ratelimit]).toEqual([
+        404,
+        expect.stringMatching(/^"stranger";r=2;/),
+      ]);
+      expect((await http.list('', { ...from('192.0.2.1'), token: fresh })).status).toBe(429); // nobody knows it yet
+      expect((await http.list('', { ...from('192.0.2.3'), token: fresh })).status).toBe(200);
+      expect((await http.list('', { ...from('192.0.2.1'), token: fresh })).status).toBe(200);
+      expect((await http.send({ path: '/health/ready', ...from('192.0.2.1') })).status).toBe(200);
+      expect((await http.send({ path: '/metrics', ...from('192.0.2.1') })).status).toBe(200);
     });
   });
 });

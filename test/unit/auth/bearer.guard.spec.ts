@@ -70,7 +70,7 @@ class Answer implements ExceptionFilter {
       const { code, message } = error;
       void reply.status(error.status).header('www-authenticate', error.challenge).send({ code, message });
     } else if (error instanceof RateLimited) {
-      void reply.status(429).header('retry-after', error.retryAfterSeconds).send({ message: error.message });
+      void reply.status(429).header('retry-after', error.quota.resetSeconds).send({ message: error.message });
     } else if (error instanceof KeysUnavailable) void reply.status(503).send({});
     else void reply.status(500).send({ message: String(error) });
   }
@@ -360,7 +360,7 @@ test('when the keys cannot be had, nobody is told that their token is bad', asyn
 
 describe('a rate limit', () => {
   test('holds for each owner, over all of their tokens, and for refused requests too', async () => {
-    const limited = await start(issuer, new CountedRateLimit(2));
+    const limited = await start(issuer, new CountedRateLimit('owner', 2));
     try {
       const status = async (sub: string, claims: object = {}): Promise<number> =>
         (await ask('/plants', bearer(await mint.token({ sub, ...claims })), limited)).status;
@@ -374,14 +374,14 @@ describe('a rate limit', () => {
   });
 
   test('says when to come back', async () => {
-    const limit = new CountedRateLimit(1);
+    const limit = new CountedRateLimit('owner', 1);
     await limit.take('ada');
     const failure = await limit.take('ada').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(RateLimited);
-    const { limit: perMinute, retryAfterSeconds } = failure as RateLimited;
-    expect(perMinute).toBe(1);
-    expect(retryAfterSeconds).toBeGreaterThan(50);
-    expect(retryAfterSeconds).toBeLessThanOrEqual(60);
+    const { perMinute, remaining, resetSeconds } = (failure as RateLimited).quota;
+    expect([perMinute, remaining]).toEqual([1, 0]);
+    expect(resetSeconds).toBeGreaterThan(50);
+    expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 });
 
