@@ -335,7 +335,28 @@ const rollback = (options: { readonly reason: string; readonly json?: true }): P
   operate(options, async (desk) => (await import('./operate/rebuild.js')).rollback(desk, options));
 
 const verify = (options: { readonly json?: true }): Promise<void> =>
-  operate(options, async (desk) => (await import('./operate/verify.js')).verify(desk));
+  operate(options, async (desk) => {
+    const [{ verify }, { recordVerify }] = await Promise.all([
+      import('./operate/verify.js'),
+      import('./operate/last-run.js'),
+    ]);
+    const { dataDir } = loadConfig(process.env);
+    return verify(desk, (differing) =>
+      recorded(() => recordVerify(dataDir, { at: new Date().toISOString(), differing })),
+    );
+  });
+
+/** Leaves a record of what was done where the metrics look for it. What was done stands without it, too. */
+const recorded = async (record: () => Promise<void>): Promise<void> => {
+  try {
+    await record();
+  } catch (error) {
+    const { code = 'failed' } = error as NodeJS.ErrnoException;
+    process.stderr.write(
+      `plants: DATA_DIR cannot be written (${code}), so the metrics do not show this run\n`,
+    );
+  }
+};
 
 interface SkipOptions {
   readonly position: string;
@@ -361,15 +382,18 @@ const status = (options: { readonly watch?: true; readonly json?: true }): Promi
   });
 
 const backup = async ({ to, json }: { readonly to: string; readonly json?: true }): Promise<void> => {
-  const { eventLog } = loadConfig(process.env);
+  const { eventLog, dataDir } = loadConfig(process.env);
   const { file } = inFile(eventLog);
   if (!existsSync(file)) throw noLog(file);
   const desk = { json: json ?? false, signal: stopAsked('interrupted: no backup was made') };
-  const [commands, { backUp }] = await Promise.all([
+  const [commands, { backUp }, { recordBackup }] = await Promise.all([
     import('./operate/backup.js'),
     import('./adapters/sqlite/backup.js'),
+    import('./operate/last-run.js'),
   ]);
-  await commands.backup(desk, to, (watch) => backUp(file, to, watch));
+  const at = new Date().toISOString(); // what is written after this may be missing in it
+  const { head, events } = await commands.backup(desk, to, (watch) => backUp(file, to, watch));
+  await recorded(() => recordBackup(dataDir, { at, head, events }));
 };
 
 const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
+import { type Registry } from 'prom-client';
 import { eventsBetween } from './adapters/sqlite/distance.js';
 import { whyNotToStart } from './adapters/sqlite/start-check.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
@@ -17,11 +18,15 @@ import { localKeys, TokenVerifier } from './http/auth/verify.js';
 import { tellAnswered } from './http/answered.js';
 import { clientAddresses } from './http/client-address.js';
 import { Shutdown } from './http/shutdown.js';
+import { showCertificates, type TlsStore } from './metrics/certificates.js';
+import { showDisk } from './metrics/disk.js';
 import { countRequests } from './metrics/http.js';
+import { showLastRuns, showSkips } from './metrics/operations.js';
 import { showProjector } from './metrics/projection.js';
 import { createRegistry, showIssuerKeys, showTokenCache } from './metrics/registry.js';
 import { showTree } from './metrics/tree.js';
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
+import { recordVerify } from './operate/last-run.js';
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
 import { type RefusalKind } from './plants/errors.js';
@@ -64,6 +69,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const registry = createRegistry(version);
     const { keys, keyFetches, created } = await signingKeys(config, logger);
     showIssuerKeys(registry, keyFetches);
+    showFiles(registry, config);
+    showCertificates(registry, tlsStores(config));
     const tracing = await tracingOf(config, logger, { version, instance });
     if (tracing) opened.push(() => tracing.close());
     const measuredLog = measuredEventLog(
@@ -100,6 +107,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         now,
         eventsBetween: countEvents,
       });
+    if (projector) showSkips(registry, log);
     const tree = await startAuditor(log, config, traffic, logger, opened);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
@@ -194,6 +202,28 @@ const tracingOf = async (
   });
 };
 
+/** Where this process keeps files, as metrics show it. */
+const showFiles = (registry: Registry, { dataDir, eventLog, readModel }: Config): void => {
+  showDisk(registry, {
+    dataDir,
+    eventLog: eventLog.kind === 'sqlite' ? eventLog.file : undefined,
+    readModel: readModel.kind === 'sqlite' ? readModel.file : undefined,
+  });
+  showLastRuns(registry, dataDir);
+};
+
+/** The servers that a URL of the settings names, where it asks for TLS. */
+const tlsStores = ({ eventLog, readModel }: Config): TlsStore[] => {
+  const stores: TlsStore[] = [];
+  if (eventLog.kind === 'eventstoredb' && eventLog.place.tls) {
+    const servers = eventLog.place.endpoints.map(({ address, port }) => ({ host: address, port }));
+    stores.push({ store: 'event_log', servers });
+  }
+  if (readModel.kind === 'redis' && readModel.place.tls)
+    stores.push({ store: 'read_model', servers: readModel.place.nodes });
+  return stores;
+};
+
 const rateLimitsOf = async (
   { rateLimit, strangerLimit, readModel }: Config,
   logIdentity: string,
@@ -272,6 +302,16 @@ const startProjector = (
     {
       onDone: (message) => {
         logger.info(message);
+      },
+      onVerified: async (differing) => {
+        try {
+          await recordVerify(config.dataDir, { at: now().toISOString(), differing });
+        } catch (error) {
+          logger.warn(
+            { err: error },
+            'DATA_DIR cannot be written, so the metrics do not show this verification',
+          );
+        }
       },
       onProblem: (reason) => {
         logger.warn({ reason }, 'rebuild does not get on, it is tried again');

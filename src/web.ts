@@ -7,6 +7,7 @@ import { type OnAnswered } from './http/answered.js';
 import { serveDocs } from './http/docs.js';
 import { keptDocuments, makeDocuments } from './http/documents.js';
 import { limitStrangers } from './http/auth/stranger-limit.js';
+import { HealthController } from './http/health.controller.js';
 import { answerListsFast } from './http/list-fast-path.js';
 import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
@@ -15,6 +16,7 @@ import { createHttpAdapter } from './http/server.js';
 import { refuseTooMuch, UnsentAnswers } from './http/unsent-answers.js';
 import { nestLogger } from './logging.js';
 import { showConnections } from './metrics/connections.js';
+import { showReadiness } from './metrics/readiness.js';
 import { ListPlantsHandler } from './read/list-plants.js';
 import { type Tracing } from './tracing/tracing.js';
 
@@ -45,6 +47,7 @@ export const createApp = async (
     abortOnError: false,
   });
   app.useGlobalFilters(app.get(ProblemFilter));
+  showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveDocs(adapter.getInstance(), async () =>
     keptDocuments(
       await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),

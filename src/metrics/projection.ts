@@ -2,9 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
-
-/** How long the stores may take to tell how far they are, in milliseconds: Prometheus waits ten times as long. */
-const LOOK_MS = 1_000;
+import { LOOK_MS, within } from './bounded-look.js';
 
 /** Every state of a projector. */
 const STATES = Object.keys({
@@ -183,18 +181,3 @@ export class ProjectionLag {
     return decidedAt;
   }
 }
-
-/** Rejects where `work` takes longer. */
-const within = async <Result>(milliseconds: number, work: Promise<Result>): Promise<Result> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error(`no answer within ${milliseconds} ms`));
-    }, milliseconds);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-};

@@ -22,8 +22,12 @@ export type MakeCopy = (watch: {
   readonly signal: AbortSignal;
 }) => Promise<CopiedLog>;
 
-/** Makes a backup in `file`, and prints what it holds. Throws what `make` throws. */
-export const backup = (desk: Pick<Desk, 'json' | 'signal'>, file: string, make: MakeCopy): Promise<void> =>
+/** Makes a backup in `file`, and prints and gives what it holds. Throws what `make` throws. */
+export const backup = (
+  desk: Pick<Desk, 'json' | 'signal'>,
+  file: string,
+  make: MakeCopy,
+): Promise<CopiedLog> =>
   copied(desk, file, make, (what) => `backed up ${what} to ${file}: compared with the log and checked`);
 
 /**
@@ -45,18 +49,20 @@ const copied = async (
   file: string,
   make: MakeCopy,
   told: (what: string) => string,
-): Promise<void> => {
+): Promise<CopiedLog> => {
   const progress = new Progress('events', process.stderr, json);
   const began = performance.now();
   const onProgress = ({ phase, events, total }: CopyProgress): void => {
     progress.show(phase, events, total);
   };
   try {
-    const { events, head, bytes } = await make({ onProgress, signal });
+    const made = await make({ onProgress, signal });
+    const { events, head, bytes } = made;
     progress.end();
     const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
     const what = `${events} events, up to position ${head || 'the start'}, ${megabytes(bytes)} in ${duration(seconds)},`;
     print({ json }, { file, events, head, bytes, seconds }, told(what));
+    return made;
   } finally {
     progress.end();
   }

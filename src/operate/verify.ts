@@ -8,9 +8,13 @@ import { activeGeneration } from './status.js';
 
 /**
  * Compares what lists are answered from with the fold of the log, and prints what differs. Gives whether nothing
- * does: a list that is not answered does not. Throws ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector throws.
+ * does: a list that is not answered does not. `onVerified` is given how many plants differ, where all could be compared.
+ * Throws ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector and `onVerified` throw.
  */
-export const verify = async (desk: Desk): Promise<boolean> => {
+export const verify = async (
+  desk: Desk,
+  onVerified: (differing: number) => Promise<void> = () => Promise.resolve(),
+): Promise<boolean> => {
   const { log, model, json, signal } = desk;
   const generation = await activeGeneration(desk);
   if (generation === undefined)
@@ -68,6 +72,8 @@ export const verify = async (desk: Desk): Promise<boolean> => {
             'Build the lists anew: npx plants rebuild',
           ].join('\n'),
     );
+    // Where owners could not be compared, the last complete comparison stays the last one.
+    if (differing > 0 || unreadable === 0) await onVerified(differing);
     return differing === 0 && unreadable === 0;
   } finally {
     folding.end();

@@ -72,6 +72,7 @@ export class Projector {
       graceMs: GRACE_MS,
       failpoint: () => undefined,
       onDone: () => undefined,
+      onVerified: () => Promise.resolve(),
       onProblem: () => undefined,
       onRefusal: this.#onRefusal,
       ...options,

@@ -84,6 +84,8 @@ export interface RebuilderOptions {
   readonly failpoint: (name: Failpoint) => void;
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
+  /** Called with how many plants of a new generation differ from the log, as soon as that is known. Must not reject. */
+  readonly onVerified: (differing: number) => Promise<void>;
   /** Called with the reason when a step begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
   /** Hears of events that the codec refuses, and of owners that are healed, for the log. */
@@ -240,6 +242,7 @@ export class Rebuilder {
       giveWay: () => courtesy.giveWay(signal),
       onProgress,
     });
+    await this.options.onVerified(differing);
     this.options.failpoint('verified');
     this.#progress = progressOf(rebuild, 'promoting', generation, shadow, { share: 1, secondsLeft: 0 });
     // Answered all the same: healed meanwhile, or by another version. The next look knows more.

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { runCli } from '../../support/http-cli.js';
 import { samplesIn } from '../../support/samples.js';
 import { TestService } from '../../support/service.js';
 import { STORES } from '../../support/stores-of-this-run.js';
@@ -109,6 +111,47 @@ describe('/metrics', () => {
     expect(paths).not.toContain('/metrics');
   });
 
+  it('shows when the last backup was made, and when the lists were compared with the log', async () => {
+    const times = async (): Promise<readonly (number | undefined)[]> => {
+      const samples = samplesIn((await scrape(http)).text);
+      return [
+        samples.get('plants_last_backup_timestamp_seconds'),
+        samples.get('plants_last_verify_timestamp_seconds'),
+        samples.get('plants_last_verify_differing_plants'),
+      ];
+    };
+    expect(await times()).toEqual([undefined, undefined, undefined]);
+    const began = Date.now() / 1_000;
+    const { env, dataDir } = http.service;
+    if (STORES === 'embedded')
+      expect(await runCli(['backup', '--to', join(dataDir, 'copy.db')], env)).toMatchObject({ status: 0 });
+    expect(await runCli(['verify'], env)).toMatchObject({ status: 0 });
+    const [backup, verify, differing] = await times();
+    expect(verify).toBeGreaterThanOrEqual(began - 0.001);
+    expect(differing).toBe(0);
+    if (STORES === 'embedded') expect(backup).toBeGreaterThanOrEqual(began - 0.001);
+    else expect(backup).toBeUndefined();
+  });
+
+  it('shows files, readiness and skipped events', async () => {
+    const samples = samplesIn((await scrape(http)).text);
+    const parts = ['data_dir', ...(STORES === 'embedded' ? ['event_log', 'read_model'] : [])];
+    for (const part of parts) {
+      const free = samples.get(`plants_disk_free_bytes{part="${part}"}`);
+      expect(free).toBeGreaterThan(0);
+      expect(free).toBeLessThan(samples.get(`plants_disk_size_bytes{part="${part}"}`) ?? 0);
+    }
+    if (STORES === 'embedded') expect(samples.get('plants_wal_bytes{store="event_log"}')).toBeGreaterThan(0);
+    expect(samples.get('plants_skipped_events')).toBe(0);
+    const ready = [...samples].filter(([name]) => name.startsWith('plants_ready'));
+    expect(ready).toEqual(
+      ['process', 'event_log', 'read_model', 'projector', 'auditor'].map((part) => [
+        `plants_ready{part="${part}"}`,
+        1,
+      ]),
+    );
+  });
+
   it('tells which lists were 503, and why', async () => {
     const alone = new HttpClient(await TestService.start({ ROLES: 'api', WRITE_WAIT_MS: '0' }));
     try {
@@ -117,6 +160,8 @@ describe('/metrics', () => {
       const [code, incomplete] = ['read_model_incomplete', 'incomplete'];
       expect(samples.get(`plants_http_problems_total{method="GET",route="/plants",code="${code}"}`)).toBe(1);
       expect(samples.get(`plants_read_model_list_duration_seconds_count{outcome="${incomplete}"}`)).toBe(1);
+      expect(samples.get('plants_ready{part="read_model"}')).toBe(0);
+      expect(samples.get('plants_ready{part="event_log"}')).toBe(1);
     } finally {
       await alone.finish();
     }
@@ -166,7 +211,7 @@ describe('what is made of the figures', () => {
       title.toLowerCase(),
     );
     for (const { alert, labels, annotations } of rules) {
-      expect(['critical', 'warning']).toContain(labels.severity);
+      expect(['critical', 'warning', 'info']).toContain(labels.severity);
       for (const text of [annotations.summary, annotations.action]) expect(text).toMatch(/\w/);
       expect(annotations.runbook).toBe(`docs/metrics.md#${alert.toLowerCase()}`);
       expect(headings).toContain(alert.toLowerCase());

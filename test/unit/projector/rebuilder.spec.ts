@@ -54,12 +54,17 @@ describe('a rebuild', () => {
     const stopping = new AbortController();
     const done: string[] = [];
     const problems: string[] = [];
+    const verified: number[] = [];
     let died = false;
     const projector = new Projector(log, store.port, now, randomUUID(), () => undefined, {
       graceMs: options.graceMs ?? 60_000,
       lookEveryMs: 20,
       onDone: (message) => done.push(message),
       onProblem: (reason) => problems.push(reason),
+      onVerified: (differing) => {
+        verified.push(differing);
+        return Promise.resolve();
+      },
       failpoint: (name) => {
         if (name !== options.dieAt || died) return;
         died = true;
@@ -73,6 +78,7 @@ describe('a rebuild', () => {
       faults: store,
       done,
       problems,
+      verified,
       isDead: () => died,
       live: () => until(() => projector.status.state === 'live'),
       stop: async () => {
@@ -104,10 +110,11 @@ describe('a rebuild', () => {
 
   it('builds another generation, which lists are answered from, and keeps the old one for the grace', async () => {
     await fill();
-    const { live, done } = await start();
+    const { live, done, verified } = await start();
     await live();
     await ask();
     await isActive(2);
+    expect(verified).toEqual([0]); // how many plants of the new generation differ from the log
     expect(await idsOf('owner 1')).toEqual([1]);
     expect(await history()).toEqual(['RebuildRequested', 'RebuildStarted', 'RebuildPromoted']);
     await until(() => done.at(-1) === 'lists are answered from generation 2');

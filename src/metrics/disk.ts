@@ -1,0 +1,97 @@
+import { stat, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { Gauge, type Registry } from 'prom-client';
+import { BoundedLook } from './bounded-look.js';
+
+/** The files of a process. A store on a server has none. */
+export interface DiskPlaces {
+  readonly dataDir: string;
+  /** The database file of an embedded event log. */
+  readonly eventLog: string | undefined;
+  /** The database file of an embedded read model. */
+  readonly readModel: string | undefined;
+}
+
+interface FileSystemSpace {
+  /** The label `part`. */
+  readonly part: string;
+  /** What an ordinary user may still write, in bytes. */
+  readonly free: number;
+  /** In bytes. */
+  readonly size: number;
+}
+
+interface DiskUse {
+  readonly spaces: readonly FileSystemSpace[];
+  /** Size of each write-ahead log in bytes, 0 where the file does not exist. */
+  readonly logs: readonly { readonly store: string; readonly bytes: number }[];
+}
+
+/** Adds the free space where a process writes, and the size of the write-ahead logs of its SQLite stores. */
+export const showDisk = (registry: Registry, places: DiskPlaces): void => {
+  const registers = [registry];
+  const look = new BoundedLook(() => diskUse(places));
+  new Gauge({
+    name: 'plants_disk_free_bytes',
+    help: 'Bytes that may still be written to the file system of a part; absent where it does not answer.',
+    labelNames: ['part'],
+    registers,
+    async collect() {
+      const use = await look.result();
+      this.reset();
+      for (const { part, free } of use?.spaces ?? []) this.set({ part }, free);
+    },
+  });
+  new Gauge({
+    name: 'plants_disk_size_bytes',
+    help: 'The size of that file system.',
+    labelNames: ['part'],
+    registers,
+    async collect() {
+      const use = await look.result();
+      this.reset();
+      for (const { part, size } of use?.spaces ?? []) this.set({ part }, size);
+    },
+  });
+  new Gauge({
+    name: 'plants_wal_bytes',
+    help: "The size of the write-ahead log beside a SQLite store's file.",
+    labelNames: ['store'],
+    registers,
+    async collect() {
+      const use = await look.result();
+      this.reset();
+      for (const { store, bytes } of use?.logs ?? []) this.set({ store }, bytes);
+    },
+  });
+};
+
+/** One call after the other: a file system that hangs takes one of libuv's four threads. */
+const diskUse = async ({ dataDir, eventLog, readModel }: DiskPlaces): Promise<DiskUse> => {
+  const spaces: FileSystemSpace[] = [];
+  const logs: { store: string; bytes: number }[] = [];
+  const add = async (part: string, folder: string): Promise<void> => {
+    const { bavail, blocks, bsize } = await statfs(folder);
+    spaces.push({ part, free: bavail * bsize, size: blocks * bsize });
+  };
+  await ifThere(() => add('data_dir', dataDir)); // a process without any file of its own may have no such folder
+  for (const [store, file] of [
+    ['event_log', eventLog],
+    ['read_model', readModel],
+  ] as const)
+    if (file !== undefined) {
+      await ifThere(() => add(store, dirname(file)));
+      logs.push({ store, bytes: (await ifThere(() => stat(`${file}-wal`)))?.size ?? 0 });
+    }
+  return { spaces, logs };
+};
+
+/** Undefined where the file or folder does not exist. Throws every other error. */
+const ifThere = async <Result>(read: () => Promise<Result>): Promise<Result | undefined> => {
+  try {
+    return await read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+};

@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import { open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+
+/** What the last `plants backup` made. */
+const LastBackup = z.object({ at: z.iso.datetime(), head: z.string(), events: z.int() });
+
+/** What the last comparison of the lists with the log found: that of `plants verify`, or of a rebuild. */
+const LastVerify = z.object({ at: z.iso.datetime(), differing: z.int().min(0) });
+
+export type LastBackup = z.infer<typeof LastBackup>;
+export type LastVerify = z.infer<typeof LastVerify>;
+
+const backupFile = (dataDir: string): string => join(dataDir, 'last-backup.json');
+const verifyFile = (dataDir: string): string => join(dataDir, 'last-verify.json');
+
+/** Records a backup in DATA_DIR, for the metrics of the processes there. Throws what the file system throws. */
+export const recordBackup = (dataDir: string, backup: LastBackup): Promise<void> =>
+  write(backupFile(dataDir), backup);
+
+/** Records a comparison in DATA_DIR, for the metrics of the processes there. Throws what the file system throws. */
+export const recordVerify = (dataDir: string, verified: LastVerify): Promise<void> =>
+  write(verifyFile(dataDir), verified);
+
+/** The last backup that was recorded. Undefined where there is none, or what is there cannot be understood. */
+export const lastBackup = async (dataDir: string): Promise<LastBackup | undefined> =>
+  LastBackup.safeParse(await read(backupFile(dataDir))).data;
+
+/** The last comparison that was recorded. Undefined as above. */
+export const lastVerify = async (dataDir: string): Promise<LastVerify | undefined> =>
+  LastVerify.safeParse(await read(verifyFile(dataDir))).data;
+
+/** Makes the file anew under another name first: readers find the old record or the new one, also after a power cut. */
+const write = async (file: string, record: LastBackup | LastVerify): Promise<void> => {
+  const partial = `${file}.${randomUUID()}`;
+  try {
+    const handle = await open(partial, 'wx', 0o644);
+    try {
+      await handle.writeFile(`${JSON.stringify(record)}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(partial, file);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+};
+
+/** The value of a JSON file; undefined where the file does not exist or is no JSON. */
+const read = async (file: string): Promise<unknown> => {
+  try {
+    return JSON.parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+};

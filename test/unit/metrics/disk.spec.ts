@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { showDisk } from '../../../src/metrics/disk.js';
+import { samplesIn } from '../../support/samples.js';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'plants-disk-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+it('shows the space of each file system and the size of each write-ahead log as it is now', async () => {
+  const registry = new Registry();
+  const eventLog = join(folder, 'events.db');
+  showDisk(registry, { dataDir: folder, eventLog, readModel: join(folder, 'read-model.db') });
+  const shown = async () => samplesIn(await registry.metrics());
+  expect((await shown()).get('plants_wal_bytes{store="event_log"}')).toBe(0);
+  writeFileSync(`${eventLog}-wal`, Buffer.alloc(4_152));
+  const samples = await shown();
+  expect(samples.get('plants_wal_bytes{store="event_log"}')).toBe(4_152);
+  expect(samples.get('plants_wal_bytes{store="read_model"}')).toBe(0);
+  for (const part of ['data_dir', 'event_log', 'read_model'])
+    expect(samples.get(`plants_disk_free_bytes{part="${part}"}`)).toBeLessThan(
+      samples.get(`plants_disk_size_bytes{part="${part}"}`) ?? 0,
+    );
+});
+
+it('shows nothing of a folder that does not exist, and nothing of stores on servers', async () => {
+  const registry = new Registry();
+  showDisk(registry, { dataDir: join(folder, 'none'), eventLog: undefined, readModel: undefined });
+  expect([...samplesIn(await registry.metrics())]).toEqual([]);
+});
