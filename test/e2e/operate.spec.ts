@@ -299,6 +299,7 @@ describe('the commands of operators, beside a running service', () => {
         );
         expect(await list()).toContain('plant 8000');
       },
+      3 * 60_000, // twelve processes, one after the other: on a real server each start takes seconds
     );
   });
 
