@@ -68,7 +68,7 @@ export class Keys {
     return `plants:{${this.#tag(partition)}}:g${copy}:owner:${encodeOwner(owner)}`;
   }
 
-  /** Hash: the parked owners of that partition, see scripts.ts. Missing while there are none. */
+  /** Hash: the parked owners of that partition, see scripts.ts. */
   parked(copy: Copy, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:parked`;
   }

@@ -575,13 +575,14 @@ class RedisReadModel extends ReadModel {
   /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
   async #ensurePositions(copy: Copy, deadline: Deadline): Promise<void> {
     await Promise.all(
-      PARTITION_NUMBERS.map((partition) =>
-        this.#servers.send(
-          this.#keys.slotOf(partition),
-          ['SET', this.#keys.position(copy, partition), START, 'NX'],
-          deadline,
-        ),
-      ),
+      PARTITION_NUMBERS.flatMap((partition) => {
+        const send = (...command: string[]): Promise<unknown> =>
+          this.#servers.send(this.#keys.slotOf(partition), command, deadline);
+        return [
+          send('SET', this.#keys.position(copy, partition), START, 'NX'),
+          send('HSET', this.#keys.parked(copy, partition), PARKED_KEPT, ''),
+        ];
+      }),
     );
   }
 
@@ -827,6 +828,12 @@ const missing = (generation: Generation): GenerationMissing =>
 
 /** The field of a partition's hash of parked owners that says how many there are: no owner is encoded so. */
 const PARKED_COUNT = '#';
+
+/**
+ * A field that keeps the hash there while no owner is parked: while a cluster moves a slot, a script is refused
+ * (TRYAGAIN) unless all of its keys exist where it runs. No owner is encoded so.
+ */
+const PARKED_KEPT = '#kept';
 
 /**
  * The earlier changes of a plant leave nothing behind. But those before and after a refused event of the owner are kept

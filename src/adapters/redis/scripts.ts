@@ -49,7 +49,7 @@ end
 `;
 
 /**
- * A partition's hash of parked owners: the field # holds how many there are, every other one is an encoded owner. Its
+ * A partition's hash of parked owners: the field # holds how many there are, #kept keeps it, every other one is an encoded owner. Its
  * value is `applied|missed|` and JSON: see ParkedOwner. Changes of the owner may have been left out up to `missed`.
  */
 const PARKED = `
