@@ -124,8 +124,8 @@ describe('a read model on Redis that has lost its data', () => {
     await expect(model.createGeneration()).resolves.toBe(generation);
     await model.promote(generation);
     await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({ rows: [], position: START });
-    // The list of generations, and the positions of the only one.
-    const all = `${1 + PARTITIONS}`;
+    // The list of generations, and the positions and parked owners of the only one.
+    const all = `${1 + 2 * PARTITIONS}`;
     for (let size = ''; size !== all;) size = await server.cli('DBSIZE');
   });
 
@@ -170,8 +170,8 @@ describe('a read model on Redis that has lost its data', () => {
     const next = await model.createGeneration();
     await model.apply(next, move(0, 5, 9));
     await model.drop(next);
-    // The list of generations, the positions of one, Anne's plants, and what is not ours.
-    await expect(server.cli('DBSIZE')).resolves.toBe(`${1 + PARTITIONS + 1 + 1}`);
+    // The list of generations, positions and parked owners of one, Anne's plants, and what is not ours.
+    await expect(server.cli('DBSIZE')).resolves.toBe(`${1 + 2 * PARTITIONS + 1 + 1}`);
     await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
     await expect(listed(model)).resolves.toEqual([7]);
   });
@@ -181,7 +181,7 @@ describe('a read model on Redis that has lost its data', () => {
     const { model, generation } = await filled(server.url);
     const tag = String(partitionOf(ANNE)).padStart(2, '0');
     const keys = (await server.cli('KEYS', `plants:{*:${tag}}:*`)).split('\n');
-    expect(keys).toHaveLength(2);
+    expect(keys).toHaveLength(3);
     await server.cli('DEL', ...keys);
     await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
     await expect(model.page(generation, ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
