@@ -61,7 +61,6 @@ describe('/metrics', () => {
       'plants_http_problems_total{method="POST",route="/plants",code="plant_exists"}': 1,
       'plants_http_request_duration_seconds_count{method="POST",route="/plants"}': 4,
       'plants_event_log_append_duration_seconds_count{outcome="written"}': 4,
-      'plants_read_model_list_duration_seconds_count{outcome="answered"}': 1,
       'plants_freshness_wait_duration_seconds_count{outcome="reached"}': 4,
       'plants_freshness_wait_duration_seconds_count{outcome="given_up"}': 0,
       'plants_projection_events_applied_total{generation="1"}': 4,
@@ -70,12 +69,15 @@ describe('/metrics', () => {
       'plants_projector_state{state="blocked"}': 0,
       plants_projection_lag_seconds: 0,
       'plants_token_cache_lookups_total{result="miss"}': 1,
-      'plants_token_cache_lookups_total{result="hit"}': 5,
       plants_token_cache_entries: 1,
     };
     expect(Object.fromEntries(Object.keys(expected).map((name) => [name, samples.get(name)]))).toEqual(
       expected,
     );
+    // Where the end of the log is not known when the list comes, its page and its token are looked up a second time.
+    const lists = samples.get('plants_read_model_list_duration_seconds_count{outcome="answered"}') ?? 0;
+    expect([1, 2]).toContain(lists);
+    expect(samples.get('plants_token_cache_lookups_total{result="hit"}')).toBe(4 + lists);
     const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
     const build = `plants_build_info{version="${version}",node="${process.versions.node}"}`;
     expect(samples.get(build)).toBe(1);
