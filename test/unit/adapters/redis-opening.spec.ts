@@ -233,7 +233,7 @@ describe('opening a read model on Redis', () => {
       );
       const model = await open(`${server.url}/1`);
       await model.createGeneration();
-      await expect(server.cli('-n', '1', 'DBSIZE')).resolves.toBe('65');
+      await expect(server.cli('-n', '1', 'DBSIZE')).resolves.toBe('129');
       await expect((await open(server.url)).generations()).resolves.toEqual([]);
     });
 
