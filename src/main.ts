@@ -98,7 +98,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     });
     const countEvents = config.eventLog.kind === 'sqlite' ? eventsBetween : undefined;
     const traffic = new Traffic();
-    const projector = startProjector(log, model, config, traffic, logger, opened);
+    const shutdown = new Shutdown(drainMs(config));
+    const projector = startProjector(log, model, config, traffic, logger, opened, shutdown);
     if (projector)
       showProjector(registry, {
         log,
@@ -112,7 +113,6 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
-    const shutdown = new Shutdown(drainMs(config));
     const count = countRequests(registry);
     const clientAddressOf = clientAddresses(config.trustedProxies);
     const onAnswered = tellAnswered(logger, clientAddressOf, (answered) => {
@@ -289,6 +289,7 @@ const startProjector = (
   traffic: Traffic,
   logger: Logger,
   opened: (() => Promise<void>)[],
+  shutdown: Shutdown,
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
   const projector = new Projector(
@@ -325,6 +326,11 @@ const startProjector = (
   );
   const stopping = new AbortController();
   const running = projector.run(stopping.signal);
+  // Where no write waits in this process for its list, the lease is given back before connections have ended.
+  if (!config.roles.has('api'))
+    shutdown.onBegin(() => {
+      stopping.abort();
+    });
   opened.push(async () => {
     stopping.abort();
     await running;

@@ -20,8 +20,11 @@ const HEARTBEAT_MS = 15_000;
 /** When a client of a live stream comes back after it was ended, in milliseconds. */
 const RETRY_MS = 2_000;
 
-/** How long streams may go on once the service stops, in milliseconds: half of what the whole stop may take. */
-const STOPPING_MS = 10_000;
+/**
+ * How long streams may go on once no connection is accepted any more, in milliseconds: with the longest drain (10 s) it
+ * leaves 5 s of what a whole stop may take.
+ */
+const STOPPING_MS = 5_000;
 
 /**
  * Aborts when the client has gone: its connection is closed, or closed from its side. An ordinary answer still goes

@@ -92,6 +92,28 @@ describe('while it drains, a service', () => {
   });
 });
 
+it('a process that only projects gives its lease back at once, whatever connections it has', async () => {
+  const working = await http.service.startBeside({ ROLES: 'projector', DRAIN_MS: '', LOG_LEVEL: 'info' });
+  const standby = await http.service.startBeside({ ROLES: 'projector', LOG_LEVEL: 'info' });
+  try {
+    await http.service.stop(); // it has projected until now
+    const works = ({ logged }: TestService): boolean =>
+      logged.filter(({ msg }) => String(msg).startsWith('projector is')).at(-1)?.msg === 'projector is live';
+    while (!works(working) && !works(standby)) await new Promise(setImmediate);
+    const [first, second] = works(working) ? [working, standby] : [standby, working];
+    const silent = new HttpClient(first).connect(); // a stop waits 3 s for it
+    silent.write('GET /health/live HTTP/1.1\r\n');
+    await new HttpClient(first).send({ path: '/health/live' });
+    first.signal('SIGTERM');
+    while (!works(second)) await new Promise(setImmediate);
+    expect(first.logged.some(({ msg }) => msg === 'stopped')).toBe(false);
+    expect(await first.ended()).toBe(0);
+  } finally {
+    await working.leave();
+    await standby.leave();
+  }
+});
+
 it('a service that stops refuses connections or answers on them, and resets none', async () => {
   const outcomes = new Map<string, number>();
   /** Connects again and again until nobody listens any more. */
