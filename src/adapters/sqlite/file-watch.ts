@@ -63,8 +63,8 @@ export class FileWatch {
   readonly #header = Buffer.alloc(WAL_HEADER_BYTES);
   #salts: bigint | undefined;
   readonly #frameHeader = Buffer.alloc(FRAME_HEADER_BYTES);
-  /** Where the last frame of the file stood at the last look, and its salts. */
-  #lastFrame: { readonly at: number; readonly salts: bigint | undefined } | undefined;
+  /** Where the last frame of the file stood at the last look. */
+  #lastFrame: number | undefined;
 
   /** Throws where the files cannot be looked at. */
   constructor(
@@ -101,6 +101,12 @@ export class FileWatch {
    * at the last look. Throws an error of the file system where a name cannot be looked at, such as EACCES.
    */
   look(): FileFault | undefined {
+    const fault = this.#lookOnce();
+    // Another process may have written between the parts of a look: what was cut from outside stays so.
+    return fault?.kind === 'truncated' ? this.#lookOnce() : fault;
+  }
+
+  #lookOnce(): FileFault | undefined {
     const database = lookAt(this.#database);
     const wal = lookAt(this.#wal);
     const shm = lookAt(this.#shm);
@@ -183,7 +189,7 @@ export class FileWatch {
     const isCut =
       size === 0n
         ? seen.size > 0n && orElse(this.sizes.frames, 1) > 0
-        : salts === undefined || (size < seen.size ? salts === this.#salts : !this.#hasLastFrame(salts));
+        : salts === undefined || (size < seen.size ? salts === this.#salts : !this.#hasLastFrame());
     if (isCut) return truncated(path, seen.size, size);
     this.#salts = salts;
     this.#lastFrame = this.#frameBefore(size);
@@ -191,21 +197,20 @@ export class FileWatch {
   }
 
   /**
-   * Whether a frame stands where the last one did: the same, or one that was written over it since the file began
-   * anew or after a commit that failed.
+   * Whether a frame stands where the last one did: the same, or one that was written over it since, by whatever
+   * process. Its salts are those of any run of the log since then, of which a busy one begins several between two looks.
    */
-  #hasLastFrame(salts: bigint): boolean {
-    if (!this.#lastFrame) return true;
-    const now = this.#frameSaltsAt(this.#lastFrame.at);
-    return now === salts || now === this.#lastFrame.salts;
+  #hasLastFrame(): boolean {
+    if (this.#lastFrame === undefined) return true;
+    const salts = this.#frameSaltsAt(this.#lastFrame);
+    return salts !== undefined && salts !== 0n;
   }
 
-  #frameBefore(size: bigint): { readonly at: number; readonly salts: bigint | undefined } | undefined {
+  /** Where the last frame of a file of that size begins. */
+  #frameBefore(size: bigint): number | undefined {
     const frame = FRAME_HEADER_BYTES + this.#header.readUInt32BE(WAL_PAGE_SIZE);
     const frames = Math.floor((Number(size) - WAL_HEADER_BYTES) / frame);
-    if (frames < 1) return undefined;
-    const at = WAL_HEADER_BYTES + (frames - 1) * frame;
-    return { at, salts: this.#frameSaltsAt(at) };
+    return frames < 1 ? undefined : WAL_HEADER_BYTES + (frames - 1) * frame;
   }
 
   #frameSaltsAt(at: number): bigint | undefined {
