@@ -218,15 +218,15 @@ describe('lists built from the log', () => {
     await service.stop();
     await appendHistory(service.dataDir);
 
+    await service.start({ ROLES: 'api' }); // nobody projects: it stays behind
+    expect(codeOf(await client.list())).toBe('not_fresh_yet');
+    await service.stop();
     await service.start();
-    let behind = 0;
     for (let current = false; !current;) {
       const answer = await client.list();
       current = codeOf(answer) !== 'not_fresh_yet';
       if (current) expect(answer.body).toBe(listOf(1).replace('[', '[{"name":"long ago","tag":""},'));
-      else behind += 1;
     }
-    expect(behind).toBeGreaterThan(0);
   });
 
   describe('an event that cannot be read', () => {
