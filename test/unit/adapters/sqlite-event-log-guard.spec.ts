@@ -1,0 +1,248 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { EventLogGuard, hasRoom } from '../../../src/adapters/sqlite/event-log-guard.js';
+import { rescuedBeside } from '../../../src/adapters/sqlite/file-rescue.js';
+import { temporaryFolder } from '../../support/service.js';
+
+const EVENTS = 30;
+
+describe('the files of an open event log', () => {
+  let root: string;
+  let folder: string;
+  let file: string;
+  let db: Database;
+  let guard: EventLogGuard;
+
+  beforeEach(() => {
+    root = temporaryFolder();
+    folder = join(root, 'data');
+    mkdirSync(folder);
+    file = join(folder, 'events.db');
+    db = open(file);
+    db.exec('CREATE TABLE events (seq INTEGER PRIMARY KEY, data TEXT)');
+    write(db, EVENTS);
+    guard = new EventLogGuard(db, file);
+  });
+  afterEach(() => {
+    guard.close();
+    db.close();
+    rmSync(root, { recursive: true, force: true });
+  });
+
+  const open = (name: string): Database => {
+    const opened = new DatabaseSync(name);
+    opened.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; PRAGMA busy_timeout = 5000');
+    return opened;
+  };
+  const write = (to: Database, events: number): void => {
+    for (let event = 0; event < events; event++)
+      to.prepare('INSERT INTO events (data) VALUES (?)').run('x'.repeat(5_000));
+  };
+  const saved = (): number => {
+    const copy = new DatabaseSync(rescuedBeside(file).at(-1) ?? '');
+    try {
+      return (copy.prepare('SELECT count(*) AS events FROM events').get() as { events: number }).events;
+    } finally {
+      copy.close();
+    }
+  };
+
+  it('are in place while they are written, by whatever process, and brought into the database', () => {
+    expect(guard.look()).toBeUndefined();
+    const other = open(file);
+    for (const events of [40, 3, 60, 1]) {
+      // Between two looks the write-ahead log begins anew more than once.
+      for (const size of [events, 2 * events]) {
+        write(other, size);
+        other.exec('PRAGMA wal_checkpoint(RESTART)');
+      }
+      write(other, 1);
+      expect(guard.look()).toBeUndefined();
+    }
+    other.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    expect(guard.look()).toBeUndefined();
+    other.close();
+    expect([guard.isAtFault, guard.hasWork, guard.save(0), guard.restartHelps]).toEqual([
+      false,
+      false,
+      '',
+      false,
+    ]);
+    expect(hasRoom(file)).toBe(true);
+    expect(hasRoom(join(root, 'nowhere', 'else'))).toBe(true);
+  });
+
+  it.each<[string, () => void, RegExp, boolean]>([
+    [
+      '-wal is removed',
+      () => {
+        rmSync(`${file}-wal`);
+      },
+      /-wal was removed .*put back in its place; start/,
+      true,
+    ],
+    [
+      '-shm is removed',
+      () => {
+        rmSync(`${file}-shm`);
+      },
+      /-shm was removed .*nothing is lost.*; start again/,
+      true,
+    ],
+    [
+      '-shm is a folder',
+      () => {
+        rmSync(`${file}-shm`);
+        mkdirSync(`${file}-shm`);
+      },
+      /-shm was replaced .*move what stands at .*-shm aside, then start again/,
+      false,
+    ],
+    [
+      '-shm is cut',
+      () => {
+        truncateSync(`${file}-shm`, 0);
+      },
+      /-shm was truncated .*nothing is lost/,
+      true,
+    ],
+    [
+      'all is under another folder of the same name',
+      () => {
+        renameSync(folder, join(root, 'moved'));
+        mkdirSync(folder);
+      },
+      /was removed or moved .*\(it is now .*moved.*\): the folder .* was moved, or another file system/,
+      false,
+    ],
+  ])('lose nothing where %s', (_what, take, says, restartHelps) => {
+    take();
+    expect(guard.look()).toBeDefined();
+    expect(guard.hasWork).toBe(true);
+    expect(guard.save(EVENTS)).toMatch(says);
+    expect([guard.hasWork, guard.restartHelps]).toEqual([false, restartHelps]);
+    expect(rescuedBeside(file)).toEqual([]);
+  });
+
+  it('are well again when the folder is put back', () => {
+    renameSync(folder, join(root, 'moved'));
+    mkdirSync(folder);
+    guard.look();
+    guard.save(EVENTS);
+    rmSync(folder, { recursive: true });
+    renameSync(join(root, 'moved'), folder);
+    expect(guard.restartHelps).toBe(true);
+    expect(guard.look()).toMatch(/was removed or moved/); // what has happened once stays
+  });
+
+  it.each<[string, () => void]>([
+    [
+      'the database is removed',
+      () => {
+        rmSync(file);
+      },
+    ],
+    [
+      'the database is replaced by a copy',
+      () => {
+        copyFileSync(file, `${file}.copy`);
+        renameSync(`${file}.copy`, file);
+      },
+    ],
+    [
+      'the write-ahead log is replaced',
+      () => {
+        rmSync(`${file}-wal`);
+        writeFileSync(`${file}-wal`, 'something else');
+      },
+    ],
+    [
+      'all of them are removed',
+      () => {
+        for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`);
+      },
+    ],
+  ])('are copied where %s', (_what, take) => {
+    take();
+    expect(guard.look()).toBeDefined();
+    expect(guard.save(EVENTS)).toMatch(
+      new RegExp(
+        `the whole log, ${EVENTS} events, was saved in .*rescued-.*; keep that file; to go on, stop`,
+      ),
+    );
+    expect([saved(), guard.restartHelps]).toEqual([EVENTS, false]);
+  });
+
+  it.each<[string, () => void]>([
+    [
+      'the write-ahead log is cut to nothing',
+      () => {
+        truncateSync(`${file}-wal`, 0);
+      },
+    ],
+    [
+      'its end is cut',
+      () => {
+        truncateSync(`${file}-wal`, 40_000);
+      },
+    ],
+    [
+      'the database is cut',
+      () => {
+        db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+        guard.look();
+        truncateSync(file, 0);
+      },
+    ],
+  ])('are saved, or the words say what to keep, where %s', (_what, take) => {
+    take();
+    expect(guard.look()).toMatch(/was truncated while it was in use \(\d+ bytes, not \d+\)/);
+    expect(guard.save(EVENTS)).toMatch(
+      /the whole log, 30 events, was saved|keep .*events\.db, .*delete none/,
+    );
+    expect(guard.restartHelps).toBe(false);
+  });
+
+  it('are not said to be saved where a copy lacks an event', () => {
+    rmSync(file);
+    guard.look();
+    expect(guard.save(EVENTS + 1)).toMatch(
+      /could not be saved \(a copy would hold 30 events of 31\); keep .*for they may be the only copies/,
+    );
+    expect(rescuedBeside(file)).toEqual([]);
+  });
+
+  it('are looked at by the name that was opened, too', () => {
+    const link = join(root, 'link.db');
+    symlinkSync(file, link);
+    const linked = new EventLogGuard(db, link);
+    expect(linked.look()).toBeUndefined();
+    rmSync(link);
+    expect(linked.look()).toMatch(/link\.db was removed or moved/);
+    linked.close();
+    const other = join(root, 'other.db');
+    writeFileSync(other, '');
+    symlinkSync(file, link);
+    const relinked = new EventLogGuard(db, link);
+    rmSync(link);
+    symlinkSync(other, link);
+    expect(relinked.look()).toMatch(/link\.db was replaced by another file/);
+    relinked.close();
+  });
+
+  it('have no copies beside them where there is no folder', () => {
+    expect(rescuedBeside(join(root, 'nowhere', 'events.db'))).toEqual([]);
+    expect(existsSync(file)).toBe(true);
+  });
+});
