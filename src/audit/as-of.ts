@@ -1,4 +1,4 @@
-import { decode } from '../plants/codec.js';
+import { decode, refusalOf } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { evolve, type Plant } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
@@ -110,16 +110,6 @@ const readable = (event: RecordedEvent) => {
     const fact = decode(event);
     if (fact.kind === 'plant') return fact.event;
     throw new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
-  } catch (error) {
-    if (error instanceof EventRefused) return error;
-    throw error;
-  }
-};
-
-const refusalOf = (event: RecordedEvent): EventRefused | undefined => {
-  try {
-    decode(event);
-    return undefined;
   } catch (error) {
     if (error instanceof EventRefused) return error;
     throw error;

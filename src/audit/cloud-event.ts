@@ -1,5 +1,4 @@
-import { decode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
+import { refusalOf } from '../plants/codec.js';
 import {
   decodeOwner,
   OPERATION_STREAMS,
@@ -68,7 +67,7 @@ export const cloudEventOf = (event: RecordedEvent): CloudEvent => {
   }
   const metadata = fieldsOf(event.metadata);
   const actor = fieldsOf(metadata.actor);
-  const refused = refusalOf(event);
+  const refused = refusalOf(event)?.reason;
   return {
     specversion: '1.0',
     id: event.id,
@@ -124,16 +123,6 @@ const fieldsOf = (value: unknown): Fields =>
 const textIn = (fields: Fields, name: string): string | undefined => {
   const value = fields[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
-};
-
-const refusalOf = (event: RecordedEvent): string | undefined => {
-  try {
-    decode(event);
-    return undefined;
-  } catch (error) {
-    if (error instanceof EventRefused) return error.reason;
-    throw error;
-  }
 };
 
 const ownerOf = (stream: string): string | undefined => {

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import { decode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
+import { refusalOf } from '../plants/codec.js';
 import { skipName } from '../plants/skips.js';
 import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import { type RecordedEvent, START } from '../ports/event-log.js';
@@ -86,16 +85,6 @@ const eventAt = async ({ log, model }: Desk, wanted: string): Promise<RecordedEv
     if (event.position > wanted) return undefined;
   }
   return undefined;
-};
-
-const refusalOf = (event: RecordedEvent): EventRefused | undefined => {
-  try {
-    decode(event);
-    return undefined;
-  } catch (error) {
-    if (error instanceof EventRefused) return error;
-    throw error;
-  }
 };
 
 const shown = ({ stream, revision, type, position, data }: RecordedEvent, refusal: string): string => {

@@ -244,6 +244,17 @@ export const decode = (stored: StoredEvent): Fact => {
   }
 };
 
+/** Why `decode` refuses an event; undefined where it can be read. */
+export const refusalOf = (stored: StoredEvent): EventRefused | undefined => {
+  try {
+    decode(stored);
+    return undefined;
+  } catch (error) {
+    if (error instanceof EventRefused) return error;
+    throw error;
+  }
+};
+
 const isKnown = (type: string): type is Fact['event']['type'] => Object.hasOwn(READERS, type);
 
 const versionIn = (metadata: unknown): number => {
