@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { START } from '../../src/ports/event-log.js';
 import { StandIn } from './eventstore/stand-in.js';
 import { type Operation } from './history.js';
-import { HistoryClient, randomBy, type Stage } from './history-run.js';
+import { HistoryClient, randomBy, type Stage, TRIED_AGAIN } from './history-run.js';
 import { RedisServer } from './redis-server.js';
 import { TestService } from './service.js';
 import { newEventLog } from './stores-of-this-run.js';
@@ -46,8 +46,8 @@ interface Node {
 }
 
 /**
- * Two processes that answer and two that project, on one Redis and one log, of which a proxy stands before each
- * link. Clients ask the two that answer in turn, and never send a position; faults come one after the other, but those
+ * Two processes that answer and two that project and audit, on one Redis and one log. A proxy stands before each
+ * link, except that to a log of several hosts. Clients ask the two that answer in turn, and never send a position; faults come one after the other, but those
  * of one kind may last while the next ones begin.
  */
 export class Chaos implements Stage {
@@ -60,9 +60,10 @@ export class Chaos implements Stage {
   readonly #pending = new Set<Promise<void>>();
   #clock = 0;
   #ended = 0;
+  #requestsEnded = 0;
   #asked = 0;
   #nextFault: number;
-  /** Who waits for that many operations to have come to their end. */
+  /** Who waits for that many requests to have been answered or broken off. */
   readonly #waiting = new Map<() => void, number>();
   #failure: unknown;
   /** Projectors that were killed and are being started again. */
@@ -88,7 +89,7 @@ export class Chaos implements Stage {
     const log = await chaosLog();
     const first = await node(log.url, redis, { ROLES: 'api', LOG_LEVEL: 'info', WRITE_WAIT_MS: '500' });
     const others = await Promise.all(
-      ['api', 'projector', 'projector'].map((role) =>
+      ['api', 'projector,auditor', 'projector,auditor'].map((role) =>
         node(log.url, redis, { ROLES: role, WRITE_WAIT_MS: '500', DATA_DIR: first.service.dataDir }),
       ),
     );
@@ -114,6 +115,8 @@ export class Chaos implements Stage {
 
   count(what: string): void {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
+    // While no append works, each client comes to a key whose outcome it keeps asking for, and ends no operation.
+    if (what === TRIED_AGAIN) this.#requestEnded();
   }
 
   target() {
@@ -131,11 +134,7 @@ export class Chaos implements Stage {
     this.operations.push(operation);
     this.count(operation.outcome.kind);
     this.#ended += 1;
-    for (const [resolve, until] of this.#waiting)
-      if (this.#ended >= until) {
-        this.#waiting.delete(resolve);
-        resolve();
-      }
+    this.#requestEnded();
     if (this.#ended < this.#nextFault || this.faults.length >= this.options.faults) return;
     this.#nextFault = this.#ended + this.#pause();
     const fault = this.#one(FAULTS);
@@ -178,6 +177,11 @@ export class Chaos implements Stage {
     return this.apis[0].service.events();
   }
 
+  /** How each process ended that nobody had asked to end, in the words of `TestService`. */
+  get endedUnasked(): readonly string[] {
+    return [...this.apis, ...this.projectors].flatMap(({ service }) => service.endedUnasked);
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#pending);
     for (const { service, links } of [...this.projectors, ...this.apis].reverse()) {
@@ -213,9 +217,18 @@ export class Chaos implements Stage {
     return 1 + Math.ceil(this.#random() * 2 * this.options.operationsBetween);
   }
 
-  /** Resolves when so many more operations have come to their end: what may not be clocked is counted. */
-  #operations(count: number): Promise<void> {
-    return new Promise((resolve) => this.#waiting.set(resolve, this.#ended + count));
+  /** Resolves when so many more requests have been answered or broken off: what may not be clocked is counted. */
+  #requests(count: number): Promise<void> {
+    return new Promise((resolve) => this.#waiting.set(resolve, this.#requestsEnded + count));
+  }
+
+  #requestEnded(): void {
+    this.#requestsEnded += 1;
+    for (const [resolve, until] of this.#waiting)
+      if (this.#requestsEnded >= until) {
+        this.#waiting.delete(resolve);
+        resolve();
+      }
   }
 
   #begins(api: Node): void {
@@ -251,7 +264,7 @@ export class Chaos implements Stage {
         if (this.#redisIsAway) return;
         this.#redisIsAway = true;
         await this.redis.kill();
-        await this.#operations(this.options.clients);
+        await this.#requests(this.options.clients);
         if (fault === 'kill redis and its data')
           rmSync(join(this.redis.folder, 'appendonlydir'), { recursive: true });
         await this.redis.restart();
@@ -261,7 +274,7 @@ export class Chaos implements Stage {
         if (this.#logIsAway) return;
         this.#logIsAway = true;
         await this.log.kill();
-        await this.#operations(this.options.clients);
+        await this.#requests(this.options.clients);
         await this.log.restart();
         this.#logIsAway = false;
         return;
@@ -279,7 +292,7 @@ export class Chaos implements Stage {
         }
         if (fault === 'refuse links') await link.refuse();
         else link.freeze();
-        await this.#operations(this.options.operationsBetween);
+        await this.#requests(this.options.operationsBetween);
         if (fault === 'refuse links') await link.accept();
         else link.thaw();
       }
@@ -327,18 +340,23 @@ const node = async (
   redis: RedisServer,
   settings: Readonly<Record<string, string>>,
 ): Promise<Node> => {
-  const to = new URL(log);
-  const [logLink, redisLink] = await Promise.all([
-    TcpProxy.start(to.hostname, Number(to.port)),
-    TcpProxy.start('127.0.0.1', redis.port),
-  ]);
-  to.host = `127.0.0.1:${logLink.port}`;
+  const redisLink = await TcpProxy.start('127.0.0.1', redis.port);
+  const links = [redisLink];
+  let eventLog = log;
+  // The client of a cluster goes to the addresses that its members name.
+  if (!log.includes(',')) {
+    const to = new URL(log);
+    const logLink = await TcpProxy.start(to.hostname, Number(to.port));
+    links.push(logLink);
+    to.host = `127.0.0.1:${logLink.port}`;
+    eventLog = to.href;
+  }
   const service = await TestService.start({
     ...settings,
-    EVENT_LOG: to.href,
+    EVENT_LOG: eventLog,
     READ_MODEL: `redis://127.0.0.1:${redisLink.port}`,
   });
-  return { service, links: [logLink, redisLink] };
+  return { service, links };
 };
 
 /** Ends a process at once, and starts it again: as often as it takes, since its servers may be away just now. */

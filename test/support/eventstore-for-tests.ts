@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { type EventStorePlace, parseEventStoreUrl } from '../../src/adapters/eventstoredb/place.js';
 import { StandIn } from './eventstore/stand-in.js';
+import { namespaced } from './stores-of-this-run.js';
 
 /** An EventStoreDB for one test file. */
 export interface TestEventStore {
@@ -16,12 +16,12 @@ export interface TestEventStore {
 export const eventStoreForTests = async (): Promise<TestEventStore> => {
   const given = process.env.TEST_EVENTSTORE_URL;
   if (given !== undefined && given !== '')
-    return { kind: 'TEST_EVENTSTORE_URL', ...namespaced(given), stop: () => Promise.resolve() };
+    return { kind: 'TEST_EVENTSTORE_URL', ...placed(given), stop: () => Promise.resolve() };
   const standIn = await StandIn.start();
-  return { kind: 'stand-in', ...namespaced(standIn.url), stop: () => standIn.stop() };
+  return { kind: 'stand-in', ...placed(standIn.url), stop: () => standIn.stop() };
 };
 
-const namespaced = (server: string): Pick<TestEventStore, 'url' | 'place'> => {
-  const url = `${server}${server.includes('?') ? '&' : '?'}namespace=test-${randomUUID().slice(0, 13)}`;
+const placed = (server: string): Pick<TestEventStore, 'url' | 'place'> => {
+  const url = namespaced(server);
   return { url, place: parseEventStoreUrl(url) };
 };

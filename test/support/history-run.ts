@@ -75,6 +75,9 @@ export const removeReadModel = (dataDir: string): void => {
   for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataDir, `read-model.db${suffix}`), { force: true });
 };
 
+/** What is counted for each request of a key whose outcome is not known yet. */
+export const TRIED_AGAIN = 'tried again with its key';
+
 /** Where clients act. */
 export interface Stage {
   /** The ids of each owner's plants are 1 to this. */
@@ -291,7 +294,7 @@ export class HistoryClient {
       const { cut, ...outcome } = await this.#try(url, id, wish);
       const again = 'key' in wish && (outcome.kind === 'unknown' || outcome.kind === 'nothing');
       if (again) {
-        this.history.count('tried again with its key');
+        this.history.count(TRIED_AGAIN);
         await this.history.settled();
         continue;
       }

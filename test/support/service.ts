@@ -25,6 +25,9 @@ export class TestService {
   readonly logged: Record<string, unknown>[] = [];
   /** What its processes wrote to standard error. */
   stderr = '';
+  /** How each of its processes ended that had listened and was sent no signal. */
+  readonly endedUnasked: string[] = [];
+  readonly #signalled = new WeakSet<ChildProcess>();
 
   #log: Promise<EventLog> | undefined;
 
@@ -99,6 +102,10 @@ export class TestService {
       });
     });
     this.#url = await listening;
+    child.once('exit', (code, signal) => {
+      if (!this.#signalled.has(child))
+        this.endedUnasked.push(`${String(code ?? signal)}: ${this.stderr.slice(-500)}`);
+    });
   }
 
   /** Ends the process at once, as a power cut would. */
@@ -113,7 +120,9 @@ export class TestService {
 
   /** Sends a signal without waiting. */
   signal(signal: NodeJS.Signals): void {
-    this.#child?.kill(signal);
+    if (!this.#child) return;
+    this.#signalled.add(this.#child);
+    this.#child.kill(signal);
   }
 
   /** Resolves with the exit status when the process has ended. */

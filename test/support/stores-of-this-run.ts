@@ -11,11 +11,11 @@ export const storesOfThisRun = (): StoreUrls =>
   STORES === 'embedded' ? {} : { EVENT_LOG: newEventLog(), READ_MODEL: serverOf('PLANTS_TEST_REDIS') };
 
 /** The URL of a new, empty log on the EventStoreDB of this run. */
-export const newEventLog = (): string => {
-  const url = new URL(serverOf('PLANTS_TEST_EVENTSTORE'));
-  url.searchParams.set('namespace', `test-${randomUUID().slice(0, 18)}`);
-  return url.href;
-};
+export const newEventLog = (): string => namespaced(serverOf('PLANTS_TEST_EVENTSTORE'));
+
+/** With a namespace that nobody else has. The URL may name several hosts, which `URL` does not take. */
+export const namespaced = (eventStore: string): string =>
+  `${eventStore}${eventStore.includes('?') ? '&' : '?'}namespace=test-${randomUUID().slice(0, 18)}`;
 
 /** The URL of a server that test/support/servers.ts has started, or found. */
 export const serverOf = (name: 'PLANTS_TEST_EVENTSTORE' | 'PLANTS_TEST_REDIS'): string => {

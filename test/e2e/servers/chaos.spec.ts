@@ -12,7 +12,7 @@ const LIVE_WITHIN_MS = 10_000;
 
 const owners = ['alice', 'bob', 'Zoë/1', 'd%61ve', '木', 'erin', 'frank', 'grace'];
 
-describe('two processes that answer and two that project, on one Redis and one log, while all of it breaks', () => {
+describe('two processes that answer and two that project and audit, on one Redis and one log, while all of it breaks', () => {
   let chaos: Chaos | undefined;
   afterAll(() => chaos?.stop());
 
@@ -25,7 +25,7 @@ describe('two processes that answer and two that project, on one Redis and one l
       const { counts, operations } = chaos;
       if (process.env.CHAOS_FAULTS)
         process.stdout.write(
-          `seed ${seed}, live after ${Math.round(liveAfter)} ms, ${log.length} events\n${chaos.faults.join(', ')}\n${JSON.stringify(counts, null, 2)}\n`,
+          `seed ${seed}, live after ${Math.round(liveAfter)} ms, ${log.length} events, ${chaos.endedUnasked.length} processes ended unasked\n${chaos.faults.join(', ')}\n${JSON.stringify(counts, null, 2)}\n`,
         );
       const violations = violationsOf(operations, log);
       expect({ seed, count: violations.length, first: violations.slice(0, 10) }).toEqual({
@@ -33,6 +33,7 @@ describe('two processes that answer and two that project, on one Redis and one l
         count: 0,
         first: [],
       });
+      expect(chaos.endedUnasked).toEqual([]);
       expect(liveAfter).toBeLessThan(LIVE_WITHIN_MS);
       // It was a history in which something could have gone wrong.
       for (const outcome of ['acknowledged', 'refused', 'listed', 'nothing'])
