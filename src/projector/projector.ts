@@ -15,8 +15,8 @@ import { Traffic } from './traffic.js';
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 100;
 
-/** Long enough to spare a log or a store that is down, short enough that nobody waits for us when it is back. */
-const LONGEST_PAUSE_MS = 5_000;
+/** So lists lack what is new for a second at most once the log and the store are back, which one try a second spares. */
+const LONGEST_PAUSE_MS = 1_000;
 
 /**
  * How long the lease of a projector that has died keeps the others waiting, in milliseconds. With LEASE_EVERY_MS for
@@ -47,7 +47,7 @@ export type ProjectorStatus = Readonly<
  */
 export class Projector {
   #status: ProjectorStatus;
-  /** One after the other, without having caught up in between. */
+  /** In a row: since the projection last caught up, or the lease was last found to be another process's. */
   #failures = 0;
   readonly #rebuilder: Rebuilder;
   readonly #onRefusal: (notice: RefusalNotice) => void;
@@ -99,6 +99,7 @@ export class Projector {
       try {
         if (await this.model.takeLease(this.holder, LEASE_MS)) await this.#term(signal);
         else {
+          this.#failures = 0;
           this.#become({ state: 'standby', since: this.now() });
           await pause(withJitter(LEASE_EVERY_MS), signal);
         }

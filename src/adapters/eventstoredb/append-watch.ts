@@ -4,8 +4,8 @@ import { AppendHealthTracker } from '../append-health.js';
 /** The first pause before a server that has refused an append is asked again, in milliseconds; each is twice as long. */
 const FIRST_PAUSE_MS = 200;
 
-/** Long enough to spare a server that is down, short enough that nobody waits for us when it is back. */
-const LONGEST_PAUSE_MS = 5_000;
+/** So a process is ready a second at most after the server takes appends again, which one small append a second spares. */
+const LONGEST_PAUSE_MS = 1_000;
 
 /**
  * Knows whether a server takes appends. While it does not, the server is asked again and again: a process that is not

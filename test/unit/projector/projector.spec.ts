@@ -196,17 +196,19 @@ describe('the projector', () => {
       expect(states()).toEqual(['disconnected']);
     });
 
-    it('tries more and more rarely, and soon again after it was back', async () => {
+    it('tries more and more rarely, but each second at least, and soon again after it was back', async () => {
       const tries: number[] = [];
       log.every('subscribe', (...args) => {
         tries.push(performance.now());
         return brokenOff(0, cut)(...args);
       });
       const { becomes } = start();
-      await until(() => tries.length === 6);
-      // Half of 100, 200, 400, 800 and 1600 ms at least; timers may be early by one.
-      for (const [i, least] of [50, 100, 200, 400, 800].entries())
-        expect(known(tries[i + 1]) - known(tries[i])).toBeGreaterThanOrEqual(least - 1);
+      await until(() => tries.length === 8);
+      const pauses = tries.slice(1).map((at, i) => at - known(tries[i]));
+      // Half of 100, 200, 400, 800 and 1000 ms at least; timers may be early by one.
+      for (const [i, least] of [50, 100, 200, 400, 500].entries())
+        expect(pauses[i]).toBeGreaterThanOrEqual(least - 1);
+      expect(known(pauses[6])).toBeLessThan(2_000);
       log.heal('subscribe');
       await becomes('live');
       let broken = 0;
@@ -308,6 +310,28 @@ describe('the projector', () => {
   });
 
   describe('two of them, of which one holds the lease', () => {
+    it('ask for it soon again after each failure of the store, however many there have been', async () => {
+      await start().becomes('live');
+      const idle = await another();
+      const standingBy = start(log.port, idle.port);
+      await standingBy.becomes('standby');
+      let failedAt = 0;
+      let pause = Infinity;
+      const fails = (): Promise<never> => {
+        failedAt = performance.now();
+        return Promise.reject(gone());
+      };
+      const asks = (proceed: (...args: [string, number]) => Promise<boolean>, ...args: [string, number]) => {
+        pause = performance.now() - failedAt;
+        return proceed(...args);
+      };
+      for (let failure = 1; failure <= 6; failure++) idle.next('takeLease', fails, asks);
+      const asked = idle.calls('takeLease');
+      await until(() => idle.calls('takeLease') >= asked + 12);
+      // After the first failure 100 ms at most; a sixth one in a row would be followed by 500 at least.
+      expect(pause).toBeLessThan(500);
+    });
+
     /** The store of another process. */
     const another = async (): Promise<Faults<ReadModel>> =>
       new Faults(await stores.model(await stores.log()));
