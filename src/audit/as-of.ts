@@ -1,5 +1,6 @@
-import { decode, refusalOf } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { type PlantEvent } from '../plants/events.js';
 import { evolve, type Plant } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
@@ -70,8 +71,9 @@ export const plantsAsOf = async (
       if (!event.stream.startsWith(streams)) {
         // It changes no list, unless it is one that cannot be read: nobody knows what that says.
         if (!event.stream.startsWith(requests) || !counts(event)) continue;
-        const refused = refusalOf(event);
-        if (refused && !(skips ??= await skippedEvents(log)).has(skipName(event))) throw refused;
+        const request = tryDecode(event);
+        if (request instanceof EventRefused && !(skips ??= await skippedEvents(log)).has(skipName(event)))
+          throw request;
         continue;
       }
       if (!counts(event)) continue;
@@ -105,15 +107,11 @@ const upToOf = (point: PointInTime, head: Position): Position =>
 const countsAt = (point: PointInTime): ((event: RecordedEvent) => boolean) =>
   'position' in point ? () => true : (event) => (decidedAtOf(event) ?? point.instant) <= point.instant;
 
-const readable = (event: RecordedEvent) => {
-  try {
-    const fact = decode(event);
-    if (fact.kind === 'plant') return fact.event;
-    throw new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
-  } catch (error) {
-    if (error instanceof EventRefused) return error;
-    throw error;
-  }
+const readable = (event: RecordedEvent): PlantEvent | EventRefused => {
+  const fact = tryDecode(event);
+  if (fact instanceof EventRefused) return fact;
+  if (fact.kind === 'plant') return fact.event;
+  return new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
 };
 
 /** Drops the plants with the greatest ids. Gives the least id that was dropped. */
@@ -130,9 +128,9 @@ const keepLowerHalf = (plants: Map<number, Plant>): number => {
 const skippedEvents = async (log: EventLog): Promise<Skips> => {
   const names = new Set<string>();
   for (const stored of await log.readStream(SKIPS_STREAM)) {
-    if (refusalOf(stored)) continue;
-    const fact = decode(stored);
-    if (fact.kind === 'operation' && fact.event.type === 'EventSkipped') names.add(skipName(fact.event.data));
+    const fact = tryDecode(stored);
+    if (fact instanceof EventRefused || fact.kind !== 'operation') continue;
+    if (fact.event.type === 'EventSkipped') names.add(skipName(fact.event.data));
   }
   return names;
 };

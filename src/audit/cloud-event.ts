@@ -1,4 +1,5 @@
-import { refusalOf } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
 import {
   decodeOwner,
   OPERATION_STREAMS,
@@ -67,7 +68,7 @@ export const cloudEventOf = (event: RecordedEvent): CloudEvent => {
   }
   const metadata = fieldsOf(event.metadata);
   const actor = fieldsOf(metadata.actor);
-  const refused = refusalOf(event)?.reason;
+  const fact = tryDecode(event);
   return {
     specversion: '1.0',
     id: event.id,
@@ -86,7 +87,7 @@ export const cloudEventOf = (event: RecordedEvent): CloudEvent => {
     ...given('correlationid', textIn(metadata, 'correlationId')),
     ...given('causationid', textIn(metadata, 'causationId')),
     ...given('traceparent', textIn(metadata, 'traceparent')),
-    ...given('refused', refused),
+    ...given('refused', fact instanceof EventRefused ? fact.reason : undefined),
     ...(isShown(event.metadata) ? {} : { metadata: JSON.stringify(event.metadata) }),
   };
 };

@@ -1,4 +1,4 @@
-import { decode } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { type LeafEvent } from './leaf.js';
 
@@ -24,13 +24,9 @@ export class PlantsHeld {
 
   add(event: LeafEvent): void {
     if (this.#isTooMuch()) return;
-    try {
-      const fact = decode(event);
-      if (fact.kind === 'plant') this.#apply(fact.owner, fact.event);
-    } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
-      this.#unread += 1;
-    }
+    const fact = tryDecode(event);
+    if (fact instanceof EventRefused) this.#unread += 1;
+    else if (fact.kind === 'plant') this.#apply(fact.owner, fact.event);
     if (this.#isTooMuch()) this.#plants.clear();
   }
 

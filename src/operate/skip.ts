@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import { refusalOf } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
 import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import { type RecordedEvent, START } from '../ports/event-log.js';
@@ -37,8 +38,8 @@ export const skip = async (desk: Desk, { position, reason, yes, force }: SkipOpt
   const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
   const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
   if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
-  const refusal = refusalOf(event);
-  if (refusal === undefined)
+  const refusal = tryDecode(event);
+  if (!(refusal instanceof EventRefused))
     throw new OperationRefused(
       'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
     );

@@ -215,12 +215,19 @@ const READERS: Readonly<
 /** The version that every event of a type is written with today. */
 export const versionOf = (type: Fact['event']['type']): number => READERS[type].versions.length;
 
-/**
- * Reads a stored event: checks it whole and brings it to today's shape.
- * Throws EventRefused for an unknown type or version, for data that the rules of its type refuse, and for an
- * event that stands in a stream where it does not belong.
- */
+/** As `tryDecode`, but throws EventRefused. */
 export const decode = (stored: StoredEvent): Fact => {
+  const fact = tryDecode(stored);
+  if (fact instanceof EventRefused) throw fact;
+  return fact;
+};
+
+/**
+ * Reads a stored event: checks it whole and brings it to today's shape. Returns EventRefused for an unknown type or
+ * version, for data that the rules of its type refuse, and for an event that stands in a stream where it does not
+ * belong.
+ */
+export const tryDecode = (stored: StoredEvent): Fact | EventRefused => {
   try {
     if (!isKnown(stored.type)) throw new Reason(`unknown type ${quoted(stored.type)}`, 'unknown_type');
     const reader = READERS[stored.type];
@@ -239,18 +246,7 @@ export const decode = (stored: StoredEvent): Fact => {
     return { kind: 'plant', owner: plant.owner, event };
   } catch (error) {
     if (error instanceof Reason)
-      throw new EventRefused(stored.stream, stored.revision, error.message, error.kind);
-    throw error;
-  }
-};
-
-/** Why `decode` refuses an event; undefined where it can be read. */
-export const refusalOf = (stored: StoredEvent): EventRefused | undefined => {
-  try {
-    decode(stored);
-    return undefined;
-  } catch (error) {
-    if (error instanceof EventRefused) return error;
+      return new EventRefused(stored.stream, stored.revision, error.message, error.kind);
     throw error;
   }
 };

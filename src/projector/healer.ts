@@ -1,4 +1,4 @@
-import { decode } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { ownerOfStream } from '../plants/stream.js';
@@ -106,15 +106,10 @@ export class Healer {
     const after = parked.revision === 0 ? undefined : BigInt(parked.revision - 1);
     const stored = (await this.log.readStream(parked.stream, after))[0];
     if (stored === undefined) return false; // not this log's: the read model is ahead of it
-    try {
-      decode(stored);
-      return true;
-    } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
-      if (this.#refused.size === MAX_KNOWN) this.#refused.clear();
-      this.#refused.add(name);
-      return false;
-    }
+    if (!(tryDecode(stored) instanceof EventRefused)) return true;
+    if (this.#refused.size === MAX_KNOWN) this.#refused.clear();
+    this.#refused.add(name);
+    return false;
   }
 
   async #healAll(
@@ -160,18 +155,15 @@ export class Healer {
         const owner = ownerOfStream(event.stream);
         const catching = owner === undefined ? undefined : owners.get(owner);
         if (catching && event.position > catching.applied && event.position <= upToOf(catching.owner)) {
-          try {
-            const change = changeOf(event, skips);
-            if (change) {
-              catching.add(change);
-              kept += 1;
-            }
-          } catch (error) {
-            if (!(error instanceof EventRefused)) throw error;
+          const change = changeOf(event, skips);
+          if (change instanceof EventRefused) {
             const upTo = before > catching.applied ? before : catching.applied;
-            const next = parkedBy(error, event.position, upTo);
+            const next = parkedBy(change, event.position, upTo);
             if (next) await this.#step(generation, catching, upTo, next);
             owners.delete(catching.owner);
+          } else if (change) {
+            catching.add(change);
+            kept += 1;
           }
           if (kept >= MAX_CHANGES) await flush();
         }

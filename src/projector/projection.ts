@@ -1,4 +1,4 @@
-import { decode } from '../plants/codec.js';
+import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
 import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
@@ -220,15 +220,12 @@ class Gathered {
   add({ events, position }: LogBatch): void {
     this.events += events.length;
     for (const event of events) {
-      try {
-        const change = changeOf(event, this.skips);
+      const change = changeOf(event, this.skips);
+      if (!(change instanceof EventRefused)) {
         if (change) this.#add(change);
-      } catch (error) {
-        if (!(error instanceof EventRefused)) throw error;
-        if (!this.#refuse(event.position, error)) {
-          this.blocked = { position: event.position, cause: error };
-          return;
-        }
+      } else if (!this.#refuse(event.position, change)) {
+        this.blocked = { position: event.position, cause: change };
+        return;
       }
       this.position = event.position;
     }
@@ -272,10 +269,11 @@ export const parkedBy = (
     : { owner, position, stream, revision: Number(revision), kind, reason, applied };
 };
 
-/** What an event does to the lists, if anything. Throws EventRefused. */
-export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | undefined => {
+/** What an event does to the lists, if anything, or why it cannot be read. */
+export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | EventRefused | undefined => {
   if (skips.size > 0 && skips.has(skipName(stored))) return undefined;
-  const fact = decode(stored);
+  const fact = tryDecode(stored);
+  if (fact instanceof EventRefused) return fact;
   if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself
   const { owner, event } = fact;
   return {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { v5 as uuidV5 } from 'uuid';
-import { decode, versionOf } from '../plants/codec.js';
+import { tryDecode, versionOf } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused, type RefusalKind } from '../plants/errors.js';
 import { type EventSkipped, type OperationEvent, type RebuildEvent } from '../plants/operation.js';
 import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
@@ -126,12 +126,8 @@ const readStream = async (
 
 /** An operation's event, or why it cannot be read. */
 const readOperation = (stored: RecordedEvent): OperationEvent | EventRefused => {
-  try {
-    return decode(stored).event as OperationEvent;
-  } catch (error) {
-    if (error instanceof EventRefused) return error;
-    throw error;
-  }
+  const fact = tryDecode(stored);
+  return fact instanceof EventRefused ? fact : (fact.event as OperationEvent);
 };
 
 /**

@@ -406,19 +406,16 @@ class Fold {
 
   /** What an event does to rows: nothing where its owner is parked by it, or was before. */
   #changeOf(event: RecordedEvent): RowChange | undefined {
-    try {
-      const change = changeOf(event, this.skips);
+    const change = changeOf(event, this.skips);
+    if (!(change instanceof EventRefused))
       return change && this.#refused.size > 0 && this.#refused.has(change.owner) ? undefined : change;
-    } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
-      if (event.stream.startsWith(OPERATION_STREAMS)) return undefined;
-      const owner = ownerOfStream(event.stream);
-      if (owner === undefined) throw error;
-      if (!this.partitions.has(partitionOf(owner)) || this.#refused.has(owner)) return undefined;
-      this.#refused.set(owner, event.position);
-      this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not tell
-      return undefined;
-    }
+    if (event.stream.startsWith(OPERATION_STREAMS)) return undefined;
+    const owner = ownerOfStream(event.stream);
+    if (owner === undefined) throw change;
+    if (!this.partitions.has(partitionOf(owner)) || this.#refused.has(owner)) return undefined;
+    this.#refused.set(owner, event.position);
+    this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not tell
+    return undefined;
   }
 
   #numberFor(owner: string): number {
@@ -475,17 +472,9 @@ const rowAt = async (
   skips: Skips,
 ): Promise<string | undefined> => {
   let row: string | undefined;
-  for (const event of await log.readStream(plantStream(owner, id)))
-    if (event.position <= position) row = (readableChange(event, skips) ?? { row }).row;
-  return row;
-};
-
-/** As `changeOf`, but nothing for an event that cannot be read. */
-const readableChange = (event: RecordedEvent, skips: Skips): RowChange | undefined => {
-  try {
-    return changeOf(event, skips);
-  } catch (error) {
-    if (error instanceof EventRefused) return undefined;
-    throw error;
+  for (const event of await log.readStream(plantStream(owner, id))) {
+    const change = event.position <= position ? changeOf(event, skips) : undefined;
+    if (change && !(change instanceof EventRefused)) row = change.row;
   }
+  return row;
 };
