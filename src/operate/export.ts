@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { closeSync, createWriteStream, fsyncSync, openSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { Readable, type Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
@@ -71,14 +71,9 @@ export const exportBundle = async (
     const bundled = await (file === STDOUT
       ? write(process.stdout)
       : published(file, async (partial) => {
-          const written = await write(createWriteStream(partial));
-          const handle = openSync(partial, 'r+');
-          try {
-            fsyncSync(handle);
-          } finally {
-            closeSync(handle);
-          }
-          return written;
+          // Opened first: a stream that opens the file itself may do so after a failure, once the file was removed.
+          const handle = await open(partial, 'r+');
+          return await write(handle.createWriteStream({ flush: true })); // whose pipeline waits until it is closed
         }));
     progress.end();
     const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
