@@ -1,13 +1,11 @@
 import { once } from 'node:events';
 import { plantsAsOf, type PointInTime } from '../audit/as-of.js';
-import { cloudEventOf, cloudEventText } from '../audit/cloud-event.js';
+import { cloudEventText } from '../audit/cloud-event.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../audit/history.js';
 import { type Instant } from '../audit/instant.js';
-import { type RecordedEvent, START } from '../ports/event-log.js';
+import { START } from '../ports/event-log.js';
 import { type Desk, printable } from './desk.js';
-
-/** How much of an event's data is shown on a terminal: it may be anything, also very long. */
-const SHOWN_CHARACTERS = 2_000;
+import { eventLine } from './event-line.js';
 
 /** Plants in memory at a time: some 100 MB. What an owner has beyond that takes another read of the log. */
 const MAX_PLANTS = 250_000;
@@ -32,7 +30,7 @@ export const history = async (desk: Omit<Desk, 'model'>, question: HistoryQuesti
   const { log, signal } = desk;
   const head = await log.head();
   const after = question.after === undefined ? START : knownPosition(question.after, head, '--after');
-  const text = isForPeople(desk) ? eventText : cloudEventText;
+  const text = isForPeople(desk) ? eventLine : cloudEventText;
   const batches = question.follow
     ? followHistory(log, question, after, signal)
     : readHistory(log, question, after, head, signal);
@@ -90,16 +88,4 @@ const write = async <T>(
     if (signal.aborted) return;
     piece = '';
   }
-};
-
-const eventText = (event: RecordedEvent): string => {
-  const { data: shown, time, stream, owner, subject, actor, clientid, refused } = cloudEventOf(event);
-  const data = JSON.stringify(shown);
-  const cut = data.length > SHOWN_CHARACTERS ? `${data.slice(0, SHOWN_CHARACTERS)}…` : data;
-  const what = subject === undefined ? stream : owner === undefined ? subject : `${owner} ${subject}`;
-  const who = actor === undefined ? '' : `  by ${actor}${clientid === undefined ? '' : ` (${clientid})`}`;
-  const problem = refused === undefined ? '' : `  CANNOT BE READ: ${refused}`;
-  return printable(
-    `${event.position}  ${time ?? 'at an unknown time      '}  ${what}  ${event.type} ${cut}${who}${problem}`,
-  );
 };
