@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { signCheckpoint } from '../../src/audit/checkpoint.js';
@@ -76,6 +77,18 @@ export class AuditedLog {
     const signal = new AbortController().signal;
     const whole = { from: undefined, owner: undefined, ...question };
     return (await all(bundleOf(this.log, this.tree, whole, () => undefined, signal))).join('');
+  }
+
+  /** Changes the file of the tree behind everybody's back, what SQLite's triggers protect too. */
+  tamper(sql: string, ...parameters: (string | number | Uint8Array)[]): void {
+    const database = new DatabaseSync(join(this.folder, 'tree.db'), { timeout: 5_000 });
+    try {
+      const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
+      for (const { name } of triggers as { name: string }[]) database.exec(`DROP TRIGGER ${name}`);
+      database.prepare(sql).run(...parameters);
+    } finally {
+      database.close();
+    }
   }
 
   async remove(): Promise<void> {

@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { recheck, Reread } from '../../../src/audit/recheck.js';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type Alarm } from '../../../src/ports/tree-store.js';
+import { AuditedLog } from '../../support/audited-log.js';
+import { appendRaw, noon } from '../../support/domain-stores.js';
+
+/** Some tiles are full, and one is not. */
+const EVENTS = 1_100;
+
+describe('a log that is read again', () => {
+  let log: AuditedLog;
+
+  beforeEach(async () => {
+    log = await AuditedLog.open();
+    await log.fill(EVENTS);
+    await log.sign();
+  });
+  afterEach(() => log.remove());
+
+  const again = (reread?: Reread, signal = new AbortController().signal): Promise<Alarm | undefined> =>
+    recheck(
+      log.log,
+      log.tree,
+      { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0 },
+      signal,
+      reread,
+    );
+
+  /** A hash of the tree is another one. */
+  const alterTile = (level: number, index: number, hash: number): void => {
+    const from = 32 * hash;
+    log.tamper(
+      `UPDATE tiles SET hashes = CAST(substr(hashes, 1, ${from}) || ? || substr(hashes, ${from + 33}) AS BLOB)
+       WHERE level = ? AND idx = ?`,
+      new Uint8Array(32).fill(7),
+      level,
+      index,
+    );
+  };
+
+  it('is as it was', async () => {
+    expect(await again()).toBeUndefined();
+  });
+
+  it.each<[string, () => void, Partial<Alarm>]>([
+    [
+      'a leaf that was signed',
+      () => {
+        alterTile(0, 1, 44);
+      },
+      {
+        kind: 'tree',
+        index: 300,
+        message: 'the stored tree was altered: its leaf 300 is not the one that was signed',
+      },
+    ],
+    [
+      'a hash above the leaves',
+      () => {
+        alterTile(1, 0, 1);
+      },
+      {
+        kind: 'tree',
+        message: 'the stored tree was altered: a hash above the leaves up to index 511 is another',
+      },
+    ],
+    [
+      'the root of the checkpoint',
+      () => {
+        log.tamper('UPDATE checkpoints SET root = ?', new Uint8Array(32).fill(7));
+      },
+      {
+        kind: 'tree',
+        message: `the stored tree was altered: its first ${EVENTS} leaves have another root than the one that was signed`,
+      },
+    ],
+    [
+      'what the next leaf is appended to',
+      () => {
+        log.tamper('UPDATE tree SET hashes = zeroblob(length(hashes))');
+      },
+      {
+        kind: 'tree',
+        message: `the stored tree was altered: what it consists of at ${EVENTS} leaves is not made of them`,
+      },
+    ],
+    [
+      'a position that events are looked up by',
+      () => {
+        log.tamper("UPDATE marks SET before = '0000000000000003' WHERE idx = (SELECT max(idx) FROM marks)");
+      },
+      { kind: 'moved', message: expect.stringContaining('not at 0000000000000003') as unknown as string },
+    ],
+    [
+      'a position that events are looked up by, taken away',
+      () => {
+        log.tamper('DELETE FROM marks');
+      },
+      { kind: 'moved', message: expect.stringContaining('not at a known one') as unknown as string },
+    ],
+    [
+      'the position of the last leaf',
+      () => {
+        log.tamper("UPDATE tree SET position = '0000000000000003'");
+      },
+      {
+        kind: 'moved',
+        index: EVENTS - 1,
+        message: expect.stringContaining('not at 0000000000000003') as unknown as string,
+      },
+    ],
+  ])('raises the alarm where the store of the tree has another value for %s', async (_what, alter, alarm) => {
+    alter();
+    expect(await again()).toMatchObject({ ...alarm, raisedAt: noon().toISOString() });
+  });
+
+  it('goes on where it was, and compares what it has read with a checkpoint of that part', async () => {
+    const reread = new Reread();
+    expect(await again(reread)).toBeUndefined();
+    expect(reread.tree.size).toBe(1_024);
+    log.tamper('UPDATE checkpoints SET size = 512');
+    expect(await again(reread)).toMatchObject({
+      kind: 'tree',
+      message: expect.stringContaining('its first 512 leaves have another root') as unknown,
+    });
+    log.tamper('DELETE FROM tiles WHERE level = 1');
+    expect(await again(reread)).toMatchObject({ kind: 'tree' });
+  });
+
+  it('has an event without a leaf where one with a leaf was', async () => {
+    const { position } = await appendRaw(log.log, plantStream('anne', 1), 'PlantCreated', { name: '\ud800' });
+    log.tamper('UPDATE tree SET size = size + 1, position = ?', position);
+    log.tamper(
+      `UPDATE tiles SET hashes = CAST(hashes || zeroblob(32) AS BLOB) WHERE level = 0 AND idx = ${Math.floor(EVENTS / 256)}`,
+    );
+    expect(await again()).toMatchObject({ kind: 'changed', index: EVENTS, position });
+  });
+
+  it('is not read to its end where somebody asks to stop', async () => {
+    expect(await again(new Reread(), AbortSignal.abort())).toBeUndefined();
+  });
+});
