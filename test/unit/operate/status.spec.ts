@@ -278,6 +278,85 @@ describe('the status', () => {
     });
   });
 
+  it('counts all owners whose lists are not answered, and shows the events of some', async () => {
+    const owners = Array.from({ length: 22 }, (_, number) => `owner ${number}`);
+    for (const owner of owners) await appendRaw(office.log, plantStream(owner, 1), 'PlantWatered', {});
+    await live(await office.answer());
+    expect(await status(office.desk())).toBe(false);
+    expect(office.out).toContain('PROBLEM  the lists of 22 owners are not answered, for events that');
+    expect(office.out).toMatch(/^parked +and 2 more owners$/m);
+    const { parked } = await readStatus(office.desk());
+    expect(parked.owners).toBe(22);
+    expect(parked.events).toHaveLength(20);
+    const dropped = new Faults(office.model).next(
+      'countParked',
+      failing(() => new GenerationMissing('generation 1 is gone')),
+    ).port;
+    expect((await readStatus(office.desk({ model: dropped }))).parked).toEqual({ owners: 0, events: [] });
+    const down = new Faults(office.model).next(
+      'countParked',
+      failing(() => new ReadModelUnavailable('it is down')),
+    ).port;
+    await expect(readStatus(office.desk({ model: down }))).rejects.toThrow('it is down');
+  });
+
+  it('says to upgrade where a newer version has written an event of one owner', async () => {
+    const metadata = { ...metadataOf(), schemaVersion: 99 };
+    await office.log.append(plantStream('anne', 1), 'none', [
+      { id: metadata.causationId, type: 'PlantCreated', data: {}, metadata },
+    ]);
+    await live(await office.answer());
+    await status(office.desk());
+    expect(office.out).toContain(
+      'PROBLEM  the lists of 1 owner are not answered, for events that cannot be read: a newer version of this service has written some of them, so upgrade\n',
+    );
+  });
+
+  it('tells who cannot write the log, what the auditors hold, and whose rebuild does not get on', async () => {
+    await live(await office.answer());
+    const since = NOON.toISOString();
+    const elm = { host: 'elm', pid: 8, roles: [], version: '9', address: '', since, rebuild: null };
+    const auditor = { since, size: 1, position: '' };
+    await office.tellText(
+      'two',
+      JSON.stringify({
+        ...elm,
+        projector: null,
+        rebuildProblem: 'generation 2 is gone',
+        auditor: { ...auditor, state: 'blocked', reason: 'at position 7' },
+        eventLog: { state: 'failing', since, reason: 'its disk is full', restartHelps: false },
+      }),
+    );
+    await office.tellText(
+      'three',
+      JSON.stringify({
+        ...elm,
+        pid: 9,
+        projector: null,
+        auditor: { ...auditor, state: 'disconnected', reason: 'the log is away' },
+        eventLog: { state: 'stopped', since, reason: 'its file is gone', restartHelps: true },
+      }),
+    );
+    await status(office.desk());
+    for (const problem of [
+      `elm/8 cannot write the event log since ${since}: its disk is full`,
+      `elm/9 cannot write the event log since ${since}: its file is gone (a restart of it is expected to help)`,
+      'the auditor elm/8 is blocked at position 7',
+      'the auditor elm/9 is disconnected: the log is away',
+      'elm/8 (two) does not get on with a rebuild: generation 2 is gone',
+    ])
+      expect(office.out).toContain(`PROBLEM  ${problem}\n`);
+    const log = new Faults(office.log).every('health', () => ({
+      state: 'failing',
+      since: NOON,
+      reason: 'its disk is full',
+      restartHelps: false,
+    })).port;
+    expect((await readStatus(office.desk({ log }))).problems).not.toContain(
+      'the event log cannot be written from here: its disk is full',
+    );
+  });
+
   it('watched, is printed again and again until somebody asks to stop', async () => {
     await live(await office.answer());
     const watching = watchStatus(office.desk({ json: true }));
