@@ -75,6 +75,46 @@ describe('plants', () => {
     expect(JSON.parse(stderr)).toEqual({ error: expect.stringMatching(says) as unknown, exitStatus });
   });
 
+  it.each([
+    [
+      'a log named by a variable that is not set',
+      ['copy', '--from', 'env:NONE', '--to', 'sqlite:x'],
+      2,
+      'is not set',
+    ],
+    ['a log that is none', ['copy', '--from', 'ftp://here', '--to', 'sqlite:x'], 2, '--from: '],
+    ['to lift an alarm without a log', ['audit-lift', '--reason', 'seen'], 1, 'there is no event log '],
+    ['to export without a log', ['export', '--out', 'x'], 1, 'there is no event log '],
+    ['the key of a log that is not there', ['audit-key'], 1, 'there is no event log '],
+    ['an id in another form', ['history', '--owner', 'a', '--plant', '01'], 2, 'an integer in its plain'],
+    [
+      'an id that no plant has',
+      ['history', '--owner', 'a', '--plant', '9007199254740992'],
+      2,
+      'an integer in',
+    ],
+    ['a moment that is none', ['history', '--owner', 'a', '--as-of', 'noon'], 2, 'an RFC 3339 instant'],
+    [
+      'a moment in the future',
+      ['history', '--owner', 'a', '--as-of', '2999-01-01T00:00:00Z'],
+      2,
+      'the future',
+    ],
+    ['a key in a file that cannot be read', ['check', 'x', '--key', '.'], 2, 'a file that cannot be read'],
+  ])('refuses %s, and says why', async (_what, args, exitStatus, says) => {
+    const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/nonexistent' });
+    expect({ status, stdout }).toEqual({ status: exitStatus, stdout: '' });
+    expect(stderr).toContain(says);
+    expect(stderr).not.toContain('    at ');
+  });
+
+  it('prints what completes commands in other shells than bash', async () => {
+    expect(await runCli(['completion', 'zsh'], {})).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining('#compdef plants') as unknown,
+    });
+  });
+
   it('completes on a bare bash, sourced twice, without evaluating what is typed', async () => {
     const script = `
       set -eu

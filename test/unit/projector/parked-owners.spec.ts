@@ -5,6 +5,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type Json, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
 import {
   type Generation,
+  GenerationMissing,
   OwnerParked,
   partitionOf,
   type ReadModel,
@@ -16,7 +17,16 @@ import { readSkipsInForce, requestRebuild, skipEvent } from '../../../src/projec
 import { Traffic } from '../../../src/projector/traffic.js';
 import { verify } from '../../../src/projector/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
-import { appendRaw, catchUp, contextOf, NOON, noon, run, Stores } from '../../support/domain-stores.js';
+import {
+  appendRaw,
+  catchUp,
+  contextOf,
+  NOON,
+  noon,
+  run,
+  Stores,
+  until,
+} from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { metadataOf } from '../../../src/write/run-command.js';
 
@@ -231,6 +241,50 @@ describe('an owner with an event that cannot be read', () => {
     expect(await verify(log, model, generation)).toMatchObject({ differing: 0, parked: 1, unreadable: 0 });
     stores.tamper(`UPDATE plants SET row = '{"name":"forged","tag":""}'`);
     expect(await verify(log, model, generation)).toMatchObject({ differing: 2, parked: 1 });
+  });
+
+  it('is healed also among so many others that the log is read several times', async () => {
+    const owners = Array.from({ length: 1_001 }, (_, number) => `owner ${number}`);
+    await Promise.all(owners.map((owner) => bad(owner, 1)));
+    await catchUp(log, model, generation);
+    expect(await model.countParked(generation)).toBe(owners.length);
+    for await (const event of log.readAll('' as Position))
+      if (event.type === 'PlantWatered') await skipEvent(log, event, 'odd', operator, noon);
+    await healer().look(never);
+    expect(await model.countParked(generation)).toBe(0);
+    expect(healed).toHaveLength(owners.length);
+  });
+
+  it('is looked at also where another generation is dropped meanwhile, and where a store was away', async () => {
+    const position = await bad(ANNE, 9);
+    await catchUp(log, model, generation);
+    await skip(position);
+    const missing = failing(() => new GenerationMissing('it is gone'));
+    const dropped = new Faults(model).next('countParked', missing).port;
+    await healer(log, dropped).look(never);
+    expect(healed).toEqual([]);
+    const away = new Faults(model).next('generations', failing(gone)).next('countParked', failing(gone)).port;
+    const stop = new AbortController();
+    const running = new Healer(log, away, new Traffic(), (one) => healed.push(one), 1).run(stop.signal);
+    await until(() => healed.length > 0);
+    stop.abort();
+    await running;
+    expect(await namesOf(ANNE)).toEqual([]);
+  });
+
+  it('stays as it is where the process is to stop', async () => {
+    const position = await bad(ANNE, 9);
+    await catchUp(log, model, generation);
+    await skip(position);
+    const stopping = new AbortController();
+    const port = new Faults(log).every('subscribe', (proceed, ...args) => {
+      stopping.abort();
+      return proceed(...args);
+    }).port;
+    await healer(port).heal(generation, stopping.signal);
+    await healer(port).heal(generation, stopping.signal);
+    expect(healed).toEqual([]);
+    expect(await namesOf(ANNE)).toBe(position);
   });
 
   it('can be written to, but for the plant with that event, until it is skipped', async () => {
