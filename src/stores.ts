@@ -36,7 +36,7 @@ export const openReadModel = async (
   logIdentity: string,
   onWarning: (message: string) => void,
 ): Promise<ReadModel> => {
-  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity);
+  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning);
   const { openRedisReadModel } = await import('./adapters/redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });
 };

@@ -22,7 +22,7 @@ const SIGN_EVERY_MS = 1_000;
 /** Leaves of one append: what one more costs is then small beside what it takes to hash them. */
 const MAX_APPEND = 100;
 
-/** How often it is looked whether an alarm still stands, in milliseconds. */
+/** How often it is looked whether an alarm still stands, and whether the store can be used, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
@@ -138,9 +138,12 @@ export class Auditor {
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
     const ended = await Promise.allSettled(
-      [this.#follow(over.signal), this.#signAsItGrows(over.signal), this.#recheckAgain(over.signal)].map(
-        (part) => part.finally(end),
-      ),
+      [
+        this.#follow(over.signal),
+        this.#signAsItGrows(over.signal),
+        this.#recheckAgain(over.signal),
+        this.#watchStore(over.signal),
+      ].map((part) => part.finally(end)),
     );
     signal.removeEventListener('abort', end);
     for (const part of ended) if (part.status === 'rejected') throw part.reason;
@@ -201,6 +204,14 @@ export class Auditor {
         await this.#sign();
         await pause(SIGN_EVERY_MS, signal);
       } else await this.#rung(signal);
+    }
+  }
+
+  /** Notices a store that cannot be used any more also while the log does not grow. */
+  async #watchStore(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await pause(LOOK_EVERY_MS, signal);
+      await this.store.tree();
     }
   }
 

@@ -2,7 +2,8 @@ import { lstatSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Database } from './database.js';
 import { bytesOf, framesOf, rescue, type Rescue } from './file-rescue.js';
-import { type FileFault, FileWatch } from './file-watch.js';
+import { type FileFault } from './file-names.js';
+import { FileWatch } from './file-watch.js';
 
 /** Less free space than this, in bytes, is a full disk: a commit and a checkpoint may need as much. */
 const LEAST_FREE_BYTES = 1_048_576;

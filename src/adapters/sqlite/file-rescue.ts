@@ -13,7 +13,8 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
 import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './database.js';
-import { type FileFault, type FileWatch } from './file-watch.js';
+import { type FileFault } from './file-names.js';
+import { type FileWatch } from './file-watch.js';
 
 /** What could be done for an open database whose files were taken away. */
 export type Rescue =

@@ -1,24 +1,13 @@
 import {
   closeSync,
-  lstatSync,
   openSync,
   readdirSync,
   readlinkSync,
   readSync,
-  realpathSync,
   statSync,
   type BigIntStats,
 } from 'node:fs';
-import { dirname } from 'node:path';
-
-/** That a file of an open database is not what it was when the database was opened. */
-export interface FileFault {
-  /** The name that it is about. */
-  readonly path: string;
-  readonly kind: 'missing' | 'replaced' | 'truncated';
-  /** One clause that names the file and says what happened to it. */
-  readonly message: string;
-}
+import { FileNames, isSame, standingAt, type FileFault } from './file-names.js';
 
 /** What the open connection knows, by which a truncation of SQLite's own is told from one by somebody else. */
 export interface DatabaseSizes {
@@ -26,12 +15,6 @@ export interface DatabaseSizes {
   readonly bytes: () => number;
   /** How many frames the write-ahead log has by its index. May throw, above all where they are not in the file. */
   readonly frames: () => number;
-}
-
-/** One of the three files, as it was at the last look without a fault. */
-interface Watched {
-  readonly path: string;
-  seen: BigIntStats;
 }
 
 /** The header of a write-ahead log, https://www.sqlite.org/fileformat.html#the_write_ahead_log */
@@ -55,10 +38,7 @@ const FRAME_SALTS = 8;
  * locks that SQLite holds on them for the whole process. One look takes about 15 µs.
  */
 export class FileWatch {
-  readonly #database: Watched;
-  readonly #wal: Watched;
-  readonly #shm: Watched;
-  readonly #folder: Watched;
+  readonly #names: FileNames;
   readonly #walHandle: number;
   readonly #header = Buffer.alloc(WAL_HEADER_BYTES);
   #salts: bigint | undefined;
@@ -68,22 +48,23 @@ export class FileWatch {
 
   /** Throws where the files cannot be looked at. */
   constructor(
-    private readonly file: string,
+    file: string,
     private readonly sizes: DatabaseSizes,
   ) {
-    const real = realpathSync(file); // SQLite, too, resolves symbolic links when it opens, and only then
-    this.#database = watched(real);
-    this.#wal = watched(`${real}-wal`);
-    this.#shm = watched(`${real}-shm`);
-    this.#folder = watched(dirname(real));
-    this.#walHandle = openSync(this.#wal.path, 'r'); // SQLite takes no locks on this one
+    this.#names = new FileNames(file);
+    this.#walHandle = openSync(this.#names.wal.path, 'r'); // SQLite takes no locks on this one
     this.#salts = this.#saltsNow();
-    this.#lastFrame = this.#frameBefore(this.#wal.seen.size);
+    this.#lastFrame = this.#frameBefore(this.#names.wal.seen.size);
+  }
+
+  /** Which three files these are: equal for names that lead to the same ones. */
+  get identity(): string {
+    return this.#names.identity;
   }
 
   /** The name of the database, without symbolic links. */
   get path(): string {
-    return this.#database.path;
+    return this.#names.database.path;
   }
 
   /** The write-ahead log as it was opened, for reading: good also after its name has gone. */
@@ -93,7 +74,7 @@ export class FileWatch {
 
   /** The name of the write-ahead log. */
   get walPath(): string {
-    return this.#wal.path;
+    return this.#names.wal.path;
   }
 
   /**
@@ -107,36 +88,31 @@ export class FileWatch {
   }
 
   #lookOnce(): FileFault | undefined {
-    const database = lookAt(this.#database);
-    const wal = lookAt(this.#wal);
-    const shm = lookAt(this.#shm);
-    for (const one of [database, wal, shm]) if ('kind' in one) return one;
-    const now = { database, wal, shm } as Record<'database' | 'wal' | 'shm', BigIntStats>;
-    const fault =
-      this.#renamed() ?? this.#databaseCut(now.database) ?? this.#walCut(now.wal) ?? this.#shmCut(now.shm);
+    const now = this.#names.look();
+    if ('kind' in now) return now;
+    const fault = this.#databaseCut(now.database) ?? this.#walCut(now.wal) ?? this.#shmCut(now.shm);
     if (fault) return fault;
-    this.#database.seen = now.database;
-    this.#wal.seen = now.wal;
-    this.#shm.seen = now.shm;
+    this.#names.database.seen = now.database;
+    this.#names.wal.seen = now.wal;
+    this.#names.shm.seen = now.shm;
     return undefined;
   }
 
   /** Whether FILE is as it was at the last look without a fault: the same file, and not written since. */
   databaseIsUntouched(): boolean {
-    const { path, seen } = this.#database;
-    const now = stats(path);
+    const { path, seen } = this.#names.database;
+    const now = standingAt(path);
     return now !== undefined && isSame(now, seen) && now.size === seen.size && now.mtimeNs === seen.mtimeNs;
   }
 
   /** Whether nothing stands at the name of the write-ahead log. */
   walNameIsFree(): boolean {
-    return stats(this.#wal.path) === undefined;
+    return standingAt(this.#names.wal.path) === undefined;
   }
 
   /** Whether the folder's name leads elsewhere: it was moved, or another file system is mounted over it. */
   folderIsAnother(): boolean {
-    const now = stats(this.#folder.path);
-    return now !== undefined && !isSame(now, this.#folder.seen);
+    return this.#names.folderIsAnother();
   }
 
   /**
@@ -144,7 +120,7 @@ export class FileWatch {
    * more. Undefined where the system does not tell: only Linux does.
    */
   whereabouts(path: string): string | undefined {
-    const one = [this.#database, this.#wal].find((watched) => watched.path === path);
+    const one = [this.#names.database, this.#names.wal].find((watched) => watched.path === path);
     const folder = '/proc/self/fd';
     for (const handle of one ? handlesIn(folder) : []) {
       try {
@@ -162,18 +138,8 @@ export class FileWatch {
     closeSync(this.#walHandle);
   }
 
-  /** The database is in place, but the name that was opened, or a folder in it, leads elsewhere by now. */
-  #renamed(): FileFault | undefined {
-    if (this.file === this.#database.path) return undefined;
-    const now = statSync(this.file, { bigint: true, throwIfNoEntry: false });
-    if (!now) return { path: this.file, kind: 'missing', message: removed(this.file) };
-    return isSame(now, this.#database.seen)
-      ? undefined
-      : { path: this.file, kind: 'replaced', message: replaced(this.file) };
-  }
-
   #databaseCut({ size }: BigIntStats): FileFault | undefined {
-    const { path, seen } = this.#database;
+    const { path, seen } = this.#names.database;
     if (size >= seen.size || size >= orElse(this.sizes.bytes, Infinity)) return undefined; // or somebody ran VACUUM
     return truncated(path, seen.size, size);
   }
@@ -184,7 +150,7 @@ export class FileWatch {
    * look has no header, or zeros where the last frame was.
    */
   #walCut({ size }: BigIntStats): FileFault | undefined {
-    const { path, seen } = this.#wal;
+    const { path, seen } = this.#names.wal;
     const salts = size === 0n ? undefined : this.#saltsNow();
     const isCut =
       size === 0n
@@ -219,7 +185,7 @@ export class FileWatch {
   }
 
   #shmCut({ size }: BigIntStats): FileFault | undefined {
-    const { path, seen } = this.#shm;
+    const { path, seen } = this.#names.shm;
     return size < seen.size ? truncated(path, seen.size, size) : undefined;
   }
 
@@ -230,31 +196,6 @@ export class FileWatch {
     return this.#header.readBigUInt64BE(WAL_SALTS);
   }
 }
-
-/** What stands at a name, itself and not what a symbolic link there leads to. Undefined for nothing. */
-const stats = (path: string): BigIntStats | undefined => {
-  try {
-    return lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    if (['ENOTDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
-    throw error;
-  }
-};
-
-const watched = (path: string): Watched => ({ path, seen: lstatSync(path, { bigint: true }) });
-
-const isSame = (one: BigIntStats, other: BigIntStats): boolean =>
-  one.dev === other.dev && one.ino === other.ino;
-
-const lookAt = ({ path, seen }: Watched): BigIntStats | FileFault => {
-  const now = stats(path);
-  if (!now) return { path, kind: 'missing', message: removed(path) };
-  return isSame(now, seen) ? now : { path, kind: 'replaced', message: replaced(path) };
-};
-
-const removed = (path: string): string => `${path} was removed or moved while it was in use`;
-
-const replaced = (path: string): string => `${path} was replaced by another file while it was in use`;
 
 const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
   path,

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
@@ -36,6 +35,8 @@ import {
   prepareColumns,
   sqliteCode,
 } from './database.js';
+import { FileNames, type FileFault } from './file-names.js';
+import { setAside } from './set-aside.js';
 
 /** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
 const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
@@ -46,7 +47,11 @@ const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
  */
 const MAX_QUEUED = 64;
 
-/** A failed open is not tried again before: each try starts a thread, and callers come hundreds a second. */
+/**
+ * A failed open is not tried again before, in milliseconds: each try starts a thread, and callers come hundreds a
+ * second. After a file was taken away, all processes that had it open must have closed it, so that none shares the
+ * index of the old write-ahead log with the new one: longer than each of them takes to notice.
+ */
 const REOPEN_AFTER_MS = 1_000;
 
 /** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
@@ -59,9 +64,9 @@ const OWNERS_AT_ONCE = 300;
 const PARKED_AT_ONCE = 300;
 
 /**
- * How often it is looked whether another file stands at the path, in milliseconds. Until then lists are answered from
- * the one that was removed: they are right, for nothing is written to it any more, and none is older than what its
- * client has seen.
+ * How often it is looked whether other files stand at the names, in milliseconds. Until then lists are answered from
+ * those that were removed: they are right, for nothing else is written to them, and none is older than what its client
+ * has seen.
  */
 const LOOK_EVERY_MS = 100;
 
@@ -98,7 +103,7 @@ export type Work =
 
 /** What each kind of work answers with. */
 export interface Answers {
-  /** The identity of the file that the writer has open. */
+  /** The identity of the files that the writer has open. */
   readonly open: string;
   readonly create: Generation;
   readonly promote: undefined;
@@ -134,23 +139,13 @@ export interface Failure {
 
 export type Reply =
   | { readonly call: number; readonly answer: Answers[keyof Answers] }
-  | { readonly call: number; readonly failure: Failure };
+  | { readonly call: number; readonly failure: Failure }
+  /** One of the files was taken away: nothing is written any more. Said once, before the call fails that has found it. */
+  | { readonly fault: FileFault };
 
-/**
- * Tells the file at a path from another that has taken its place: SQLite goes on reading and writing a file that
- * has been deleted, and would answer from it for ever.
- */
-export const identityOf = (file: string): string => {
-  try {
-    const { dev, ino } = statSync(file, { bigint: true });
-    return `${dev}:${ino}`;
-  } catch {
-    return 'none'; // missing or out of reach: opening it again tells which
-  }
-};
-
-export const replaced = (file: string): ReadModelUnavailable =>
-  new ReadModelUnavailable(`${file} has been deleted or replaced: opening it again`);
+/** That a file was taken away under an open read model. */
+export const takenAway = ({ message }: FileFault): ReadModelUnavailable =>
+  new ReadModelUnavailable(`${message}: the lists are built anew from the event log`);
 
 /** What to do about a file of ours that cannot be used. It is never deleted by itself: it may be a mix-up. */
 export const rebuildAdvice = (file: string): string =>
@@ -191,18 +186,21 @@ const explained = (thrown: unknown, file: string): Error => {
   }
 };
 
-/** Makes the file, which holds what owners keep to themselves, and its folder where they are missing. */
+/** Makes the file, which holds what owners keep to themselves, where it is missing. */
 const createFile = (file: string): void => {
-  const folder = dirname(file);
-  try {
-    makeFolder(folder);
-  } catch (error) {
-    throw new ReadModelUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
-  }
   try {
     makeFile(file);
   } catch {
     // It is there, or SQLite says better what is wrong.
+  }
+};
+
+/** Not when the file is opened again: a folder that was moved away could not be put back then. */
+const createFolder = (folder: string): void => {
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    throw new ReadModelUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
   }
 };
 
@@ -221,8 +219,13 @@ class Writer {
   readonly #exited: Promise<void>;
   #lastCall = 0;
   #death: ReadModelUnavailable | undefined;
+  #fault: FileFault | undefined;
 
-  constructor(data: WriterData) {
+  /** `onFault` is called when the thread finds that one of the files was taken away. */
+  constructor(
+    data: WriterData,
+    private readonly onFault: () => void,
+  ) {
     this.#file = data.file;
     this.#worker = new Worker(new URL('./read-model.worker.js', import.meta.url), {
       workerData: data,
@@ -244,6 +247,11 @@ class Writer {
 
   get isAlive(): boolean {
     return !this.#death;
+  }
+
+  /** What the thread has found to have happened to one of the files. */
+  get fault(): FileFault | undefined {
+    return this.#fault;
   }
 
   async call<W extends Work>(work: W): Promise<Answers[W['kind']]> {
@@ -280,6 +288,11 @@ class Writer {
   }
 
   #settle(reply: Reply): void {
+    if ('fault' in reply) {
+      this.#fault = reply.fault;
+      this.onFault();
+      return;
+    }
     const call = this.#calls.get(reply.call);
     this.#calls.delete(reply.call);
     if (!call) return;
@@ -535,34 +548,36 @@ const parkedOwnerOf = (
   owner: string,
 ): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });
 
-/** The two connections to one file, from when it was found until it is closed, replaced or its writer dies. */
+/** The two connections to one file, from when it was found until it is closed, taken away or its writer dies. */
 class Session {
   /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
   #damage: Error | undefined;
   #sweeping: Promise<void> = Promise.resolve();
   /** When it was opened, in milliseconds of `performance.now()`. */
   readonly since = performance.now();
-  /** Something else, or nothing, stands at the path. */
-  #gone = false;
+  #fault: FileFault | undefined;
   #lookedAt = -Infinity;
 
   private constructor(
     private readonly file: string,
-    private readonly identity: string,
+    readonly names: FileNames,
     private readonly writer: Writer,
     private readonly reader: Reader,
   ) {}
 
-  static async open(data: WriterData): Promise<Session> {
+  /** `onFault` is called where a file is taken away while nobody asks for anything. */
+  static async open(data: WriterData, onFault: () => void): Promise<Session> {
     const { file } = data;
     createFile(file);
-    const writer = new Writer(data);
+    const writer = new Writer(data, onFault);
     let reader: Reader | undefined;
     try {
       const identity = await writer.call({ kind: 'open' });
       reader = new Reader(data);
-      if (identityOf(file) !== identity) throw replaced(file);
-      const session = new Session(file, identity, writer, reader);
+      const names = new FileNames(file);
+      if (names.identity !== identity)
+        throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
+      const session = new Session(file, names, writer, reader);
       session.#sweeping = session.#sweep();
       return session;
     } catch (error) {
@@ -572,34 +587,40 @@ class Session {
     }
   }
 
-  /** Whether this is still a session with what stands at the path, as far as its last call could tell. */
+  /** Whether this is still a session with the files that stand there, as far as its last call could tell. */
   get isCurrent(): boolean {
-    return this.writer.isAlive && !this.#gone;
+    return this.writer.isAlive && !this.fault;
+  }
+
+  /** What has happened to one of its files; it answers nothing from then on. */
+  get fault(): FileFault | undefined {
+    return this.#fault ?? this.writer.fault;
   }
 
   read<T>(ask: (reader: Reader) => T): T {
-    if (this.#damage) throw this.#damage;
     try {
+      if (this.#damage) throw this.#damage;
       const answer = ask(this.reader);
-      // Afterwards: a file that is still the same now was so when it was read.
+      // Afterwards: files that are still the same now were so when they were read.
       if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
-      if (this.#gone) throw replaced(this.file);
+      if (this.fault) throw takenAway(this.fault);
       return answer;
     } catch (error) {
       const known = explained(error, this.file);
-      if (sqliteCode(known.cause) === SQLITE.BUSY)
-        throw new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause });
-      throw this.#noteDamage(known);
+      throw this.#reasonOf(
+        sqliteCode(known.cause) === SQLITE.BUSY
+          ? new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause })
+          : known,
+      );
     }
   }
 
   async write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
-    if (this.#damage) throw this.#damage;
     try {
+      if (this.#damage) throw this.#damage;
       return await this.writer.call(work);
     } catch (error) {
-      this.#look();
-      throw this.#noteDamage(error);
+      throw this.#reasonOf(error as Error);
     }
   }
 
@@ -618,14 +639,22 @@ class Session {
     }
   }
 
+  /** Throws an error of the file system where the files cannot be looked at. */
   #look(): void {
     this.#lookedAt = performance.now();
-    this.#gone ||= identityOf(this.file) !== this.identity;
+    this.#fault ??= this.names.fault();
   }
 
-  #noteDamage(error: unknown): unknown {
+  /** Why a call has failed: that a file was taken away explains every other error. */
+  #reasonOf(error: Error): Error {
+    try {
+      this.#look();
+    } catch (cause) {
+      return explained(cause, this.file);
+    }
+    if (this.fault) return takenAway(this.fault);
     const code = error instanceof ReadModelUnavailable ? sqliteCode(error.cause) : undefined;
-    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) this.#damage = error as ReadModelUnavailable;
+    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) this.#damage = error;
     return error;
   }
 }
@@ -642,13 +671,19 @@ class SqliteReadModel extends ReadModel {
   #opening: Promise<Session> | undefined;
   #refusal: { readonly error: unknown; readonly until: number } | undefined;
   #closing: Promise<void> | undefined;
+  /** Those of the last session. */
+  #names: FileNames | undefined;
 
-  constructor(data: WriterData) {
+  constructor(
+    data: WriterData,
+    private readonly onWarning: (message: string) => void,
+  ) {
     super();
     this.#data = data;
   }
 
   async open(): Promise<void> {
+    createFolder(dirname(this.#data.file));
     await this.#current();
   }
 
@@ -786,7 +821,7 @@ class SqliteReadModel extends ReadModel {
     return (await this.#current()).write(work);
   }
 
-  /** The session with the file that stands at the path now; a new one where it was replaced or its writer died. */
+  /** The session with the files that stand there now; a new one where they were taken away or its writer died. */
   async #current(): Promise<Session> {
     if (this.#closing) throw closed(this.#data.file);
     if (this.#session?.isCurrent) return this.#session;
@@ -797,15 +832,39 @@ class SqliteReadModel extends ReadModel {
 
   async #reopen(): Promise<Session> {
     try {
-      await this.#session?.end();
-      this.#session = await Session.open(this.#data);
+      const last = this.#session;
+      this.#session = undefined;
+      await last?.end();
+      if (last?.fault) throw this.#setAside(last.names, last.fault);
+      if (this.#names?.folderIsAnother()) throw this.#lacksFolder();
+      this.#session = await Session.open(this.#data, () => {
+        this.#current().catch(() => undefined); // whoever asks next is told
+      });
+      this.#names = this.#session.names;
       return this.#session;
     } catch (error) {
-      this.#refusal = { error, until: performance.now() + REOPEN_AFTER_MS };
-      throw error;
+      this.#refusal = {
+        error: explained(error, this.#data.file),
+        until: performance.now() + REOPEN_AFTER_MS,
+      };
+      throw this.#refusal.error;
     } finally {
       this.#opening = undefined;
     }
+  }
+
+  /** Why nothing is answered, and what becomes of the files, of which one was taken away. */
+  #setAside(names: FileNames, fault: FileFault): ReadModelUnavailable {
+    if (names.folderIsAnother()) return this.#lacksFolder();
+    const message = setAside(this.#data.file, names, fault);
+    this.onWarning(message);
+    return new ReadModelUnavailable(message);
+  }
+
+  #lacksFolder(): ReadModelUnavailable {
+    return new ReadModelUnavailable(
+      `the folder ${dirname(this.#data.file)} was moved, or another file system was mounted over it: put it back, and lists are answered again`,
+    );
   }
 }
 
@@ -821,10 +880,17 @@ const closed = (file: string): ReadModelUnavailable =>
  * Generations of another log may stand in the same file. They are ignored and left alone: another process, set
  * to that log, may be answering lists from them. To be rid of them, delete the file while nothing runs.
  *
+ * Where one of its files is taken away while it is open, what is left is set aside and a new one is made, which is to
+ * be filled from the log; `onWarning` is told so in one line.
+ *
  * Throws ReadModelUnavailable, in one line that says what to do, where the file cannot be used.
  */
-export const openSqliteReadModel = async (file: string, logIdentity: string): Promise<ReadModel> => {
-  const model = new SqliteReadModel({ file, log: logIdentity });
+export const openSqliteReadModel = async (
+  file: string,
+  logIdentity: string,
+  onWarning: (message: string) => void = () => undefined,
+): Promise<ReadModel> => {
+  const model = new SqliteReadModel({ file, log: logIdentity }, onWarning);
   await model.open();
   return model;
 };

@@ -23,10 +23,12 @@ import {
   type Work,
   type WriterData,
   failureOf,
-  identityOf,
   rebuildAdvice,
-  replaced,
+  takenAway,
 } from './read-model.js';
+import { type FileFault } from './file-names.js';
+import { bytesOf, framesOf } from './file-rescue.js';
+import { FileWatch } from './file-watch.js';
 
 /** 'plrm' in ASCII: tells a read model of this service from every other SQLite file. */
 const APPLICATION_ID = 0x706c726d;
@@ -104,6 +106,9 @@ const ADDED_LATER = `
     PRIMARY KEY (log, process)
   ) STRICT;
 `;
+
+/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
+const LOOK_EVERY_MS = 250;
 
 const { file, log } = workerData as WriterData;
 
@@ -196,7 +201,8 @@ const isRunning = (pid: number): boolean => {
 
 const connect = () => {
   const db = openFile();
-  const identity = identityOf(file);
+  const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+  let fault: FileFault | undefined;
   const prepare = (sql: string) => db.prepare(sql);
 
   const insertGeneration = prepare("INSERT INTO generations (log, state) VALUES (?, 'inactive')");
@@ -444,19 +450,40 @@ const connect = () => {
     }
   };
 
+  /** Throws ReadModelUnavailable where a file was taken away, and an error of the file system where none can be seen. */
+  const assertInPlace = (): void => {
+    if (!fault) {
+      fault = watch.look();
+      if (fault) parentPort?.postMessage({ fault } satisfies Reply);
+    }
+    if (fault) throw takenAway(fault);
+  };
+
+  const watching = setInterval(() => {
+    try {
+      assertInPlace();
+    } catch {
+      // It is said already, or whoever writes next is told.
+    }
+  }, LOOK_EVERY_MS);
+
   return {
-    identity,
+    identity: watch.identity,
     write: (work: Exclude<Work, { kind: 'open' | 'close' }>) => {
-      if (identityOf(file) !== identity) throw replaced(file);
-      return inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
+      assertInPlace();
+      const answered = inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
+      assertInPlace();
+      return answered;
     },
     close: () => {
+      clearInterval(watching);
       try {
         // All into the one file, as far as nobody else reads: the drop-in's `close` leaves that undone where a
         // statement is not yet collected.
-        db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
+        if (!fault) db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
       } finally {
         db.close();
+        watch.close();
       }
     },
   };

@@ -21,7 +21,8 @@ import {
   SQLITE,
   sqliteCode,
 } from './database.js';
-import { type Failure, failureOf, identityOf } from './read-model.js';
+import { FileNames, type FileFault } from './file-names.js';
+import { type Failure, failureOf } from './read-model.js';
 
 /** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
 const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
@@ -50,7 +51,9 @@ export interface TreeOrder {
 
 export type TreeReply =
   | { readonly call: number; readonly answer: string | undefined }
-  | { readonly call: number; readonly failure: Failure };
+  | { readonly call: number; readonly failure: Failure }
+  /** One of the files was cut. No answer to a call. */
+  | { readonly fault: FileFault };
 
 interface Call {
   readonly resolve: (answer: string | undefined) => void;
@@ -63,6 +66,21 @@ const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 /** What to do about a file that cannot be used: it holds signatures that cannot be made again. */
 export const keepAdvice = (file: string): string =>
   `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
+
+/**
+ * That a file was taken away under an open tree, and what to do. Signed checkpoints cannot be made again, so that no new
+ * tree is begun by itself.
+ */
+export const takenAway = (file: string, { path, kind, message }: FileFault): TreeUnavailable =>
+  new TreeUnavailable(`${message}, and nothing is signed any more: ${adviceOn(file, path, kind)}`);
+
+const adviceOn = (file: string, path: string, kind: FileFault['kind']): string => {
+  if (kind === 'truncated')
+    return `stop the service, keep copies of ${file} and ${file}-wal, put both back from a backup, or move both aside, for a new tree to be built from the event log (docs/audit.md), then start again`;
+  if (path.endsWith('-wal') || path.endsWith('-shm'))
+    return `stop the service in order (SIGTERM, not SIGKILL), by which everything that was signed comes into ${file}; move aside what stands at ${path}, then start again`;
+  return `keep ${file}-wal; stop the service in order (SIGTERM, not SIGKILL), put ${file} back from where it was moved or from a backup, then start again`;
+};
 
 /** Whatever was thrown on the way to the file, as the port's error that it amounts to. */
 const explained = (thrown: unknown, file: string): Error => {
@@ -87,6 +105,7 @@ class TreeWriter {
   readonly #exited: Promise<void>;
   #lastCall = 0;
   #death: TreeUnavailable | undefined;
+  #fault: FileFault | undefined;
 
   constructor(data: TreeWriterData) {
     this.#file = data.file;
@@ -106,6 +125,11 @@ class TreeWriter {
         resolve();
       });
     });
+  }
+
+  /** That a file was cut, as the thread has found. */
+  get fault(): FileFault | undefined {
+    return this.#fault;
   }
 
   call(work: TreeWork): Promise<string | undefined> {
@@ -135,6 +159,10 @@ class TreeWriter {
   }
 
   #settle(reply: TreeReply): void {
+    if ('fault' in reply) {
+      this.#fault = reply.fault;
+      return;
+    }
     const call = this.#calls.get(reply.call);
     this.#calls.delete(reply.call);
     if (!call) return;
@@ -225,7 +253,7 @@ class SqliteTreeStore extends TreeStore {
 
   constructor(
     private readonly file: string,
-    private readonly identity: string,
+    private readonly names: FileNames,
     private readonly writer: TreeWriter,
     private readonly reader: TreeReader,
   ) {
@@ -287,6 +315,12 @@ class SqliteTreeStore extends TreeStore {
   }
 
   async #close(): Promise<void> {
+    if (this.writer.fault) {
+      // The last to be closed would bring a cut write-ahead log into the file. The reader cannot write.
+      await this.writer.close();
+      this.reader.close();
+      return;
+    }
     this.reader.close(); // before the writer, which can then bring everything into the one file
     await this.writer.close();
   }
@@ -306,13 +340,22 @@ class SqliteTreeStore extends TreeStore {
     return this.writer.call(work);
   }
 
-  /** SQLite goes on with a file that was deleted: what is signed then would be lost without a trace. */
+  /** SQLite goes on with files that were deleted: what is signed then would be lost without a trace. */
   #assertUsable(): void {
     if (this.#closing) throw new TreeUnavailable(`the tree in ${this.file} has been closed`);
-    if (identityOf(this.file) !== this.identity)
+    const fault = this.writer.fault ?? this.#nameFault();
+    if (fault) throw takenAway(this.file, fault);
+  }
+
+  #nameFault(): FileFault | undefined {
+    try {
+      return this.names.fault();
+    } catch (error) {
       throw new TreeUnavailable(
-        `${this.file} has been deleted or replaced while it was in use: put it back and restart the service`,
+        `${this.file} cannot be looked at (${(error as Error).message}): let the user of this process search its folder`,
+        { cause: error },
       );
+    }
   }
 }
 
@@ -341,7 +384,10 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
   try {
     const identity = await writer.call({ kind: 'open' });
     reader = new TreeReader(file);
-    return new SqliteTreeStore(file, identity ?? '', writer, reader);
+    const names = new FileNames(file);
+    if (names.identity !== identity)
+      throw new TreeUnavailable(`${file} was replaced while it was being opened`);
+    return new SqliteTreeStore(file, names, writer, reader);
   } catch (error) {
     reader?.close();
     await writer.close();

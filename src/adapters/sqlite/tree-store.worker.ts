@@ -10,9 +10,12 @@ import {
 } from '../../ports/tree-store.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, SQLITE, sqliteCode } from './database.js';
 import { pragma } from './event-log-schema.js';
-import { failureOf, identityOf } from './read-model.js';
+import { bytesOf, framesOf } from './file-rescue.js';
+import { FileWatch } from './file-watch.js';
+import { failureOf } from './read-model.js';
 import {
   keepAdvice,
+  takenAway,
   type TreeOrder,
   type TreeReply,
   type TreeWork,
@@ -73,6 +76,9 @@ const SCHEMA = `
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
+
+/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
+const LOOK_EVERY_MS = 250;
 
 const { file, log } = workerData as TreeWriterData;
 
@@ -149,7 +155,8 @@ const openFile = (): Database => {
 
 const connect = () => {
   const db = openFile();
-  const identity = identityOf(file);
+  const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+  let cut = false;
   const prepare = (sql: string) => db.prepare(sql);
   const selectSize = prepare('SELECT size FROM tree');
   const updateTree = prepare('UPDATE tree SET size = ?, position = ?, hashes = ?');
@@ -223,20 +230,40 @@ const connect = () => {
     }
   };
 
+  /** Throws TreeUnavailable where a file was taken away, and an error of the file system where none can be seen. */
+  const assertInPlace = (): void => {
+    const fault = watch.look();
+    if (!fault) return;
+    if (fault.kind === 'truncated' && !cut) parentPort?.postMessage({ fault } satisfies TreeReply);
+    cut ||= fault.kind === 'truncated';
+    throw takenAway(file, fault);
+  };
+
+  const watching = setInterval(() => {
+    try {
+      assertInPlace();
+    } catch {
+      // It is said already, or seen by whoever asks next.
+    }
+  }, LOOK_EVERY_MS);
+
   return {
-    identity,
+    identity: watch.identity,
     write: (work: Exclude<TreeWork, { kind: 'open' | 'close' }>) => {
-      if (identityOf(file) !== identity)
-        throw new TreeUnavailable(`${file} has been deleted or replaced while it was in use`);
+      assertInPlace();
       // Leaves that a loss of power undoes are appended again; what is signed, or an alarm, must never be undone.
       db.exec(`PRAGMA synchronous = ${work.kind === 'append' ? 'NORMAL' : 'FULL'}`);
-      return inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
+      const answered = inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
+      assertInPlace();
+      return answered;
     },
     close: () => {
+      clearInterval(watching);
       try {
-        db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
+        if (!cut) db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
       } finally {
         db.close();
+        watch.close();
       }
     },
   };

@@ -329,7 +329,7 @@ describe('read model in SQLite', () => {
       rmSync(join(folder, 'deep'), { recursive: true });
       writeFileSync(join(folder, 'deep'), '');
       await noticed(model);
-      const asking = expect(model.generations()).rejects.toThrow('cannot be made');
+      const asking = expect(model.generations()).rejects.toThrow(ReadModelUnavailable);
       await model.close();
       await asking;
     });

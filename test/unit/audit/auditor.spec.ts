@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
@@ -295,11 +295,61 @@ describe('an auditor', () => {
     );
   });
 
-  it('does not go on with a file that was deleted under it', async () => {
+  it.each<[string, (path: string) => void, RegExp]>([
+    [
+      'tree.db',
+      rmSync,
+      /tree\.db was removed .*: keep .*tree\.db-wal; stop .*put .*tree\.db back .*start again$/,
+    ],
+    ['tree.db-wal', rmSync, /tree\.db-wal was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
+    ['tree.db-shm', rmSync, /tree\.db-shm was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
+    [
+      'tree.db-wal',
+      (path) => {
+        truncateSync(path, 0);
+      },
+      /tree\.db-wal was truncated .*keep copies .*from a backup/,
+    ],
+    [
+      'tree.db',
+      (path) => {
+        truncateSync(path, 0);
+      },
+      /tree\.db was truncated .*keep copies .*from a backup/,
+    ],
+  ])('signs nothing any more when %s is taken away, and says what to keep', async (name, take, says) => {
     const log = await openLog();
+    await append(log, 0, 5);
     const store = await openStore(log);
-    rmSync(join(folder, 'tree.db'));
-    await expect(store.tree()).rejects.toThrow(/has been deleted or replaced while it was in use/);
+    const { auditor } = run(log, store);
+    await until(() => auditor.status.checkpoint?.size === 5);
+    take(join(folder, name));
+    await until(() => says.test(auditor.status.reason ?? '')); // without anything to sign
+    expect(auditor.status.state).toBe('disconnected');
+    await expect(store.tree()).rejects.toThrow(says);
     await expect(store.lift('anne', 'why')).rejects.toThrow(TreeUnavailable);
+  });
+
+  it('has everything that was signed in tree.db once it is closed in order after its -wal was removed', async () => {
+    const log = await openLog();
+    await append(log, 0, 5);
+    const store = await openStore(log);
+    const { auditor, stop } = run(log, store);
+    await until(() => auditor.status.checkpoint?.size === 5);
+    rmSync(join(folder, 'tree.db-wal'));
+    await until(() => auditor.status.state === 'disconnected');
+    await stop();
+    await store.close();
+    const again = await openStore(log);
+    expect((await again.latestCheckpoint())?.size).toBe(5);
+  });
+
+  it('goes on where its file was moved away and put back', async () => {
+    const store = await openStore(await openLog());
+    const file = join(folder, 'tree.db');
+    renameSync(file, `${file}.elsewhere`);
+    await expect(store.tree()).rejects.toThrow(TreeUnavailable);
+    renameSync(`${file}.elsewhere`, file);
+    await expect(store.tree()).resolves.toMatchObject({ size: 0 });
   });
 });
