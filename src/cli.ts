@@ -131,6 +131,11 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
   );
   await service.stop();
   logger.info('stopped');
+  await new Promise<void>((resolve) => {
+    logger.flush(() => {
+      resolve();
+    });
+  });
   // Not left to Node: where a socket to a server still waits, Node 20 may turn for ever in its own clearing up.
   process.exit();
 };

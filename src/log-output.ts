@@ -6,23 +6,32 @@ const MOST_WAITING = 16 * 1024 * 1024;
 /** How long to wait where the reader is not ready, in milliseconds. */
 const RETRY_MS = 20;
 
-/** How long the end of the process may take for what still waits, in milliseconds. */
+/** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
 const LAST_MS = 1_000;
+
+const NOTHING = Buffer.alloc(0);
 
 const isBusy = (error: unknown): boolean =>
   ['EAGAIN', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 /**
  * Writes lines to a file descriptor, all that wait at once and in their order, and never holds up the event loop. What
- * waits when the process exits is written then. Lines that nobody reads are dropped: without a word where the reader
- * has gone, and where it is stuck with a line that says how many.
+ * waits when the process exits is written then, but for a write that is under way at that moment: call `flush` before.
+ * Lines that nobody reads are dropped: without a word where the reader has gone, and where it is stuck with a line that
+ * says how many.
  */
 export class LogOutput {
   #waiting: string[] = [];
   #length = 0;
   #dropped = 0;
-  #writing = false;
+  /** What was taken from the lines that wait, and is not written yet. */
+  #taken = NOTHING;
+  /** Whether a write is under way, of which nobody knows how much it has written. */
+  #calling = false;
+  #scheduled = false;
   #gone = false;
+  /** Who waits for everything to be written. */
+  readonly #flushing = new Set<() => void>();
 
   constructor(
     private readonly fd: number,
@@ -42,53 +51,82 @@ export class LogOutput {
     }
     this.#length += line.length;
     this.#waiting.push(line);
-    if (this.#writing) return;
-    this.#writing = true;
+    if (this.#scheduled) return;
+    this.#scheduled = true;
     setImmediate(() => {
-      this.#writeWaiting();
+      this.#write();
     });
   }
 
-  #writeWaiting(): void {
-    const bytes = this.#takeWaiting();
-    if (bytes.length > 0) this.#write(bytes);
-    else this.#writing = false;
+  /** Calls `callback` when everything is written, or nobody reads it any more, after LAST_MS at the latest. */
+  flush(callback: () => void): void {
+    if (!this.#scheduled) {
+      callback();
+      return;
+    }
+    const done = (): void => {
+      clearTimeout(timer);
+      this.#flushing.delete(done);
+      callback();
+    };
+    const timer = setTimeout(done, LAST_MS);
+    this.#flushing.add(done);
   }
 
-  #takeWaiting(): Buffer {
+  #write(): void {
+    this.#take();
+    if (this.#taken.length === 0) {
+      this.#idle();
+      return;
+    }
+    this.#calling = true;
+    write(this.fd, this.#taken, (error, written) => {
+      this.#calling = false;
+      if (!error) {
+        this.#taken = this.#taken.subarray(written);
+        this.#write();
+      } else if (isBusy(error))
+        setTimeout(() => {
+          this.#write();
+        }, RETRY_MS);
+      else this.#giveUp();
+    });
+  }
+
+  /** Takes the lines that wait, once what was taken before is written. */
+  #take(): void {
+    if (this.#taken.length > 0) return;
     if (this.#dropped > 0) this.#waiting.push(this.tellDropped(this.#dropped));
-    const bytes = Buffer.from(this.#waiting.join(''));
+    this.#taken = Buffer.from(this.#waiting.join(''));
     this.#waiting = [];
     this.#length = 0;
     this.#dropped = 0;
-    return bytes;
   }
 
-  #write(bytes: Buffer): void {
-    write(this.fd, bytes, (error, written) => {
-      if (error && isBusy(error))
-        setTimeout(() => {
-          this.#write(bytes);
-        }, RETRY_MS);
-      else if (error) this.#giveUp();
-      else if (written < bytes.length) this.#write(bytes.subarray(written));
-      else this.#writeWaiting();
-    });
+  #idle(): void {
+    this.#scheduled = false;
+    for (const done of this.#flushing) done();
   }
 
   #giveUp(): void {
     this.#gone = true;
+    this.#taken = NOTHING;
     this.#waiting = [];
+    this.#idle();
   }
 
   #writeLast(): void {
+    if (this.#calling) this.#taken = NOTHING;
     const giveUpAt = performance.now() + LAST_MS;
-    for (let bytes = this.#takeWaiting(); bytes.length > 0;)
+    for (;;) {
+      this.#take();
+      if (this.#taken.length === 0) return;
       try {
-        bytes = bytes.subarray(writeSync(this.fd, bytes));
+        this.#taken = this.#taken.subarray(writeSync(this.fd, this.#taken));
       } catch (error) {
         if (!isBusy(error) || performance.now() > giveUpAt) return;
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS);
       }
+    }
   }
 }

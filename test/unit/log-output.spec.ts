@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
 const MODULE = fileURLToPath(new URL('../../src/log-output.js', import.meta.url));
@@ -41,6 +41,16 @@ describe('the output of the log', () => {
     expect(await exited).toEqual([3, null]);
   });
 
+  it('writes what waits where a write is under way at the exit', async () => {
+    const { child, exited } = run(`
+      line(1);
+      await new Promise(setImmediate);
+      line(2);
+      process.exit(3);`);
+    expect((await text(child.stdout)).split('\n')).toContain('line 2 木');
+    expect(await exited).toEqual([3, null]);
+  });
+
   it.each([
     ['at the exit', ''],
     ['before it', 'for (let turn = 0; turn < 1_000; turn++) await new Promise(setImmediate);'],
@@ -72,5 +82,68 @@ describe('the output of the log', () => {
     expect(written.filter((line) => line.startsWith('x'))).toHaveLength(17);
     expect(written.slice(17)).toEqual(['dropped 23', 'after', '']);
     expect(await exited).toEqual([0, null]);
+  });
+
+  describe('to a pipe whose reader takes nothing', () => {
+    /** A process that has filled its pipe, so that a line is cut in two, and does this when it is told to go on. */
+    const stuck = async (script: string) => {
+      const { child, exited } = run(`
+        process.stdout; // as the service does: the pipe does not block from then on
+        process.stdin.resume();
+        for (let number = 0; number < 50_000; number++) line(number);
+        await new Promise((resolve) => output.flush(resolve));
+        process.stderr.write('stuck');
+        await new Promise((resolve) => process.stdin.once('end', resolve));
+        line(50_000);
+        ${script}`);
+      await once(child.stderr, 'data');
+      return { child, exited };
+    };
+
+    it('goes on in the middle of a line when the process exits', async () => {
+      const { child, exited } = await stuck('process.exit(3);');
+      const everything = text(child.stdout);
+      child.stdin.end();
+      expect(await everything).toBe(lines(50_001));
+      expect(await exited).toEqual([3, null]);
+    });
+
+    it('waits until all is written, and keeps the order of what is written at the exit', async () => {
+      const { child, exited } = await stuck(`
+        await new Promise((resolve) => output.flush(resolve));
+        line(50_001);
+        process.exit(3);`);
+      const everything = text(child.stdout);
+      child.stdin.end();
+      expect(await everything).toBe(lines(50_002));
+      expect(await exited).toEqual([3, null]);
+    });
+
+    it('lets the process end within seconds where nobody reads any more, with whole lines but for the last', async () => {
+      const { child, exited } = await stuck(`
+        await new Promise((resolve) => output.flush(resolve));
+        process.exit(3);`);
+      child.stdout.on('readable', () => undefined); // else Node discards what is left when the process has ended
+      child.stdin.end();
+      expect(await exited).toEqual([3, null]);
+      const written = await buffer(child.stdout);
+      expect(written.length).toBeGreaterThan(10_000);
+      // The pipe may be full in the middle of a character.
+      expect(written.equals(Buffer.from(lines(50_001)).subarray(0, written.length))).toBe(true);
+    });
+  });
+
+  it('has nothing to wait for where nothing waits, or where the reader has gone', async () => {
+    const { child, exited } = run(`
+      await new Promise((resolve) => output.flush(resolve));
+      process.stdin.resume();
+      await new Promise((resolve) => process.stdin.once('end', resolve)); // nobody reads any more
+      line(1);
+      await new Promise((resolve) => output.flush(resolve));
+      await new Promise((resolve) => output.flush(resolve));
+      process.exit(3);`);
+    child.stdout.destroy();
+    child.stdin.end();
+    expect(await exited).toEqual([3, null]);
   });
 });
