@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -6,7 +7,7 @@ import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
 import { eventsBetween } from './adapters/sqlite/distance.js';
-import { whyNotToStart } from './adapters/sqlite/start-check.js';
+import { whyNotToBegin, whyNotToStart } from './adapters/sqlite/start-check.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
@@ -30,7 +31,7 @@ import { recordVerify } from './operate/last-run.js';
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
 import { type RefusalKind } from './plants/errors.js';
-import { type AppendHealth, type EventLog } from './ports/event-log.js';
+import { type AppendHealth, type EventLog, START } from './ports/event-log.js';
 import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Courtesy } from './projector/courtesy.js';
 import { Traffic } from './projector/traffic.js';
@@ -83,6 +84,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       registry,
     );
     opened.push(() => measuredLog.close());
+    await assertLogIsTheirs(measuredLog, config);
     const log = tracing?.eventLog(measuredLog, config.eventLog.kind) ?? measuredLog;
     const opening = openReadModel(config.readModel, log.identity(), (message) => {
       logger.warn(message);
@@ -274,11 +276,23 @@ const whereToLook = ({ eventLog }: Config): string =>
     ? `in ${eventLog.file}-wal if that was moved, in a file ${eventLog.file}.rescued-… and in newer backups`
     : 'in newer backups of the server';
 
+/** The files that are made from an event log in a file, and know which one. */
+const filesBeside = ({ readModel, dataDir }: Config): string[] => [
+  ...(readModel.kind === 'sqlite' ? [readModel.file] : []),
+  join(dataDir, 'tree.db'),
+];
+
+/** Throws LogMissing where a log without events stands beside what another one has left. */
+const assertLogIsTheirs = async (log: EventLog, config: Config): Promise<void> => {
+  if (config.eventLog.kind !== 'sqlite' || (await log.head()) !== START) return;
+  const reason = whyNotToBegin(config.eventLog.file, log.identity(), filesBeside(config));
+  if (reason !== undefined) throw new LogMissing(reason);
+};
+
 /** Throws LogMissing where a start would make a new log beside what an older one has left, or one without its events. */
-const assertLogIsThere = ({ eventLog, readModel, dataDir }: Config): void => {
-  if (eventLog.kind !== 'sqlite') return;
-  const beside = [...(readModel.kind === 'sqlite' ? [readModel.file] : []), join(dataDir, 'tree.db')];
-  const reason = whyNotToStart(eventLog.file, beside);
+const assertLogIsThere = (config: Config): void => {
+  if (config.eventLog.kind !== 'sqlite') return;
+  const reason = whyNotToStart(config.eventLog.file, filesBeside(config));
   if (reason !== undefined) throw new LogMissing(reason);
 };
 
@@ -349,8 +363,18 @@ const startAuditor = async (
   opened: (() => Promise<void>)[],
 ): Promise<{ readonly auditor: Auditor; readonly published: PublishedTree } | undefined> => {
   if (!roles.has('auditor')) return undefined;
-  const { key } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
-  const store = await openTreeStore(join(dataDir, 'tree.db'), log.identity());
+  const {
+    file: keyFile,
+    key,
+    created,
+  } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
+  const file = join(dataDir, 'tree.db');
+  const notice =
+    created || existsSync(file)
+      ? undefined
+      : `there was no ${file} beside ${keyFile}, so the tree is built anew from the log, and what was signed before this start is unknown here: if it was moved or lost, stop the service, put it back from there or from a backup, and keep the new one too; else compare with checkpoints that auditors have kept (docs/audit.md)`;
+  if (notice !== undefined) logger.warn(notice);
+  const store = await openTreeStore(file, log.identity());
   opened.push(() => store.close());
   const courtesy = new Courtesy(traffic);
   const auditor = new Auditor(log, store, key, {
@@ -358,6 +382,7 @@ const startAuditor = async (
     giveWay: (signal) => courtesy.giveWay(signal),
     patienceMs: SHORT_LOG_MS,
     recheckMs: auditRecheckSeconds * 1_000,
+    notice,
     onState: (status) => {
       tellAuditor(logger, status);
     },

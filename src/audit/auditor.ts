@@ -50,6 +50,8 @@ export interface AuditorStatus {
   /** Why it is disconnected or blocked. */
   readonly reason: string | undefined;
   readonly alarm: Alarm | undefined;
+  /** What a person should know of this start of it, though it is not in the way. */
+  readonly notice?: string | undefined;
 }
 
 export interface AuditorOptions extends RecheckOptions {
@@ -57,6 +59,8 @@ export interface AuditorOptions extends RecheckOptions {
   readonly recheckMs: number;
   /** Called with each new state, for the log. */
   readonly onState: (status: AuditorStatus) => void;
+  /** As in AuditorStatus. */
+  readonly notice?: string | undefined;
 }
 
 /** An event that the tree cannot take. */
@@ -94,6 +98,7 @@ export class Auditor {
       recheckedAt: undefined,
       reason: undefined,
       alarm: undefined,
+      notice: options.notice,
     };
   }
 

@@ -6,13 +6,17 @@ import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
 import { Described } from './described.js';
-import { Problem, sentence } from './problem.js';
+import { Problem } from './problem.js';
 import { readQuery } from './requests.js';
 import { NoQuery } from './schemas.js';
 import { Shutdown } from './shutdown.js';
 
 /** How long a part may take to say that it is well, in milliseconds: shorter than any prober waits. */
 const CHECK_TIMEOUT_MS = 2_000;
+
+/** Without the reason, which names files: anybody may ask. */
+const RESTART_NEEDED =
+  'This process writes nothing to the event log before it is started again, and is expected to after it. Its log and plants status say why.';
 
 /** For those who start, stop and balance processes. */
 @Controller('health')
@@ -37,10 +41,9 @@ export class HealthController {
   @Described('live')
   live(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
-    const { restartHelps, reason } = this.log.health();
-    if (!restartHelps) return { status: 'ok' };
+    if (!this.log.health().restartHelps) return { status: 'ok' };
     reply.header('retry-after', '1');
-    throw new Problem('restart_needed', sentence(reason ?? ''));
+    throw new Problem('restart_needed', RESTART_NEEDED);
   }
 
   /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */

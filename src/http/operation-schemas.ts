@@ -107,6 +107,9 @@ const ProcessStatus = z.object({
         .optional()
         .meta({ description: 'When it last found the whole log as it was signed.' }),
       reason: z.string().optional(),
+      notice: z.string().optional().meta({
+        description: 'What a person should know of its start, such as that its tree was begun anew.',
+      }),
       alarm: z
         .object({
           kind: z.string(),

@@ -52,6 +52,7 @@ const ProcessReport = z.object({
       checkpoint: z.object({ size: z.number(), signedAt: z.string() }).optional(),
       recheckedAt: z.string().optional(),
       reason: z.string().optional(),
+      notice: z.string().optional(),
       alarm: z
         .object({
           kind: z.string(),

@@ -126,7 +126,10 @@ export const readStatus = async (system: System): Promise<Status> => {
       ...problemsOf(processes, generations, head, rebuild),
       ...parkedProblems(parked),
     ],
-    warnings: [...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
+    warnings: [
+      ...processes.flatMap(noticeOf),
+      ...[...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
+    ],
     head,
     lag: await lagOf(system, active?.slowest ?? START, head),
     processes,
@@ -148,6 +151,9 @@ export const readStatus = async (system: System): Promise<Status> => {
 
 /** Warnings of one kind that are shown, the newest. */
 const MAX_WARNINGS = 20;
+
+const noticeOf = ({ host, pid, auditor }: ProcessReport): string[] =>
+  auditor?.notice === undefined ? [] : [`the auditor ${host}/${pid}: ${auditor.notice}`];
 
 const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
   heldBy?.position === event.position

@@ -1,7 +1,8 @@
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { rescuedBeside } from '../../src/adapters/sqlite/file-rescue.js';
 import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
 import { runCli } from '../support/http-cli.js';
@@ -74,7 +75,9 @@ const BEFORE = 20;
     rmSync(at('events.db-wal'));
     await create(999, 503);
     await told(/events\.db-wal was removed .* was put back in its place; start again/);
-    problemIn(await health('live'), 503, 'restart_needed');
+    const live = await health('live');
+    expect(problemIn(live, 503, 'restart_needed').detail).toMatch(/log and plants status say why\.$/);
+    expect(live.text).not.toContain(service.dataDir); // anybody may ask
     await service.kill();
     await service.start();
     await service.ready();
@@ -121,6 +124,61 @@ const BEFORE = 20;
       ),
     ]);
     expect(existsSync(at('events.db'))).toBe(false);
+  });
+
+  const refusedStart = async (expected: number): Promise<string> => {
+    const { status, stderr } = await runCli(['serve'], service.env);
+    expect(status).toBe(expected);
+    expect(stderr).toMatch(/^\{[^\n]*\}\n$/);
+    return (JSON.parse(stderr) as { msg: string }).msg;
+  };
+
+  /** Of the log in that file, which is made where there is none. */
+  const identityOf = async (file: string): Promise<string> => {
+    const log = await openSqliteEventLog(file);
+    try {
+      return log.identity();
+    } finally {
+      await log.close();
+    }
+  };
+
+  it.each([
+    ['read-model.db', 'tree.db'],
+    ['tree.db', 'read-model.db'],
+  ])('does not begin with a new, empty log in its place beside %s of the old one', async (left, other) => {
+    await service.stop();
+    const old = await identityOf(at('events.db'));
+    for (const suffix of ['', '-wal', '-shm'])
+      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { force: true });
+    const made = await identityOf(at('events.db'));
+    const refused = await refusedStart(2);
+    expect(refused).toContain(`is empty and is the log ${made}`);
+    expect(refused).toContain(`${left} was made from the log ${old}`);
+  });
+
+  it('does not go on with an older file in its place, as far as the lists know', async () => {
+    await service.stop();
+    copyFileSync(at('events.db'), at('older.db'));
+    await service.start();
+    await service.ready();
+    await create(1_000, 201);
+    await service.stop();
+    renameSync(at('older.db'), at('events.db'));
+    expect(await refusedStart(1)).toMatch(/the read model may be the only copy: look for the missing events/);
+  });
+
+  it('says that its tree was begun anew where the audit key is from before', async () => {
+    await service.stop();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(at(`tree.db${suffix}`), { force: true });
+    await service.start();
+    await service.ready();
+    const says = /there was no .*tree\.db beside .*audit-key\.pem.*put it back/;
+    expect(service.logged.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(says));
+    await until(async () => {
+      const { stdout } = await runCli(['status', '--json'], service.env);
+      return (JSON.parse(stdout) as { warnings: string[] }).warnings.some((warning) => says.test(warning));
+    });
   });
 
   it('since it is locked: it is not ready, is alive, and is ready again by itself', async () => {

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { START } from '../../ports/event-log.js';
 import { DatabaseSync } from './database.js';
 import { rescuedBeside } from './file-rescue.js';
 
@@ -22,6 +23,31 @@ export const whyNotToStart = (file: string, beside: readonly string[]): string |
   return `${what}, but ${left.join(' and ')} ${left.length === 1 ? 'is' : 'are'} there, so it was not always so: bring it back from where it was moved or mounted, or restore it from a backup (plants restore); delete none of the others, for they may hold the only copy; to begin with a new log, move them aside`;
 };
 
+/**
+ * Why a service must not go on with this event log, which has no events and that identity, in one line that says what to
+ * do; undefined where nothing speaks against it. It is not the one where one of `beside`, read models and trees, holds
+ * what comes from another log.
+ */
+export const whyNotToBegin = (
+  file: string,
+  identity: string,
+  beside: readonly string[],
+): string | undefined => {
+  for (const other of beside.filter(hasContent)) {
+    const logs = [...rowsOf(other, LOGS_OF_READ_MODEL), ...rowsOf(other, LOG_OF_TREE)] as { log: string }[];
+    const [first] = logs;
+    if (first && !logs.some(({ log }) => log === identity))
+      return `the event log ${file} is empty and is the log ${identity}, but ${other} was made from the log ${first.log}: bring that log back from where it was moved or mounted, or restore it from a backup (plants restore); delete nothing, for ${other} may hold the only copy; to begin with a new log, move ${other}, ${other}-wal and ${other}-shm aside`;
+  }
+  return undefined;
+};
+
+/** The logs of lists that contain something. */
+const LOGS_OF_READ_MODEL = `SELECT DISTINCT log FROM generations JOIN positions USING (generation)
+  WHERE state = 'active' AND position <> '${START}'`;
+
+const LOG_OF_TREE = 'SELECT identity AS log FROM log, tree WHERE size > 0';
+
 /** Why not to start without the copy that was saved; undefined where the log holds all of its events. */
 const whyNotWithout = (saved: string, file: string): string | undefined => {
   const last = lastEvent(saved);
@@ -41,19 +67,19 @@ const isSame = (one: Numbered | undefined, other: Numbered): boolean =>
   one?.seq === other.seq && one.id === other.id;
 
 const lastEvent = (file: string): Numbered | undefined =>
-  selected(file, 'SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1');
+  rowsOf(file, 'SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1')[0] as Numbered | undefined;
 
 const eventAt = (file: string, seq: number): Numbered | undefined =>
-  selected(file, `SELECT seq, id FROM events WHERE seq = ${seq}`);
+  rowsOf(file, `SELECT seq, id FROM events WHERE seq = ${seq}`)[0] as Numbered | undefined;
 
-/** Undefined also where the file cannot be read: opening it says better why. */
-const selected = (file: string, sql: string): Numbered | undefined => {
+/** None also where the file cannot be read, or has no such table: opening it says better why. */
+const rowsOf = (file: string, sql: string): unknown[] => {
   let db;
   try {
     db = new DatabaseSync(file, { readOnly: true });
-    return db.prepare(sql).get() as Numbered | undefined;
+    return db.prepare(sql).all();
   } catch {
-    return undefined;
+    return [];
   } finally {
     db?.close();
   }

@@ -74,6 +74,13 @@ describe('what is told about the tree', () => {
     }
   });
 
+  it('is a warning where it was begun anew', async () => {
+    await tell({ ...live, notice: 'there was no tree.db' });
+    const found = await readStatus(office.desk());
+    expect(found.warnings).toEqual(['the auditor yew/3: there was no tree.db']);
+    expect(SystemStatus.safeParse(found).success).toBe(true);
+  });
+
   it('is in the metrics', async () => {
     const auditor: { status: AuditorStatus } = { status: live };
     const registry = new Registry();
