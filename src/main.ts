@@ -393,7 +393,10 @@ const startAuditor = async (
     stopping.abort();
     await running;
   });
-  return { auditor, published: new PublishedTree(log, store) };
+  const published = new PublishedTree(log, store, now, () => {
+    auditor.recheckSoon();
+  });
+  return { auditor, published };
 };
 
 /** One line for each change, with what to do where nothing is written any more. */

@@ -154,8 +154,20 @@ export class Auditor {
     for (const part of ended) if (part.status === 'rejected') throw part.reason;
   }
 
-  /** Appends what the log holds after the tree, and then what is still to come. */
+  /** As `#appendAll`, and again where an event blocks that: what is before it is still read again meanwhile. */
   async #follow(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#appendAll(signal);
+      } catch (error) {
+        if (!(error instanceof BlockedAt)) throw error;
+        await this.#failed(error, signal);
+      }
+    }
+  }
+
+  /** Appends what the log holds after the tree, and then what is still to come, until `signal` aborts. */
+  async #appendAll(signal: AbortSignal): Promise<void> {
     let tree = await this.store.tree();
     this.#reached(tree);
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
@@ -212,11 +224,12 @@ export class Auditor {
     }
   }
 
-  /** Notices a store that cannot be used any more also while the log does not grow. */
+  /** Notices an alarm that others raise, and a store that cannot be used any more, also while the log does not grow. */
   async #watchStore(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await pause(LOOK_EVERY_MS, signal);
-      await this.store.tree();
+      const alarm = await this.store.alarm();
+      if (alarm) throw new AlarmStands(alarm.message);
     }
   }
 
@@ -288,9 +301,16 @@ export class Auditor {
 
   async #recheckAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await pause(Math.max(0, this.#recheckAt - performance.now()), signal);
-      await this.#recheck(signal);
+      // Not while the tree is empty: nothing was compared then.
+      if (performance.now() >= this.#recheckAt && (await this.store.tree()).size > 0)
+        await this.#recheck(signal);
+      await pause(Math.min(LOOK_EVERY_MS, this.options.recheckMs), signal);
     }
+  }
+
+  /** Has the log read again within a second, unless that is being done. */
+  recheckSoon(): void {
+    this.#recheckAt = 0;
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {

@@ -1,8 +1,8 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { pause } from './pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
-import { leafOf } from './leaf.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
+import { differenceOf, leafIfAny } from './recheck.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
 
@@ -43,11 +43,17 @@ export class LogAltered extends Error {
   override readonly name = 'LogAltered';
 }
 
-/** What others may see of the tree: as much of it as the last signed checkpoint covers. */
+/**
+ * What others may see of the tree: as much of it as the last signed checkpoint covers. An event that is not the one that
+ * was put in the tree raises the alarm as soon as it is met.
+ */
 export class PublishedTree {
   constructor(
     private readonly log: EventLog,
     private readonly store: TreeStore,
+    private readonly now: () => Date,
+    /** Called where the log seems to hold less than the tree: it is to be read again soon. */
+    private readonly onShort: () => void,
   ) {}
 
   /** The last that was signed. Throws NotSignedYet before the first one. */
@@ -74,13 +80,17 @@ export class PublishedTree {
   /** The event at a position of the log, if one is there and in the tree. Throws LogAltered. */
   async entryAt(position: Position): Promise<Entry | undefined> {
     const mark = await this.store.markOfPosition(position);
-    if (!mark || (await this.store.tree()).position < position) return undefined;
+    const tree = await this.store.tree();
+    if (!mark || tree.position < position) return undefined;
     let { index } = mark;
     for await (const event of this.#after(mark)) {
-      if (event.position >= position)
-        return event.position === position ? this.#checked(event, index) : undefined;
+      if (index === Math.min(mark.index + MARK_EVERY, tree.size)) return undefined;
+      if (event.position >= position) {
+        // Where none stands at the position, the next one tells whether one did.
+        const entry = await this.#checked(event, index);
+        return event.position === position ? entry : undefined;
+      }
       index += 1;
-      if (index === mark.index + MARK_EVERY) return undefined;
     }
     return undefined;
   }
@@ -154,15 +164,21 @@ export class PublishedTree {
         leaves.push((await this.#checked(event, first + leaves.length)).leaf);
         if (leaves.length === width) return leaves;
       }
+    this.onShort();
     throw new LogAltered(`the log does not hold ${width} events from index ${first} on`);
   }
 
-  /** An event as an entry. Throws LogAltered where it is not the one that was put in the tree. */
+  /** An event as an entry. Raises the alarm and throws LogAltered where it is not the one that was put in the tree. */
   async #checked(event: RecordedEvent, index: number): Promise<Entry> {
-    const leaf = leafOf(event);
-    if (!sameHash(leafHash(leaf), await this.#leafHash(index)))
-      throw new LogAltered(`event at index ${index} is not the one that was put in the tree`);
-    return { index, event, leaf };
+    const stored = await this.#leafHash(index);
+    const leaf = leafIfAny(event);
+    const hash = leaf && leafHash(leaf);
+    if (hash && sameHash(hash, stored)) return { index, event, leaf };
+    const signed = await this.checkpoint();
+    const found = await differenceOf(this.log, this.store, { index, event, hash, stored, signed });
+    await this.store.raise({ ...found, raisedAt: this.now().toISOString() });
+    // Not the alarm's message, which names the owner: anybody may ask for a position.
+    throw new LogAltered(`event at index ${index} is not the one that was put in the tree`);
   }
 
   async #leafHash(index: number): Promise<Hash> {

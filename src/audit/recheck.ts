@@ -27,10 +27,10 @@ export interface RecheckOptions {
 }
 
 /**
- * The hash of an event's leaf. Throws EventRefused for an event that has no leaf, or one that no entry bundle takes:
- * this service writes no such event.
+ * An event's leaf. Throws EventRefused for an event that has none, or one that no entry bundle takes: this service
+ * writes no such event.
  */
-export const leafHashOf = (event: RecordedEvent): Hash => {
+const takenLeafOf = (event: RecordedEvent): Buffer => {
   const leaf = leafOf(event);
   if (leaf.length > MAX_ENTRY_BYTES)
     throw new EventRefused(
@@ -38,8 +38,11 @@ export const leafHashOf = (event: RecordedEvent): Hash => {
       event.revision,
       `its leaf has ${leaf.length} bytes, above ${MAX_ENTRY_BYTES}`,
     );
-  return leafHash(leaf);
+  return leaf;
 };
+
+/** The hash of an event's leaf. Throws EventRefused for an event without one. */
+export const leafHashOf = (event: RecordedEvent): Hash => leafHash(takenLeafOf(event));
 
 /** How far a log was read again. A reading that failed goes on from there: a long one might never come to its end. */
 export class Reread {
@@ -92,7 +95,7 @@ export const recheck = async (
       const stored = tile.subarray(at, at + HASH_BYTES);
       const hash = hashIfAny(event);
       if (!hash || !sameHash(hash, stored))
-        return alarm(await difference(log, store, { index, event, hash, stored, signed }));
+        return alarm(await differenceOf(log, store, { index, event, hash, stored, signed }));
       const higher = await appendAndCheck(again, hash, store);
       if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
       if (again.size === signed?.size && !sameHash(again.root(), signed.root))
@@ -119,13 +122,19 @@ export const recheck = async (
   return position === tree.position ? undefined : alarm(moved(tree.size - 1, position, tree.position));
 };
 
-const hashIfAny = (event: RecordedEvent): Hash | undefined => {
+/** An event's leaf; undefined for an event without one, which was never put in a tree. */
+export const leafIfAny = (event: RecordedEvent): Buffer | undefined => {
   try {
-    return leafHashOf(event);
+    return takenLeafOf(event);
   } catch (error) {
-    if (error instanceof EventRefused) return undefined; // no such event was ever put in the tree
+    if (error instanceof EventRefused) return undefined;
     throw error;
   }
+};
+
+const hashIfAny = (event: RecordedEvent): Hash | undefined => {
+  const leaf = leafIfAny(event);
+  return leaf && leafHash(leaf);
 };
 
 /** Appends a leaf. Gives whether the hashes that it completes are those of the stored tiles. */
@@ -167,8 +176,8 @@ interface Difference {
   readonly signed: SignedCheckpoint | undefined;
 }
 
-/** Says what has happened, as far as the hashes tell. */
-const difference = async (
+/** What has happened to an event whose hash is not the stored one, as far as the hashes tell. Throws what the ports throw. */
+export const differenceOf = async (
   log: EventLog,
   store: TreeStore,
   { index, event, hash, stored, signed }: Difference,

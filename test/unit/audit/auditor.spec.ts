@@ -88,6 +88,12 @@ describe('an auditor', () => {
   const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
     while (!(await condition())) await delay(10);
   };
+  /** Changes the file of the log behind everybody's back. */
+  const alter = (sql: string): void => {
+    const database = new DatabaseSync(join(folder, 'events.db'), { timeout: 5_000 });
+    database.exec(sql);
+    database.close();
+  };
   const leavesOf = async (log: EventLog): Promise<Hash[]> =>
     (await all(log.readAll(START))).map((event) => leafHash(leafOf(event)));
   const rootOver = (leaves: readonly Hash[]): Hash => {
@@ -285,6 +291,42 @@ describe('an auditor', () => {
     await until(() => auditor.status.state === 'blocked');
     expect(auditor.status.reason).toMatch(/^at position \d+6: event 0 of stream plant-odd\/1 is refused: /);
     await until(() => auditor.status.checkpoint?.size === 5);
+  });
+
+  it('reads what is before an event without a leaf again all the same, and raises the alarm', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 700);
+    alter(
+      `INSERT INTO events (stream, revision, id, type, data, metadata)
+       SELECT 'plant-odd/1', 0, 'odd', type, '{"name":"\\ud800"}', metadata FROM events LIMIT 1`,
+    );
+    const { auditor, states } = run(log, store, 50);
+    await until(() => auditor.status.state === 'blocked' && auditor.status.recheckedAt !== undefined);
+    expect(auditor.status.size).toBe(700);
+    alter(`DROP TRIGGER events_update; UPDATE events SET data = '{"id":41}' WHERE seq = 42`);
+    await until(() => auditor.status.state === 'alarm');
+    expect(auditor.status.alarm).toMatchObject({ kind: 'changed', index: 41 });
+    expect(states.map(({ state }) => state).filter((state) => state === 'blocked')).toHaveLength(1);
+  });
+
+  it('is in alarm a second after another process has raised one', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    const { auditor } = run(log, store);
+    await until(() => auditor.status.state === 'live');
+    await store.raise({ kind: 'tree', message: 'seen elsewhere', raisedAt: now().toISOString() });
+    await until(() => auditor.status.alarm?.message === 'seen elsewhere');
+  });
+
+  it('has not read a log again whose tree is still empty', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    const { auditor } = run(log, store);
+    await until(() => auditor.status.checkpoint?.size === 0);
+    await append(log, 0, 3);
+    await until(() => auditor.status.recheckedAt !== undefined);
+    expect(auditor.status.size).toBe(3);
   });
 
   it('refuses the tree of another log', async () => {
