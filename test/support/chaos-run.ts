@@ -29,6 +29,8 @@ const shell = promisify(exec);
 const FAULTS = [
   'kill api',
   'kill projector',
+  'pause api',
+  'pause projector',
   'kill redis',
   'kill redis and its data',
   'kill log',
@@ -257,6 +259,24 @@ export class Chaos implements Stage {
         this.#starting.add(projector);
         await restart(projector);
         this.#starting.delete(projector);
+        return;
+      }
+      case 'pause api': {
+        const api = this.#one(this.apis);
+        const life = this.#lifeOf.get(api);
+        if (life === undefined || this.#lifeOf.size < this.apis.length) return;
+        this.#lifeOf.delete(api); // clients that are not in the middle of a request ask the other one
+        api.service.signal('SIGSTOP');
+        await this.#requests(this.options.operationsBetween);
+        api.service.signal('SIGCONT');
+        this.#lifeOf.set(api, life);
+        return;
+      }
+      case 'pause projector': {
+        const { service } = this.#one(this.projectors);
+        service.signal('SIGSTOP');
+        await this.#requests(this.options.operationsBetween);
+        service.signal('SIGCONT');
         return;
       }
       case 'kill redis':

@@ -25,7 +25,7 @@ export class TestService {
   readonly logged: Record<string, unknown>[] = [];
   /** What its processes wrote to standard error. */
   stderr = '';
-  /** How each of its processes ended that had listened and was sent no signal. */
+  /** How each of its processes ended that had listened and was sent no signal that ends it. */
   readonly endedUnasked: string[] = [];
   readonly #signalled = new WeakSet<ChildProcess>();
 
@@ -121,7 +121,7 @@ export class TestService {
   /** Sends a signal without waiting. */
   signal(signal: NodeJS.Signals): void {
     if (!this.#child) return;
-    this.#signalled.add(this.#child);
+    if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') this.#signalled.add(this.#child);
     this.#child.kill(signal);
   }
 
