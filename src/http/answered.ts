@@ -68,4 +68,4 @@ export const tellAnswered = (
 };
 
 const isRefusal = (status: number, owner: string | undefined): boolean =>
-  status === 429 || (owner === undefined && status >= 400 && status < 500);
+  status === 429 || (owner === undefined && status >= 400);
