@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { PastLists } from './audit/as-of.js';
 import { Auditor } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
-import { type Role } from './config.js';
+import { type Config, type Role } from './config.js';
 import { AuditController } from './http/audit.controller.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
@@ -52,8 +52,34 @@ export interface Parts {
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;
+  /** Where the figures are served. */
+  readonly metrics: Config['metrics'];
+  /** Whether the API's document and its page are served. */
+  readonly docs: boolean;
   readonly eventsBetween: System['eventsBetween'];
   readonly now: () => Date;
+}
+
+/** The wiring of the figures and of health, where they are served on an address of their own. */
+@Module({})
+export class MetricsModule {
+  static of({ log, model, projector, tree, routes, shutdown, registry }: Parts): DynamicModule {
+    return {
+      module: MetricsModule,
+      imports: [TerminusModule.forRoot({ logger: false })],
+      controllers: [HealthController, MetricsController],
+      providers: [
+        { provide: EventLog, useValue: log },
+        { provide: ReadModel, useValue: model },
+        { provide: Projector, useValue: projector },
+        { provide: Auditor, useValue: tree?.auditor },
+        { provide: KnownRoutes, useValue: routes },
+        { provide: Shutdown, useValue: shutdown },
+        { provide: Registry, useValue: registry },
+        ProblemFilter,
+      ],
+    };
+  }
 }
 
 /** The wiring of the HTTP service. */
@@ -72,6 +98,7 @@ export class AppModule {
     routes,
     shutdown,
     registry,
+    metrics,
     eventsBetween,
     now,
   }: Parts): DynamicModule {
@@ -82,7 +109,7 @@ export class AppModule {
         ...(roles.has('api') ? [PlantsController, AuditController, OperationsController] : []),
         ...(tree ? [LogController] : []),
         HealthController,
-        MetricsController,
+        ...(metrics === 'api' ? [MetricsController] : []),
       ],
       providers: [
         { provide: EventLog, useValue: log },

@@ -17,7 +17,6 @@ import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { SHUTDOWN_MS } from './http/shutdown.js';
 import { createLogger } from './logging.js';
-import { type Service } from './main.js';
 import { BASH_COMPLETION } from './operate/bash-completion.js';
 import { type Desk } from './operate/desk.js';
 import { CheckFailed, readWhole } from './operate/check-files.js';
@@ -117,8 +116,9 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
   const { start } = await import('./main.js'); // Nest takes most of a second to load, which only this command needs
   const service = await start(config, logger, version);
   started = true;
-  logger.info({ url: service.url, version, node: process.version }, `listening on ${service.url}`);
-  if (service.firstStart) process.stderr.write(welcome(service));
+  const { url, metricsUrl } = service;
+  logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
+  if (service.firstStart) process.stderr.write(welcome(url, config.docs));
 
   const reason = await stopReason;
   logger.info(reason, 'stopping');
@@ -147,7 +147,7 @@ const servedConfig = (): Config => {
   return onTerminal && !process.env.DRAIN_MS ? { ...config, drainMs: 0 } : config;
 };
 
-const welcome = ({ url }: Service): string => `
+const welcome = (url: string, docs: boolean): string => `
 The plant store listens on ${url}, and has made a key to sign tokens with.
 Get a token, and add the first plant:
 
@@ -155,9 +155,7 @@ Get a token, and add the first plant:
   curl -i ${url}/plants -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
     -d '{"name": "Monstera deliciosa", "tag": "aroid", "id": 1}'
 
-The API is described at ${url}/docs
-
-`;
+${docs ? `The API is described at ${url}/docs\n\n` : ''}`;
 
 /** Makes a command that is pasted into another shell use the key of this one. */
 const sameSettings = (): string =>

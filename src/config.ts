@@ -17,6 +17,17 @@ export const SETTINGS = [
   { name: 'HOST', default: '127.0.0.1', meaning: 'Address to listen on; 0.0.0.0 or :: for every interface.' },
   { name: 'PORT', default: '3000', meaning: 'Port to listen on; 0 for any free one.' },
   {
+    name: 'METRICS_LISTEN',
+    default: '',
+    meaning:
+      'Where /metrics is, and /health a second time: HOST:PORT, an address of its own, or off. Unset: at HOST and PORT, beside the API.',
+  },
+  {
+    name: 'DOCS',
+    default: 'on',
+    meaning: 'Whether /docs and /openapi.json are there: on or off.',
+  },
+  {
     name: 'ROLES',
     default: 'api,projector,auditor',
     meaning:
@@ -172,9 +183,20 @@ export interface Subnet {
   readonly prefix: number;
 }
 
+/** An address to listen on. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 for any free one. */
+  readonly port: number;
+}
+
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** Where the metrics are: on the port of the API, nowhere, or on an address of their own. */
+  readonly metrics: 'api' | 'off' | ListenAddress;
+  /** Whether the API's document and its page are served. */
+  readonly docs: boolean;
   readonly roles: ReadonlySet<Role>;
   readonly dataDir: string;
   readonly eventLog: EventLogPlace;
@@ -221,6 +243,8 @@ export const loadConfig = (env: Environment): Config => {
   return {
     host: host(setting(env, 'HOST')),
     port: integer(env, 'PORT', 0, 65_535),
+    metrics: metrics(env),
+    docs: docs(env),
     roles: roles(setting(env, 'ROLES')),
     dataDir,
     eventLog,
@@ -332,6 +356,23 @@ const host = (value: string): string => {
   if (!/^[A-Za-z0-9._-]+$/.test(value) && !isIPv6(value))
     throw bad('HOST', value, 'an IP address or a host name, without port and brackets');
   return value;
+};
+
+const metrics = (env: Environment): Config['metrics'] => {
+  const value = given(env, 'METRICS_LISTEN');
+  if (value === undefined) return 'api';
+  if (value === 'off') return 'off';
+  const [, ipv6, name, port] = /^(?:\[([^\]]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(value) ?? [];
+  const address = ipv6 ?? name;
+  if (address === undefined || (ipv6 !== undefined && !isIPv6(ipv6)) || Number(port) > 65_535)
+    throw bad('METRICS_LISTEN', value, 'off, or HOST:PORT such as 127.0.0.1:9464 or [::1]:9464');
+  return { host: address, port: Number(port) };
+};
+
+const docs = (env: Environment): boolean => {
+  const value = setting(env, 'DOCS');
+  if (value !== 'on' && value !== 'off') throw bad('DOCS', value, 'on or off');
+  return value === 'on';
 };
 
 const roles = (value: string): ReadonlySet<Role> => {

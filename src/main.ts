@@ -11,7 +11,7 @@ import { whyNotToBegin, whyNotToStart } from './adapters/sqlite/start-check.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
-import { type Config } from './config.js';
+import { type Config, type ListenAddress } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
 import { type RateLimit, type RatePolicy } from './http/auth/rate-limit.js';
 import { IssuerKeys, NO_FETCHES } from './http/auth/issuer-keys.js';
@@ -47,6 +47,8 @@ import { type Tracing } from './tracing/tracing.js';
 export interface Service {
   /** Where it listens. */
   readonly url: string;
+  /** Where the metrics are, if that is an address of their own. */
+  readonly metricsUrl: string | undefined;
   /** Whether this start made the local signing key: nobody can have a token yet. */
   readonly firstStart: boolean;
   /**
@@ -122,28 +124,39 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
       if (answered.route?.startsWith('/plants')) traffic.note();
     });
-    const { createApp } = await web;
-    const app = await createApp(
-      {
-        log,
-        model,
-        projector,
-        tree,
-        receiptWaitMs: config.writeWaitMs,
-        roles: config.roles,
-        freshness,
-        verifier,
-        ...(await rateLimitsOf(config, log.identity(), logger, opened)),
-        clientAddressOf,
-        shutdown,
-        registry,
-        eventsBetween: countEvents,
-        now,
-      },
-      { logger, version, tracing, onAnswered },
-    );
-    opened.push(() => app.close());
-    await listen(app, config);
+    const { createApp, createMetricsApp } = await web;
+    const parts = {
+      log,
+      model,
+      projector,
+      tree,
+      receiptWaitMs: config.writeWaitMs,
+      roles: config.roles,
+      freshness,
+      verifier,
+      ...(await rateLimitsOf(config, log.identity(), logger, opened)),
+      clientAddressOf,
+      shutdown,
+      registry,
+      metrics: config.metrics,
+      docs: config.docs,
+      eventsBetween: countEvents,
+      now,
+    };
+    const app = await createApp(parts, { logger, version, tracing, onAnswered });
+    const apps = [app];
+    // Together: each may take all the time that a stop leaves for what is in flight.
+    opened.push(async () => {
+      await Promise.all(apps.map((one) => one.close()));
+    });
+    let metricsUrl: string | undefined;
+    if (typeof config.metrics === 'object') {
+      const metricsApp = await createMetricsApp(parts, { logger, onAnswered });
+      apps.push(metricsApp);
+      await listen(metricsApp, config.metrics, { host: 'METRICS_LISTEN', port: 'METRICS_LISTEN' });
+      metricsUrl = await metricsApp.getUrl();
+    }
+    await listen(app, config, { host: 'HOST', port: 'PORT' });
     const url = await app.getUrl();
     const identity = {
       host: hostname(),
@@ -162,6 +175,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     opened.push(() => reporter.close());
     return {
       url,
+      metricsUrl,
       firstStart: created,
       stop: async () => {
         shutdown.begin();
@@ -473,19 +487,24 @@ const tellRefusal = (logger: Logger, notice: RefusalNotice): void => {
 const remedyOf = (kind: RefusalKind): string =>
   kind === 'newer_version' ? 'upgrade this version' : 'plants status names it, plants skip leaves it out';
 
-const listen = async (app: NestFastifyApplication, { host, port }: Config): Promise<void> => {
+/** Throws StartError where the address cannot be used, with the names of its settings. */
+const listen = async (
+  app: NestFastifyApplication,
+  { host, port }: ListenAddress,
+  settings: { readonly host: string; readonly port: string },
+): Promise<void> => {
   try {
     // Fastify would open a second server for the other address of `localhost`, without what is set up on the first.
     await app.listen(port, host === 'localhost' ? '127.0.0.1' : host);
   } catch (error) {
     const code = String((error as NodeJS.ErrnoException).code);
-    const noAddress = `HOST ${host} is no address of this machine`;
+    const noAddress = `${settings.host} ${host} is no address of this machine`;
     const reasons = new Map([
       [
         'EADDRINUSE',
-        `port ${port} of ${host} is in use: stop what listens there, or set PORT to another one`,
+        `port ${port} of ${host} is in use: stop what listens there, or set ${settings.port} to another one`,
       ],
-      ['EACCES', `port ${port} may not be used by this user: set PORT to one above 1023`],
+      ['EACCES', `port ${port} may not be used by this user: set ${settings.port} to one above 1023`],
       ['EADDRNOTAVAIL', noAddress],
       ['ENOTFOUND', noAddress],
     ]);

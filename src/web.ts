@@ -1,8 +1,9 @@
 import 'reflect-metadata';
+import { type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { type FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
-import { AppModule, type Parts } from './app.module.js';
+import { AppModule, MetricsModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './http/answered.js';
 import { serveDocs } from './http/docs.js';
 import { keptDocuments, makeDocuments } from './http/documents.js';
@@ -41,18 +42,14 @@ export const createApp = async (
   tracing?.requests(adapter.getInstance());
   const { strangerLimit: limit, verifier, clientAddressOf } = parts;
   if (limit) limitStrangers(adapter.getInstance(), { limit, verifier, clientAddressOf });
-  const app = await NestFactory.create<NestFastifyApplication>(AppModule.of({ ...parts, routes }), adapter, {
-    bodyParser: false,
-    logger: nestLogger(logger),
-    abortOnError: false,
-  });
-  app.useGlobalFilters(app.get(ProblemFilter));
+  const app = await createNest(AppModule.of({ ...parts, routes }), adapter, logger);
   showReadiness(parts.registry, () => app.get(HealthController).parts());
-  serveDocs(adapter.getInstance(), async () =>
-    keptDocuments(
-      await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),
-    ),
-  );
+  if (parts.docs)
+    serveDocs(adapter.getInstance(), async () =>
+      keptDocuments(
+        await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),
+      ),
+    );
   // Spans and limits of owners belong to requests that go the long way.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {
@@ -65,5 +62,32 @@ export const createApp = async (
       },
     });
   showConnections(parts.registry, unsent, Pipelining.before(adapter.getHttpServer()));
+  return app;
+};
+
+/** The same for an address that has the figures and health alone, under the same limits. It does not listen yet. */
+export const createMetricsApp = async (
+  parts: Omit<Parts, 'routes'>,
+  { logger, onAnswered }: Pick<Surroundings, 'logger' | 'onAnswered'>,
+): Promise<NestFastifyApplication> => {
+  const routes = new KnownRoutes();
+  const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
+  refuseTooMuch(adapter.getInstance(), new UnsentAnswers(adapter.getHttpServer()));
+  const app = await createNest(MetricsModule.of({ ...parts, routes }), adapter, logger);
+  Pipelining.before(adapter.getHttpServer());
+  return app;
+};
+
+const createNest = async (
+  module: DynamicModule,
+  adapter: FastifyAdapter,
+  logger: Logger,
+): Promise<NestFastifyApplication> => {
+  const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
+    bodyParser: false,
+    logger: nestLogger(logger),
+    abortOnError: false,
+  });
+  app.useGlobalFilters(app.get(ProblemFilter));
   return app;
 };

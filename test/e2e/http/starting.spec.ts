@@ -50,6 +50,11 @@ describe('the first start', () => {
       1,
       `port ${service.port} of 127.0.0.1 is in use: stop what listens there, or set PORT to another one`,
     ]);
+    const metrics = await serve({ METRICS_LISTEN: `127.0.0.1:${service.port}` });
+    expect([metrics.status, failureIn(metrics.stderr)]).toEqual([
+      1,
+      `port ${service.port} of 127.0.0.1 is in use: stop what listens there, or set METRICS_LISTEN to another one`,
+    ]);
   });
 });
 
@@ -97,6 +102,8 @@ it('every setting that cannot be used ends the process with one line that names 
     { WRITE_WAIT_MS: '-1' },
     { LOG_LEVEL: 'verbose' },
     { RATE_LIMIT: '0' },
+    { METRICS_LISTEN: '9464' },
+    { DOCS: 'yes' },
   ];
   const ended = await Promise.all(bad.map((settings) => serve(settings)));
   for (const [index, { status, stdout, stderr }] of ended.entries()) {
