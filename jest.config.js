@@ -26,6 +26,8 @@ const ABOUT_FILES = [
   'starting',
   'odd-requests',
   'openapi',
+  'metrics-listen',
+  'hostile',
   'tracing',
 ];
 

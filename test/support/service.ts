@@ -64,6 +64,12 @@ export class TestService {
     return Number(new URL(this.url).port);
   }
 
+  /** The id of its process. */
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error('the service is not running');
+    return this.#child.pid;
+  }
+
   get env(): Record<string, string> {
     return {
       PATH: process.env.PATH ?? '',
