@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
 import { encodeOwner, PLANT_STREAMS, plantStream, REQUEST_STREAMS } from '../plants/stream.js';
 import {
   type EventLog,
@@ -10,6 +9,7 @@ import {
 import { pause } from './pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
+import { nextLoopTurn } from './loop-turns.js';
 
 /** Which events are meant: those for which all of it holds. */
 export interface EventFilter {
@@ -98,7 +98,7 @@ export async function* readStreamHistory(
     const done = events.length < STREAM_PAGE;
     yield { events, position, done };
     if (done) return;
-    await setImmediate(); // a long history must not keep everything else waiting
+    await nextLoopTurn(); // a long history must not keep everything else waiting
   }
 }
 
@@ -146,6 +146,7 @@ export async function* readHistory(
       done,
     };
     if (done) return;
+    await nextLoopTurn();
   }
 }
 

@@ -85,7 +85,7 @@ export class AuditController {
     const page = await this.#collect(query, range, limit, goneSignal(request, reply));
     if (page.more) reply.header('link', `<${nextPage(request.url, page.position)}>; rel="next"`);
     if (page.position !== START) reply.header('plants-position', page.position);
-    await reply.type(`${type}; charset=utf-8`).send(batchText(page.events));
+    await reply.type(`${type}; charset=utf-8`).send(await batchText(page.events));
   }
 
   async #collect(filter: EventFilter, { after, upTo }: Range, limit: number, gone: AbortSignal) {

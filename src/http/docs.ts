@@ -27,7 +27,7 @@ export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): 
     return opening;
   };
   for (const path of ['/openapi.json', '/docs', '/docs/*'])
-    fastify.get(path, async (request, reply) => {
+    fastify.get(path, { config: { shared: true } }, async (request, reply) => {
       const docs = await opened();
       const answer = await docs(request);
       if (!answer) {

@@ -9,6 +9,10 @@ import { type Docs } from './docs.js';
 /** How long making the documents may take, in milliseconds: a second is usual, on a machine that is busy ten. */
 const MAKING_MS = 60_000;
 
+/** What its thread may keep of objects, in MB: it needs 40, and would take 90 before it clears up. */
+const YOUNG_MB = 4;
+const OLD_MB = 256;
+
 /** What the documents depend on. */
 export interface Documented {
   readonly version: string;
@@ -31,7 +35,10 @@ export interface DocumentFile {
  * fails, or takes longer than MAKING_MS.
  */
 export const makeDocuments = async (documented: Documented): Promise<DocumentFile[]> => {
-  const worker = new Worker(new URL('./documents.worker.js', import.meta.url), { workerData: documented });
+  const worker = new Worker(new URL('./documents.worker.js', import.meta.url), {
+    workerData: documented,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB, maxOldGenerationSizeMb: OLD_MB },
+  });
   let giveUp: NodeJS.Timeout | undefined;
   try {
     return await new Promise<DocumentFile[]>((resolve, reject) => {

@@ -4,15 +4,14 @@ import { type OnModuleDestroy } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { cloudEventText, cloudTypeOf } from '../audit/cloud-event.js';
 import { type HistoryBatch } from '../audit/history.js';
+import { nextLoopTurn } from '../audit/loop-turns.js';
 import { LogUnavailable, type RecordedEvent, START } from '../ports/event-log.js';
 import { requestLog } from './correlation.js';
+import { PIECE } from './large-answers.js';
 import { Problem } from './problem.js';
 
 /** The media type of events as lines of JSON. */
 export const LINES = 'application/x-ndjson';
-
-/** How much is handed to a connection at once, in characters: no more than that is kept for a slow client. */
-const PIECE = 64 * 1024;
 
 /** How often a live stream says something at least, in milliseconds: proxies end what is silent for 30 s. */
 const HEARTBEAT_MS = 15_000;
@@ -195,6 +194,7 @@ export class EventStreams implements OnModuleDestroy {
       if (first.done) return;
       if (first.value !== '') yield first.value;
       for await (const piece of stream) {
+        await nextLoopTurn();
         if (piece === '')
           socket.setTimeout(socket.timeout ?? 0); // begins to count anew
         else yield piece;

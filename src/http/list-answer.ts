@@ -1,4 +1,4 @@
-import { type Page } from '../ports/read-model.js';
+import { type LongPage, type Page } from '../ports/read-model.js';
 import { cursorOf } from './schemas.js';
 
 /** The header that carries a position, in both directions. */
@@ -22,16 +22,31 @@ export const listAnswer = (page: Page, limit: number): ListAnswer => {
   const before = made.get(page);
   if (before?.limit === limit) return before.answer;
   const body = `[${page.rows.map(({ row }) => row).join(',')}]`;
-  const last = page.more ? page.rows.at(-1) : undefined;
   const bytes = Buffer.byteLength(body);
-  const headers = {
-    [POSITION]: page.position,
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': String(bytes),
-    ...(last && { link: `</plants?limit=${limit}&after=${cursorOf(last.id)}>; rel="next"` }),
-  };
+  const headers = headersOf(page, page.rows.at(-1)?.id, bytes, limit);
   const encoding = bytes === body.length ? 'latin1' : 'utf8';
   const answer: ListAnswer = { headers, fields: Object.entries(headers).flat(), body, encoding };
   made.set(page, { limit, answer });
   return answer;
 };
+
+/** The answer with a long page. */
+export const longListAnswer = (page: LongPage, limit: number) => ({
+  headers: headersOf(page, page.lastId, page.body.length, limit),
+  body: page.body,
+});
+
+const headersOf = (
+  { more, position }: Pick<Page, 'more' | 'position'>,
+  lastId: number | undefined,
+  bytes: number,
+  limit: number,
+): Record<string, string> => ({
+  [POSITION]: position,
+  'content-type': 'application/json; charset=utf-8',
+  'content-length': String(bytes),
+  ...(more &&
+    lastId !== undefined && {
+      link: `</plants?limit=${limit}&after=${cursorOf(lastId)}>; rel="next"`,
+    }),
+});

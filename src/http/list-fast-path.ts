@@ -1,10 +1,9 @@
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { type ListPlantsHandler } from '../read/list-plants.js';
+import { type ListPlantsHandler, LONG_LIST } from '../read/list-plants.js';
 import { type OnAnswered } from './answered.js';
 import { type Principal } from './auth/principal.js';
 import { type TokenVerifier } from './auth/verify.js';
 import { requestIdOf } from './correlation.js';
-import { LONG_LIST } from './long-lists.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { isPlainHost } from './message.js';
 import { countHeader, plainlyAcceptsJson } from './requests.js';

@@ -1,28 +1,50 @@
-/** Lists of more plants than this are long: up to 0.25 MB are read for others, and up to 2.5 MB for these. */
-export const LONG_LIST = 100;
+import { type FastifyReply } from 'fastify';
+import { FairQueue, NotBegun, type QueueLimits } from '../audit/fair-queue.js';
+import { LONG_LIST } from '../read/list-plants.js';
+import { Problem } from './problem.js';
 
-/** How many long lists are read and answered at once: enough for every core, and some 10 MB together. */
-const AT_ONCE = 4;
+/**
+ * Long lists that are read at once: enough for every core, and some 6 MB together. As many wait as there may be
+ * connections, and no longer than clients do.
+ */
+const LIMITS: QueueLimits = { atOnce: 4, waitingForKey: 1_000, waiting: 5_000, waitMs: 10_000 };
 
-/** Lets a few long lists be read at once; the others wait for their turn, first come, first served. */
+/** Lets a few long lists be read at once, one for each owner. The others wait, and owners take turns. */
 export class LongLists {
-  #running = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #queue: FairQueue;
 
-  constructor(private readonly atOnce = AT_ONCE) {}
+  constructor(limits = LIMITS) {
+    this.#queue = new FairQueue(limits);
+  }
 
-  /** Gives what `read` gives, and throws what it throws; `limit` is how many plants are asked for. */
-  async read<List>(limit: number, read: () => Promise<List>): Promise<List> {
+  /**
+   * Gives what `read` gives, and throws what it throws; `limit` is how many plants are asked for. Throws Problem where
+   * too many wait, or the client has gone before its turn.
+   */
+  async read<List>(
+    owner: string,
+    limit: number,
+    { raw }: Pick<FastifyReply, 'raw'>,
+    read: () => Promise<List>,
+  ): Promise<List> {
     if (limit <= LONG_LIST) return read();
-    if (this.#running === this.atOnce) await new Promise<void>((go) => this.#waiting.push(go));
-    else this.#running += 1;
+    const gone = new AbortController();
+    raw.once('close', () => {
+      gone.abort(
+        new Problem('request_timeout', 'You have closed the connection before the answer was there.'),
+      );
+    });
     try {
-      return await read();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next)
-        setImmediate(next); // what was read is sent before more is
-      else this.#running -= 1;
+      return await this.#queue.run(owner, gone.signal, read);
+    } catch (error) {
+      if (!(error instanceof NotBegun)) throw error;
+      throw new Problem(
+        'overloaded',
+        'Too many long lists are asked for. Try again, or ask for shorter pages.',
+        {
+          headers: { 'Retry-After': '1' },
+        },
+      );
     }
   }
 }

@@ -19,7 +19,7 @@ import { eventLines, EventStreams, goneSignal, isHead, LINES } from './event-str
 import { Described } from './described.js';
 import { LongLists } from './long-lists.js';
 import { InFlightLimit } from './in-flight-limit.js';
-import { listAnswer, POSITION } from './list-answer.js';
+import { listAnswer, longListAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
   acceptedOf,
@@ -101,7 +101,7 @@ export class PlantsController {
   async list(
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string> {
+  ): Promise<string | Uint8Array> {
     refuseUnlessJsonIsAccepted(request);
     const { limit = DEFAULT_LIMIT, after, asOf } = readQuery(request, ListQuery);
     const atLeast = request.headers[POSITION];
@@ -109,12 +109,12 @@ export class PlantsController {
       atLeast === undefined ? undefined : readValue(PositionHeader, atLeast, 'Plants-Position');
     const { owner } = principalOf(request);
     if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, after });
-    const page = await this.longLists.read(limit, () =>
+    const page = await this.longLists.read(owner, limit, reply, () =>
       this.queries.execute(
         new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
       ),
     );
-    const answer = listAnswer(page, limit);
+    const answer = 'body' in page ? longListAnswer(page, limit) : listAnswer(page, limit);
     reply.headers(answer.headers);
     return answer.body;
   }
@@ -161,7 +161,7 @@ export class PlantsController {
       reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
     }
     if (last) reply.header(POSITION, last.position);
-    await reply.type(`${type}; charset=utf-8`).send(batchText(shown));
+    await reply.type(`${type}; charset=utf-8`).send(await batchText(shown));
   }
 
   @Delete(':id')

@@ -1,7 +1,9 @@
+import { type IncomingMessage } from 'node:http';
 import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
+import { nextLoopTurn } from '../audit/loop-turns.js';
 import { closeAfterAccepting } from './accept-queue.js';
 import { type Answered, type OnAnswered } from './answered.js';
 import { Connections } from './connections.js';
@@ -30,6 +32,18 @@ const KEEP_ALIVE_MS = 65_000;
 
 /** All header fields of a request together, in bytes: a token of 8 KiB and what proxies add. */
 const HEADERS_LIMIT = 16 * 1024;
+
+/**
+ * Requests of more target and header fields, or of more body, than this, in bytes, are read one in a turn of the event
+ * loop: 16 KB of one that is made to be dear take some milliseconds. Plants, and tokens of usual size, are smaller.
+ */
+const LARGE_REQUEST = 3_000;
+
+/**
+ * Requests that are read in one turn of the event loop, each in 0.4 ms; those beyond it are read one in a turn. 500 that
+ * come at once would keep everybody else waiting for 0.2 s.
+ */
+const REQUESTS_AT_ONCE = 16;
 
 /** How long a request that has begun to arrive may go on arriving once the service stops, in milliseconds. */
 const CLOSING_TIMEOUT_MS = 3_000;
@@ -124,7 +138,9 @@ export const createHttpAdapter = (
   // Bodies are read as bytes here and understood behind the guard: a stranger's body is never parsed.
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
-    done(null, body);
+    inItsTurn(body.length, () => {
+      done(null, body);
+    });
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
@@ -133,13 +149,36 @@ export const createHttpAdapter = (
       if (!reply.raw.writableFinished)
         onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
     });
-    done(messageFault(request.raw));
+    inItsTurn(sizeOf(request.raw), () => {
+      done(messageFault(request.raw));
+    });
   });
   fastify.addHook('onResponse', (request, reply, done) => {
     onAnswered(answeredOf(request, reply), request, ownerOf(request));
     done();
   });
   return adapter;
+};
+
+/** The target and the header fields of a request, in characters. */
+const sizeOf = ({ url = '', rawHeaders }: IncomingMessage): number => {
+  let size = url.length;
+  for (const text of rawHeaders) size += text.length;
+  return size;
+};
+
+/** Requests, and bodies of some, that were read in this turn of the event loop. */
+let readInTurn = 0;
+
+/** Calls `read` at once; or later, alone in a turn of the event loop, where there is much to read or many are read now. */
+const inItsTurn = (size: number, read: () => void): void => {
+  if (readInTurn === 0)
+    setImmediate(() => {
+      readInTurn = 0;
+    });
+  readInTurn += 1;
+  if (size > LARGE_REQUEST || readInTurn > REQUESTS_AT_ONCE) void nextLoopTurn().then(read);
+  else read();
 };
 
 const answeredOf = (request: AnsweredRequest, reply: FastifyReply): Answered => ({

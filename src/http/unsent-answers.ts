@@ -2,6 +2,7 @@ import { type Server, type ServerResponse } from 'node:http';
 import { type Socket } from 'node:net';
 import { type FastifyInstance } from 'fastify';
 import { openFilesLimit } from '../open-files.js';
+import { endInPieces, PIECE } from './large-answers.js';
 import { Problem } from './problem.js';
 
 /**
@@ -13,8 +14,8 @@ const STALL_MS = 20_000;
 /** How often connections are looked at for that, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
-/** What all answers that were not taken yet may hold together, in characters: 16 of the longest lists. */
-const UNSENT_BYTES = 32 * 1024 * 1024;
+/** What all answers that were not taken yet may hold together, in bytes (texts: characters): 10 of the longest lists. */
+const UNSENT_BYTES = 16 * 1024 * 1024;
 
 /** Answers up to so many bytes are not counted: as many as there may be connections are less than the service itself. */
 const SMALL_BYTES = 16 * 1024;
@@ -117,16 +118,19 @@ export class UnsentAnswers {
 }
 
 /**
- * Answers 503 in place of what would be too much. Texts alone are counted: documents and tiles are bytes, and each
- * document is one buffer, whoever it is sent to.
+ * Answers 503 in place of what would be too much. Not counted are the answers of routes whose `config.shared` says that
+ * all clients are sent the same bytes.
  */
 export const refuseTooMuch = (fastify: FastifyInstance, unsent: UnsentAnswers): void => {
-  fastify.addHook('onSend', (_request, reply, payload, done) => {
-    if (typeof payload !== 'string' || unsent.admits(reply.raw, payload.length)) {
+  fastify.addHook('onSend', (request, reply, payload, done) => {
+    const own = typeof payload === 'string' || payload instanceof Uint8Array;
+    const shared = (request.routeOptions.config as { readonly shared?: boolean }).shared === true;
+    if (!own || shared || unsent.admits(reply.raw, payload.length)) {
+      if (own && payload.length > PIECE) endInPieces(reply.raw);
       done(null, payload);
       return;
     }
-    reply.removeHeader('link').removeHeader('plants-position');
+    reply.removeHeader('link').removeHeader('plants-position').removeHeader('content-length');
     done(
       new Problem(
         'overloaded',

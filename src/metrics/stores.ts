@@ -108,6 +108,8 @@ export const measuredReadModel = (model: ReadModel, registry: Registry): ReadMod
   return instead(model, {
     list: (owner, after, limit) =>
       timed(lists, () => model.list(owner, after, limit), 'answered', listOutcome),
+    longList: (owner, after, limit) =>
+      timed(lists, () => model.longList(owner, after, limit), 'answered', listOutcome),
     reached: (partition, position, signal) =>
       timed(
         waits,

@@ -1,7 +1,10 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
-import { type Page, ReadModel } from '../ports/read-model.js';
+import { type LongPage, type Page, ReadModel } from '../ports/read-model.js';
 import { Freshness, NotFreshYet } from './freshness.js';
+
+/** Lists of more plants than this are long: up to 160 KB are read for others, and up to 1.6 MB for these. */
+export const LONG_LIST = 100;
 
 /** A client sent a position that this log has not reached: it comes from another service, or is made up. */
 export class PositionUnknown extends Error {
@@ -9,7 +12,7 @@ export class PositionUnknown extends Error {
 }
 
 /** Asks for a page of an owner's plants, in ascending order of id. */
-export class ListPlantsQuery extends Query<Page> {
+export class ListPlantsQuery extends Query<Page | LongPage> {
   constructor(
     readonly owner: string,
     /** Only ids greater than this one. */
@@ -35,9 +38,11 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     private readonly log: EventLog,
   ) {}
 
-  async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page> {
+  async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page | LongPage> {
     const arrived = performance.now();
-    let page = await this.model.list(owner, after, limit);
+    const read = (): Promise<Page | LongPage> =>
+      limit > LONG_LIST ? this.model.longList(owner, after, limit) : this.model.list(owner, after, limit);
+    let page = await read();
     if (areOfTwoLogs(atLeast, page.position)) throw new PositionUnknown('it is a position of another log');
     const horizon = await this.freshness.horizon(arrived);
     const asked = atLeast > horizon ? atLeast : horizon;
@@ -48,7 +53,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     };
     if (page.position < needed()) {
       if (page.position < atLeast) await this.#assertReached(atLeast);
-      if (await this.freshness.reached(owner, needed())) page = await this.model.list(owner, after, limit);
+      if (await this.freshness.reached(owner, needed())) page = await read();
       if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
     }
     this.freshness.raise(owner, page.position);

@@ -137,6 +137,10 @@ export const tracedReadModel = (model: ReadModel, system: string, spans: Spans, 
       spans.around('list', SpanKind.CLIENT, attributesOf(system, 'list'), () =>
         model.list(owner, after, limit),
       ),
+    longList: (owner, after, limit) =>
+      spans.around('list', SpanKind.CLIENT, attributesOf(system, 'list'), () =>
+        model.longList(owner, after, limit),
+      ),
     reached: (partition, position, signal) =>
       spans.around('wait for freshness', SpanKind.INTERNAL, {}, () =>
         model.reached(partition, position, signal),

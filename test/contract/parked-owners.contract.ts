@@ -108,6 +108,7 @@ export const parkedOwnersContract = (
       const error = await of.list(OWNER, undefined, 100).catch((reason: unknown) => reason);
       expect(error).toBeInstanceOf(OwnerParked);
       expect((error as OwnerParked).parked.position).toBe(at(n));
+      await expect(of.longList(OWNER, undefined, 101)).rejects.toThrow(OwnerParked);
     };
 
     it('has no list from the refused event on, while the others of the partition have theirs', async () => {

@@ -476,6 +476,69 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         expect(ids(await model.list(ANNE, undefined, 100))).toEqual(ascending.slice(1, -1));
       });
 
+      it('gives long lists in bytes, as short ones in rows', async () => {
+        const { model, generation } = await openActive();
+        await expect((await openNew()).longList(ANNE, undefined, 500)).rejects.toThrow(ReadModelIncomplete);
+        const none = await model.longList(ANNE, undefined, 500);
+        expect([String(none.body), none.lastId, none.more]).toEqual(['[]', undefined, false]);
+        const all = Array.from({ length: 301 }, (_, index) => (index - 150) * 3);
+        const changes = all.map((id, index) => put(index + 1, ANNE, id, `{"name":"${id} 🌵"}`));
+        await model.apply(generation, between(0, 301, changes));
+        for (const [after, limit] of [
+          [undefined, 1],
+          [undefined, 100],
+          [undefined, 101],
+          [-4, 200],
+          [undefined, 300],
+          [undefined, 301],
+          [undefined, 1_000],
+          [450, 1_000],
+        ] as const) {
+          const { rows, more } = await model.list(ANNE, after, limit);
+          for (let time = 1; time <= 2; time += 1)
+            expect(await model.longList(ANNE, after, limit)).toEqual({
+              body: Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`),
+              lastId: rows.at(-1)?.id,
+              more,
+              position: at(301),
+            });
+        }
+        await model.apply(generation, between(301, 302, [remove(302, ANNE, -450)]));
+        await expect(model.longList(ANNE, undefined, 1_000)).resolves.toMatchObject({
+          body: Buffer.from(
+            `[${all
+              .slice(1)
+              .map((id) => `{"name":"${id} 🌵"}`)
+              .join(',')}]`,
+          ),
+          position: at(302),
+        });
+      });
+
+      it('gives long lists of one state, whatever is applied meanwhile', async () => {
+        const { model, log, generation } = await openActive();
+        const writer = await openFor(log);
+        const IDS = Array.from({ length: 250 }, (_, id) => id);
+        const all = (n: number): PartitionChanges[] =>
+          between(
+            n - 1,
+            n,
+            IDS.map((id) => put(n, ANNE, id, `"${at(n)}"`)),
+          );
+        await writer.apply(generation, all(1));
+        const applying = { ended: false };
+        const applied = (async () => {
+          for (let n = 2; n <= 40; n += 1) await writer.apply(generation, all(n));
+          applying.ended = true;
+        })();
+        while (!applying.ended) {
+          const lists = await Promise.all([200, 250].map((limit) => model.longList(ANNE, undefined, limit)));
+          for (const { body, position } of lists)
+            expect([...new Set(JSON.parse(String(body)) as string[])]).toEqual([position]);
+        }
+        await applied;
+      });
+
       it('gives hundreds of plants page by page', async () => {
         const { model, generation } = await openActive();
         const all = Array.from({ length: 700 }, (_, index) => (index - 350) * 3);

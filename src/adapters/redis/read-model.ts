@@ -4,6 +4,7 @@ import {
   type Generation,
   type GenerationInfo,
   type Healing,
+  type LongPage,
   type Page,
   type ParkedOwner,
   type PartitionChanges,
@@ -349,6 +350,12 @@ class RedisReadModel extends ReadModel {
         throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
       return page;
     });
+  }
+
+  async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    const { rows, more, position } = await this.list(owner, after, limit);
+    const body = Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`);
+    return { body, lastId: rows.at(-1)?.id, more, position };
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {

@@ -8,6 +8,7 @@ import {
   type Generation,
   type GenerationInfo,
   type Healing,
+  type LongPage,
   type Page,
   type ParkedOwner,
   type PartitionChanges,
@@ -36,6 +37,7 @@ import {
   sqliteCode,
 } from './database.js';
 import { FileNames, type FileFault } from './file-names.js';
+import { readLongList } from './long-list.js';
 import { setAside } from './set-aside.js';
 
 /** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
@@ -340,6 +342,7 @@ class Reader {
   readonly #parked;
   readonly #reports;
   readonly #kept = new KeptPages<Generation>();
+  readonly #keptLong = new KeptPages<Generation, LongPage>();
   /** Where partitions of the active generation stood since it was last told to look anew. */
   readonly #seen = new Map<number, At>();
 
@@ -456,6 +459,33 @@ class Reader {
     });
   }
 
+  /**
+   * A long list, in steps between which the event loop goes on. All of them see one state of the file, so nothing else
+   * may be asked of this reader before it has ended.
+   */
+  async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    this.#begin.run();
+    try {
+      const partition = partitionOf(owner);
+      const { generation, position } = this.#active(partition);
+      const kept = this.#keptLong.get(owner, after, limit);
+      if (kept?.copy === generation && kept.page.position === position) return kept.page;
+      const encoded = encodeOwner(owner);
+      const parked = this.#parkedOwner(generation, partition, encoded);
+      if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
+      const list = await readLongList(
+        (from, most) => this.#rows(generation, encoded, from ?? BEFORE_ALL_IDS, most),
+        after,
+        limit,
+      );
+      const page = { ...list, position };
+      this.#keptLong.keep(generation, owner, after, limit, page);
+      return page;
+    } finally {
+      this.#rollBack(); // nothing was written
+    }
+  }
+
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Page {
     return this.#snapshot(() => {
       const at = this.#generationAt(partitionOf(owner), generation);
@@ -529,12 +559,16 @@ class Reader {
       this.#commit.run();
       return answer;
     } catch (error) {
-      try {
-        this.#rollback.run();
-      } catch {
-        // some errors have rolled back by themselves
-      }
+      this.#rollBack();
       throw error;
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      this.#rollback.run();
+    } catch {
+      // some errors have rolled back by themselves
     }
   }
 
@@ -548,11 +582,13 @@ const parkedOwnerOf = (
   owner: string,
 ): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });
 
-/** The two connections to one file, from when it was found until it is closed, taken away or its writer dies. */
+/** The connections to one file, from when it was found until it is closed, taken away or its writer dies. */
 class Session {
   /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
   #damage: Error | undefined;
   #sweeping: Promise<void> = Promise.resolve();
+  /** The last long list that was asked for: the next one begins after it. Never rejects. */
+  #lastLongList: Promise<unknown> = Promise.resolve();
   /** When it was opened, in milliseconds of `performance.now()`. */
   readonly since = performance.now();
   #fault: FileFault | undefined;
@@ -563,6 +599,8 @@ class Session {
     readonly names: FileNames,
     private readonly writer: Writer,
     private readonly reader: Reader,
+    /** For long lists, one at a time: its view of the file stands still while others are read. */
+    private readonly longReader: Reader,
   ) {}
 
   /** `onFault` is called where a file is taken away while nobody asks for anything. */
@@ -570,18 +608,19 @@ class Session {
     const { file } = data;
     createFile(file);
     const writer = new Writer(data, onFault);
-    let reader: Reader | undefined;
+    const readers: Reader[] = [];
     try {
       const identity = await writer.call({ kind: 'open' });
-      reader = new Reader(data);
+      const [reader, longReader] = [new Reader(data), new Reader(data)];
+      readers.push(reader, longReader);
       const names = new FileNames(file);
       if (names.identity !== identity)
         throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
-      const session = new Session(file, names, writer, reader);
+      const session = new Session(file, names, writer, reader, longReader);
       session.#sweeping = session.#sweep();
       return session;
     } catch (error) {
-      reader?.close();
+      for (const reader of readers) reader.close();
       await writer.close();
       throw explained(error, file);
     }
@@ -601,17 +640,23 @@ class Session {
     try {
       if (this.#damage) throw this.#damage;
       const answer = ask(this.reader);
-      // Afterwards: files that are still the same now were so when they were read.
-      if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
-      if (this.fault) throw takenAway(this.fault);
+      this.#assertSameFiles();
       return answer;
     } catch (error) {
-      const known = explained(error, this.file);
-      throw this.#reasonOf(
-        sqliteCode(known.cause) === SQLITE.BUSY
-          ? new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause })
-          : known,
-      );
+      throw this.#readFailure(error);
+    }
+  }
+
+  async longList(...of: Parameters<Reader['longList']>): Promise<LongPage> {
+    const reading = this.#lastLongList.then(() => this.longReader.longList(...of));
+    this.#lastLongList = reading.catch(() => undefined);
+    try {
+      const page = await reading;
+      if (this.#damage) throw this.#damage;
+      this.#assertSameFiles();
+      return page;
+    } catch (error) {
+      throw this.#readFailure(error);
     }
   }
 
@@ -625,6 +670,7 @@ class Session {
   }
 
   async end(): Promise<void> {
+    this.longReader.close();
     this.reader.close(); // before the writer, which can then bring everything into the one file
     await this.writer.close();
     await this.#sweeping;
@@ -637,6 +683,21 @@ class Session {
     } catch {
       // Nobody sees what is left; the next drop or open goes on with it.
     }
+  }
+
+  /** To be called after a read: files that are still the same now were so when they were read. */
+  #assertSameFiles(): void {
+    if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
+    if (this.fault) throw takenAway(this.fault);
+  }
+
+  #readFailure(error: unknown): Error {
+    const known = explained(error, this.file);
+    return this.#reasonOf(
+      sqliteCode(known.cause) === SQLITE.BUSY
+        ? new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause })
+        : known,
+    );
   }
 
   /** Throws an error of the file system where the files cannot be looked at. */
@@ -755,6 +816,10 @@ class SqliteReadModel extends ReadModel {
     });
     await this.#turn;
     return this.#read((reader) => reader.list(owner, after, limit));
+  }
+
+  async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    return (await this.#current()).longList(owner, after, limit);
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {

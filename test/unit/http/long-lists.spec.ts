@@ -1,38 +1,58 @@
 import { expect, it } from '@jest/globals';
+import { EventEmitter } from 'node:events';
+import { type FastifyReply } from 'fastify';
 import { LongLists } from '../../../src/http/long-lists.js';
 import { until } from '../../support/domain-stores.js';
 
-it('a few long lists are read at once, the others in their order, and short ones at any time', async () => {
-  const lists = new LongLists(2);
-  const begun: number[] = [];
-  const end = new Map<number, (failed: boolean) => void>();
-  const read = (id: number, limit = 1_000): Promise<number> =>
-    lists.read(limit, () => {
-      begun.push(id);
-      return new Promise((resolve, reject) => {
-        end.set(id, (failed) => {
-          if (failed) reject(new Error('no list'));
-          else resolve(id);
-        });
-      });
+/** Lists whose reading ends when a test says so. */
+const reading = (lists: LongLists) => {
+  const begun: string[] = [];
+  const end = new Map<string, () => void>();
+  const replyOf = (raw: EventEmitter): Pick<FastifyReply, 'raw'> => ({ raw }) as Pick<FastifyReply, 'raw'>;
+  const read = (owner: string, limit = 1_000, raw = new EventEmitter()): Promise<string> =>
+    lists.read(owner, limit, replyOf(raw), () => {
+      begun.push(owner);
+      return new Promise((resolve) =>
+        end.set(owner, () => {
+          resolve(owner);
+        }),
+      );
     });
-  const answers = Promise.allSettled([read(1), read(2), read(3), read(4), read(5, 100)]);
-  expect(begun).toEqual([1, 2, 5]);
-  end.get(2)?.(true);
+  return { begun, read, end: (owner: string) => end.get(owner)?.() };
+};
+
+it('a few long lists are read at once, one for each owner, owners take turns, and short ones come at any time', async () => {
+  const { begun, read, end } = reading(
+    new LongLists({ atOnce: 2, waitingForKey: 10, waiting: 10, waitMs: 60_000 }),
+  );
+  const answers = Promise.all([read('greedy'), read('greedy'), read('greedy'), read('other'), read('late')]);
+  const short = read('greedy, short', 100);
+  expect(begun).toEqual(['greedy', 'other', 'greedy, short']);
+  end('greedy, short');
+  expect(await short).toBe('greedy, short');
+  end('greedy');
   await until(() => begun.length === 4);
-  for (const id of [1, 3]) end.get(id)?.(false);
+  expect(begun.at(-1)).toBe('late');
+  end('other');
   await until(() => begun.length === 5);
-  for (const id of [4, 5]) end.get(id)?.(false);
-  expect((await answers).map(({ status }) => status === 'fulfilled')).toEqual([
-    true,
-    false,
-    true,
-    true,
-    true,
-  ]);
-  expect(begun).toEqual([1, 2, 5, 3, 4]);
-  const again = read(6);
-  expect(begun).toContain(6);
-  end.get(6)?.(false);
-  expect(await again).toBe(6);
+  end('late');
+  end('greedy');
+  await until(() => begun.length === 6);
+  end('greedy');
+  expect(await answers).toHaveLength(5);
+});
+
+it('too many are refused, and one whose client has gone is not read', async () => {
+  const { begun, read, end } = reading(
+    new LongLists({ atOnce: 1, waitingForKey: 1, waiting: 2, waitMs: 60_000 }),
+  );
+  const first = read('greedy');
+  const client = new EventEmitter();
+  const gone = read('greedy', 1_000, client);
+  await expect(read('greedy')).rejects.toMatchObject({ code: 'overloaded' });
+  client.emit('close');
+  await expect(gone).rejects.toMatchObject({ code: 'request_timeout' });
+  end('greedy');
+  await first;
+  expect(begun).toEqual(['greedy']);
 });

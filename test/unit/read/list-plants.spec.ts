@@ -38,7 +38,7 @@ describe('a list', () => {
   const list = (atLeast?: Position, owner = 'anne', after?: number, limit = 100): Promise<Page> =>
     new ListPlantsHandler(model.port, freshness, log).execute(
       new ListPlantsQuery(owner, after, limit, atLeast),
-    );
+    ) as Promise<Page>;
   const impatient = async (waitMs = 20): Promise<void> => {
     freshness = await Freshness.from(log, model.port, waitMs);
   };
@@ -47,6 +47,16 @@ describe('a list', () => {
 
   it('is empty where an owner has nothing', async () => {
     expect(await list()).toMatchObject({ rows: [], more: false });
+  });
+
+  it('is in bytes where it is long', async () => {
+    for (const id of [3, -1, 2]) await run(log, 'anne', createPlant(id, 'n', ''));
+    await catchUpNow();
+    const page = await new ListPlantsHandler(model.port, freshness, log).execute(
+      new ListPlantsQuery('anne', -1, 101, undefined),
+    );
+    expect(page).toMatchObject({ lastId: 3, more: false });
+    expect(String('body' in page && page.body)).toBe('[{"name":"n","tag":""},{"name":"n","tag":""}]');
   });
 
   it('holds the plants of its owner, page by page', async () => {
@@ -176,7 +186,7 @@ describe('a list', () => {
         ).port;
         return new ListPlantsHandler(model.port, freshness, port).execute(
           new ListPlantsQuery('anne', undefined, 1, atLeast),
-        );
+        ) as Promise<Page>;
       };
 
       it('waits for it, since lists are answered without the log', async () => {

@@ -1,0 +1,71 @@
+import { afterEach, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, get, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { nextLoopTurn } from '../../../src/audit/loop-turns.js';
+import { endInPieces, PIECE } from '../../../src/http/large-answers.js';
+
+const servers: Server[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+/** Where a server answers every request in this way. */
+const serving = async (answer: (response: ServerResponse) => void): Promise<number> => {
+  const server = createServer((_request, response) => {
+    answer(response);
+  });
+  servers.push(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+};
+
+it('one caller goes on in each turn of the event loop, in the order in which they asked', async () => {
+  const done: number[] = [];
+  for (const id of [1, 2, 3]) void nextLoopTurn().then(() => done.push(id));
+  const seen: number[] = [];
+  while (done.length < 3) {
+    seen.push(done.length);
+    await nextTurn();
+  }
+  expect(done).toEqual([1, 2, 3]);
+  expect(seen).toEqual([...seen].sort());
+  expect(new Set(seen)).toEqual(new Set([0, 1, 2]));
+});
+
+it.each([
+  ['bytes', Buffer.alloc(5 * PIECE + 1, 'ab')],
+  ['a text', '🌵'.repeat(PIECE)],
+])('a large answer of %s arrives whole, and others are answered meanwhile', async (_kind, body) => {
+  const port = await serving((response) => {
+    response.writeHead(200, { 'content-length': Buffer.byteLength(body) });
+    endInPieces(response);
+    response.end(body);
+  });
+  const [response] = (await once(get({ port }), 'response')) as [NodeJS.ReadableStream];
+  expect((await buffer(response)).equals(Buffer.from(body))).toBe(true);
+});
+
+it('of an answer that its client does not read no more is handed over than the connection takes', async () => {
+  let response: ServerResponse | undefined;
+  const bytes = Buffer.alloc(100 * 1024 * 1024);
+  const port = await serving((begun) => {
+    response = begun;
+    endInPieces(begun);
+    begun.end(bytes);
+  });
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.write('GET / HTTP/1.1\r\nHost: here\r\n\r\n');
+  while (!response?.writableNeedDrain) await nextTurn();
+  expect(response.writableLength).toBeLessThan(4 * PIECE);
+  const closed = once(response, 'close');
+  socket.destroy();
+  await closed;
+  expect(response.writableFinished).toBe(false);
+});
