@@ -27,6 +27,7 @@ const ABOUT_FILES = [
   'odd-requests',
   'openapi',
   'metrics-listen',
+  'open-files',
   'hostile',
   'tracing',
 ];

@@ -167,7 +167,10 @@ const BESIDES: Partial<Record<AttackName, Besides>> = {
   },
 };
 
-describe('lists of others, and the memory of the service, beside one hostile client', () => {
+/** The most memory of another process is Linux's. */
+const onLinux = process.platform === 'linux' ? describe : describe.skip;
+
+onLinux('lists of others, and the memory of the service, beside one hostile client', () => {
   it.each(Object.keys(ATTACKS) as AttackName[])(
     '%s',
     async (name) => {
