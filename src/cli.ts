@@ -24,7 +24,7 @@ import { Interrupted } from './operate/interrupted.js';
 import { OPEN_FILES_NEEDED, openFilesLimit } from './open-files.js';
 import { EventRefused } from './plants/errors.js';
 import { idFault } from './plants/fields.js';
-import { type EventLog, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
+import { type EventLog, LogDamaged, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
 import {
   GenerationMissing,
   ReadModelAhead,
@@ -969,6 +969,7 @@ function complain(error: unknown): number {
     CheckFailed,
     BackupRefused,
     LocalKeyError,
+    LogDamaged,
     LogUnavailable,
     OutcomeUnknown,
     ReadModelUnavailable,

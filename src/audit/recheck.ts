@@ -1,5 +1,5 @@
 import { EventRefused } from '../plants/errors.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type Alarm, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { leafOf } from './leaf.js';
 import {
@@ -50,12 +50,14 @@ export class Reread {
   tree: TreeState = { size: 0, hashes: new Uint8Array() };
   /** Where the event of its last leaf stands. */
   position: Position = START;
+  /** Up to where the log agrees with itself. */
+  checked: Position = START;
 }
 
 /**
  * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with what was
- * signed. Gives the first difference, as an alarm that is yet to be raised; undefined where there is none, or `signal`
- * aborts. Throws what the ports throw; called again with the same `reread`, it then goes on.
+ * signed; and then the log with itself. Gives the first difference, as an alarm that is yet to be raised; undefined where
+ * there is none, or `signal` aborts. Throws what the ports throw; called again with the same `reread`, it then goes on.
  */
 export const recheck = async (
   log: EventLog,
@@ -119,7 +121,31 @@ export const recheck = async (
   if (signal.aborted) return undefined;
   if (!sameHash(again.state().hashes, tree.hashes))
     return alarm(broken(`what it consists of at ${tree.size} leaves is not made of them`));
-  return position === tree.position ? undefined : alarm(moved(tree.size - 1, position, tree.position));
+  if (position !== tree.position) return alarm(moved(tree.size - 1, position, tree.position));
+  const contradiction = await contradictionIn(log, options, signal, reread);
+  return contradiction && alarm(contradiction);
+};
+
+/** Where the log contradicts itself; undefined where it does not, or `signal` aborts. */
+const contradictionIn = async (
+  log: EventLog,
+  { giveWay }: RecheckOptions,
+  signal: AbortSignal,
+  reread: Reread,
+): Promise<Omit<Alarm, 'raisedAt'> | undefined> => {
+  try {
+    for await (const checked of log.check(reread.checked)) {
+      reread.checked = checked;
+      await giveWay(signal);
+      if (signal.aborted) return undefined;
+    }
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof LogDamaged)) throw error;
+    const { message, at } = error;
+    const event = at && { position: at.position, stream: at.stream, revision: String(at.revision) };
+    return { kind: 'contradiction', ...event, message };
+  }
 };
 
 /** An event's leaf; undefined for an event without one, which was never put in a tree. */

@@ -9,7 +9,7 @@ import { activeGeneration } from './status.js';
 /**
  * Compares what lists are answered from with the fold of the log, and prints what differs. Gives whether nothing
  * does: a list that is not answered does not. `onVerified` is given how many plants differ, where all could be compared.
- * Throws ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector and `onVerified` throw.
+ * Throws LogDamaged where the log contradicts itself, ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector and `onVerified` throw.
  */
 export const verify = async (
   desk: Desk,
@@ -20,6 +20,7 @@ export const verify = async (
   if (generation === undefined)
     throw new ReadModelIncomplete('there is nothing to verify: no generation of the lists is active');
   const total = desk.eventsBetween?.(START, await log.head());
+  const checking = new Progress('events', process.stderr, json);
   const folding = new Progress('events', process.stderr, json);
   const comparing = new Progress('plants', process.stderr, json);
   const onProgress = ({ events, plants }: { readonly events: number; readonly plants: number }): void => {
@@ -42,6 +43,12 @@ export const verify = async (
     }
     folding.end();
     comparing.end();
+    // Lists that agree with the log prove nothing where the log does not agree with itself.
+    for await (const upTo of log.check(START)) {
+      signal.throwIfAborted();
+      checking.show('checking the log', desk.eventsBetween?.(START, upTo) ?? 0, total);
+    }
+    checking.end();
     const { differences, differing, plants, owners, position, parked, unreadable } = found;
     const compared = `${plants} plants of ${owners} owners in generation ${generation}, up to position ${position || 'the start'}`;
     print(
@@ -76,6 +83,7 @@ export const verify = async (
     if (differing > 0 || unreadable === 0) await onVerified(differing);
     return differing === 0 && unreadable === 0;
   } finally {
+    checking.end();
     folding.end();
     comparing.end();
   }

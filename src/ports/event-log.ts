@@ -143,6 +143,13 @@ export abstract class EventLog {
   abstract ready(): Promise<void>;
 
   /**
+   * Looks at all events after a position, some at a time: whether each is found by its stream as it stands in the log,
+   * and follows the one before it in that stream. Gives how far it is. Throws LogDamaged at the first that does not,
+   * and where the store as a whole is not as this service made it. A log whose server does so itself gives nothing.
+   */
+  abstract check(after: Position): AsyncIterable<Position>;
+
+  /**
    * Whether appends work, by the outcomes of the last ones. While they fail the log is tried again, at least every
    * five seconds and without appending anything, so that the state is `ok` again soon after they would succeed.
    */
@@ -172,6 +179,18 @@ export class WrongExpectedRevision extends Error {
 /** The append may or may not have been written. Retry it with the same event ids and expected revision. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown';
+}
+
+/** The log contradicts itself: what is read by stream is not what stands in its order. The message is one line. */
+export class LogDamaged extends Error {
+  override readonly name = 'LogDamaged';
+  constructor(
+    message: string,
+    /** The event that it was noticed at, where it was one. */
+    readonly at: Pick<RecordedEvent, 'position' | 'stream' | 'revision'> | undefined,
+  ) {
+    super(message);
+  }
 }
 
 /** The log cannot be reached or used. An append that ended so wrote nothing. */

@@ -47,12 +47,15 @@ export class Stores {
   cutLog(events: number): void {
     const database = new DatabaseSync(join(this.#folder, 'events.db'), { timeout: 5_000 });
     try {
-      const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-      for (const { name } of triggers as { name: string }[]) database.exec(`DROP TRIGGER ${name}`);
+      const triggers = database
+        .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+        .all() as { name: string; sql: string }[];
+      for (const { name } of triggers) database.exec(`DROP TRIGGER ${name}`);
       database.exec(
         `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
          UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
       );
+      for (const { sql } of triggers) database.exec(sql);
     } finally {
       database.close();
     }

@@ -13,7 +13,7 @@ import {
   SQLITE,
   sqliteCode,
 } from './database.js';
-import { isOurs, pragma, Refusal, SCHEMA } from './event-log-schema.js';
+import { isOurs, pragma, Refusal, schemaFault } from './event-log-schema.js';
 import { createFile, toPosition } from './event-log.js';
 
 /** Events that are read in one go: a few milliseconds, after which somebody who asks to stop is heard. */
@@ -182,7 +182,8 @@ const opened = (file: string, about: About): Database => {
       `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
     );
     if (!isOurs(db, file)) throw new Refusal(`${file} is empty: name another file`);
-    assertRules(db, file);
+    const fault = schemaFault(db);
+    if (fault !== undefined) throw new Refusal(`${file} ${fault}`);
     return db;
   } catch (error) {
     db?.close();
@@ -259,39 +260,6 @@ const checked = async (
   } finally {
     db.close();
   }
-};
-
-/** Throws Refusal where the tables and triggers that make a log append-only are not as they were made. */
-const assertRules = (db: Database, file: string): void => {
-  const model = new DatabaseSync(':memory:');
-  try {
-    model.exec(SCHEMA);
-    const rules = rulesOf(model);
-    const found = rulesOf(db);
-    for (const [name, { sql }] of rules)
-      if (found.get(name)?.sql !== sql)
-        throw new Refusal(
-          `${file} has lost the rule ${name} of an event log: somebody has changed its schema`,
-        );
-    for (const [name, { type }] of found)
-      if (type === 'trigger' && !rules.has(name))
-        throw new Refusal(`${file} has a trigger that is not ours: somebody has changed its schema`);
-  } finally {
-    model.close();
-  }
-};
-
-interface Rule {
-  readonly name: string;
-  readonly type: string;
-  readonly sql: string;
-}
-
-const rulesOf = (db: Database): Map<string, Rule> => {
-  const rules = db
-    .prepare("SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'trigger')")
-    .all() as unknown as Rule[];
-  return new Map(rules.map((rule) => [rule.name, rule]));
 };
 
 /** How many events there are. Throws Refusal where some are not: they are numbered, in the log and in each stream. */

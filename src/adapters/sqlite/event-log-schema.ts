@@ -1,4 +1,4 @@
-import { type Database } from './database.js';
+import { DatabaseSync, type Database } from './database.js';
 
 /** "PLNT": what tells an event log of ours from any other SQLite file. */
 const APPLICATION_ID = 0x504c4e54;
@@ -69,4 +69,39 @@ export const isOurs = (db: Database, file: string): boolean => {
       `${file} was written by a newer version (schema ${version}; this program knows ${SCHEMA_VERSION}): upgrade`,
     );
   return true;
+};
+
+/**
+ * What is wrong, in one clause, where the tables and triggers that make a log append-only are not as they were made.
+ * Other tables and indexes do no harm: a backup has one.
+ */
+export const schemaFault = (db: Database): string | undefined => {
+  const model = new DatabaseSync(':memory:');
+  try {
+    model.exec(SCHEMA);
+    const rules = rulesOf(model);
+    const found = rulesOf(db);
+    for (const [name, { sql }] of rules)
+      if (found.get(name)?.sql !== sql)
+        return `has lost the rule ${name} of an event log: somebody has changed its schema`;
+    for (const [name, { type }] of found)
+      if (type === 'trigger' && !rules.has(name))
+        return 'has a trigger that is not ours: somebody has changed its schema';
+    return undefined;
+  } finally {
+    model.close();
+  }
+};
+
+interface Rule {
+  readonly name: string;
+  readonly type: string;
+  readonly sql: string;
+}
+
+const rulesOf = (db: Database): Map<string, Rule> => {
+  const rules = db
+    .prepare("SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'trigger')")
+    .all() as unknown as Rule[];
+  return new Map(rules.map((rule) => [rule.name, rule]));
 };

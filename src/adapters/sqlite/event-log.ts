@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { makeFile, makeFolder } from '../../files/new-file.js';
 import {
   EventLog,
+  LogDamaged,
   LogUnavailable,
   QUIET_AFTER_MS,
   START,
@@ -25,6 +26,7 @@ import {
   type Database,
 } from './database.js';
 import { eventsBetween } from './distance.js';
+import { EventLogCheck, type FileDisagreement } from './event-log-check.js';
 import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
 import { type AppendOrder } from './event-log.worker.js';
 
@@ -203,6 +205,29 @@ class SqliteEventLog extends EventLog {
       yield { events, position, caughtUp };
       if (!caughtUp) await setImmediate(); // as in readAll
     }
+  }
+
+  async *check(after: Position): AsyncGenerator<Position, void, undefined> {
+    const check = this.#read(() => new EventLogCheck(this.#reader));
+    this.#assertAgrees(this.#read(() => check.schema()));
+    let position = after;
+    for (;;) {
+      const { upTo, found } = this.#read(() => check.step(fromPosition(position)));
+      this.#assertAgrees(found);
+      if (upTo === undefined) return;
+      position = toPosition(upTo);
+      yield position;
+      await setImmediate(); // as in readAll
+    }
+  }
+
+  #assertAgrees(found: FileDisagreement | undefined): void {
+    if (!found) return;
+    const { event, message } = found;
+    throw new LogDamaged(
+      `${this.file} ${message}`,
+      event && { ...event, position: toPosition(event.seq), revision: BigInt(event.revision) },
+    );
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection

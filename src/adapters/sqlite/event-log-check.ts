@@ -1,0 +1,68 @@
+import { prepareColumns, type Database } from './database.js';
+import { schemaFault } from './event-log-schema.js';
+
+/** Events of one step: about half a millisecond's work. */
+const STEP = 100;
+
+/** The index of a UNIQUE constraint is given its name by SQLite. https://sqlite.org/fileformat2.html#internal_schema_objects */
+const BY_STREAM = 'events INDEXED BY sqlite_autoindex_events_1';
+
+type BadRow = [seq: number, stream: string, revision: number, found: number | null];
+
+/** What does not agree in a file: with an event, or with the file as a whole. */
+export interface FileDisagreement {
+  readonly event?: { readonly seq: number; readonly stream: string; readonly revision: number };
+  /** One clause that the name of the file goes before. */
+  readonly message: string;
+}
+
+/**
+ * Compares the events with the index that streams are read by, and streams with themselves. SQLite believes its index:
+ * where an entry of it was altered, a stream seems to have ended earlier, or never to have begun, and the same events
+ * can be appended a second time.
+ */
+export class EventLogCheck {
+  readonly #end;
+  readonly #bad;
+
+  constructor(private readonly db: Database) {
+    this.#end = db.prepare(
+      `SELECT max(seq) AS seq FROM (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT ${STEP})`,
+    );
+    this.#bad = prepareColumns(
+      db,
+      `SELECT seq, stream, revision,
+         (SELECT seq FROM ${BY_STREAM} WHERE stream = e.stream AND revision = e.revision) AS found
+       FROM events e NOT INDEXED
+       WHERE seq > ? AND seq <= ?
+         AND (found IS NOT seq
+           OR (revision > 0 AND NOT EXISTS
+             (SELECT 1 FROM ${BY_STREAM} WHERE stream = e.stream AND revision = e.revision - 1 AND seq < e.seq)))
+       ORDER BY seq LIMIT 1`,
+    );
+  }
+
+  /** As `schemaFault`. */
+  schema(): FileDisagreement | undefined {
+    const message = schemaFault(this.db);
+    return message === undefined ? undefined : { message };
+  }
+
+  /** Looks at the next events after a number. `upTo` is the last of them; undefined where there is none. */
+  step(after: number): { readonly upTo: number | undefined; readonly found: FileDisagreement | undefined } {
+    const { seq } = this.#end.get(after) as { seq: number | null };
+    if (seq === null) return { upTo: undefined, found: undefined };
+    const [bad] = this.#bad.all(after, seq) as BadRow[];
+    return { upTo: seq, found: bad && disagreementOf(bad) };
+  }
+}
+
+const disagreementOf = ([seq, stream, revision, found]: BadRow): FileDisagreement => ({
+  event: { seq, stream, revision },
+  message:
+    found === null
+      ? `contradicts itself: event ${revision} of ${stream} is not found by its stream: the index was altered`
+      : found !== seq
+        ? `contradicts itself: event ${revision} of ${stream} is there twice: the index was altered, or events were put in`
+        : `contradicts itself: event ${revision} of ${stream} has no event ${revision - 1} before it`,
+});
