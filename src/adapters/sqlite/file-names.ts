@@ -5,7 +5,9 @@ import { dirname } from 'node:path';
 export interface FileFault {
   /** The name that it is about. */
   readonly path: string;
-  readonly kind: 'missing' | 'replaced' | 'truncated';
+  readonly kind: 'missing' | 'replaced' | 'truncated' | 'overwritten';
+  /** How many bytes it has after it was truncated. */
+  readonly bytes?: bigint;
   /** One clause that names the file and says what happened to it. */
   readonly message: string;
 }

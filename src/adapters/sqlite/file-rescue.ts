@@ -13,7 +13,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
 import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './database.js';
-import { type FileFault } from './file-names.js';
+import { standingAt, type FileFault } from './file-names.js';
 import { type FileWatch } from './file-watch.js';
 
 /** What could be done for an open database whose files were taken away. */
@@ -60,8 +60,14 @@ export const rescue = (
   fault: FileFault,
   contentOf: (copy: Database) => string,
 ): Rescue => {
+  // What is in memory cannot be told any more from what was written over the file.
+  const isWrittenOver = (): boolean =>
+    fault.path === watch.path &&
+    (fault.kind === 'overwritten' ||
+      (fault.kind === 'truncated' && standingAt(watch.path)?.size !== fault.bytes));
   try {
     if (fault.path.endsWith('-shm')) return { kind: 'not needed' };
+    if (isWrittenOver()) return { kind: 'failed', reason: setWalAside(watch) };
     if (fault.path === watch.walPath && watch.walNameIsFree() && watch.databaseIsUntouched()) {
       putBack(watch);
       return { kind: 'put back' };
@@ -70,7 +76,10 @@ export const rescue = (
       (path) => (watch.whereabouts(path) ?? 'removed') === 'removed',
     );
     if (watch.folderIsAnother() && !removed && fault.kind !== 'truncated') return { kind: 'not needed' };
-    return copyOf(db, file, contentOf);
+    return copyOf(db, file, (copy) => {
+      if (isWrittenOver()) throw new Error(setWalAside(watch));
+      return contentOf(copy);
+    });
   } catch (error) {
     const reason =
       sqliteCode(error) === undefined ? (error as Error).message : explainSqliteError(error, file);
@@ -98,12 +107,28 @@ const putBack = (watch: FileWatch): void => {
   syncFolder(dirname(watch.walPath));
 };
 
-const copyOf = (db: Database, file: string, contentOf: (copy: Database) => string): Rescue => {
-  const stamp = new Date()
+/**
+ * A start would bring the write-ahead log into whatever was written over the database. Gives where it is then, in a
+ * clause.
+ */
+const setWalAside = ({ path, walPath }: FileWatch): string => {
+  const aside = `${walPath}.kept-${stampNow()}`;
+  renameSync(walPath, aside);
+  syncFolder(dirname(walPath));
+  return `something else was written over ${path}, which the write-ahead log with the newest events does not fit: that is ${aside} now`;
+};
+
+/** For names of files: the time, and the process. */
+const stampNow = (): string => {
+  const time = new Date()
     .toISOString()
     .replace(/\.\d+Z$/, 'Z')
     .replaceAll(':', '-');
-  const target = `${file}${MARK}${stamp}-${process.pid}`;
+  return `${time}-${process.pid}`;
+};
+
+const copyOf = (db: Database, file: string, contentOf: (copy: Database) => string): Rescue => {
+  const target = `${file}${MARK}${stampNow()}`;
   const partial = `${target}.partial`;
   makeFolder(dirname(partial));
   makeFile(partial);

@@ -1,10 +1,10 @@
 import {
   closeSync,
+  fstatSync,
   openSync,
   readdirSync,
   readlinkSync,
   readSync,
-  statSync,
   type BigIntStats,
 } from 'node:fs';
 import { FileNames, isSame, standingAt, type FileFault } from './file-names.js';
@@ -28,6 +28,19 @@ const WAL_PAGE_SIZE = 8;
 const FRAME_HEADER_BYTES = 24;
 const FRAME_SALTS = 8;
 
+/** The header of a database, https://www.sqlite.org/fileformat.html#the_database_header */
+const DATABASE_HEADER_BYTES = 100;
+
+/**
+ * In FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: from where the salts are, up to how many
+ * frames a checkpoint has brought, or is bringing, into the database.
+ */
+const INDEX_SALTS = 32;
+const INDEX_SALTS_BYTES = 8;
+const INDEX_BACKFILLED = 96;
+const INDEX_ATTEMPTED = 128;
+const INDEX_BYTES = INDEX_ATTEMPTED + 4;
+
 /**
  * Watches the files of an open database in write-ahead-log mode: FILE, FILE-wal and FILE-shm. SQLite goes on reading
  * and writing files that were removed or replaced, and what it writes then is gone when the process ends
@@ -35,7 +48,8 @@ const FRAME_SALTS = 8;
  *
  * To be made when the connection has read or written the database: all three files exist from then on, until the last
  * connection is closed. FILE and FILE-shm are looked at by name and never opened: closing them again would drop the
- * locks that SQLite holds on them for the whole process. One look takes about 15 µs.
+ * locks that SQLite holds on them for the whole process. What is in them is read through SQLite's own handles, where the
+ * system shows them: only Linux does. One look takes about 15 µs.
  */
 export class FileWatch {
   readonly #names: FileNames;
@@ -45,6 +59,13 @@ export class FileWatch {
   readonly #frameHeader = Buffer.alloc(FRAME_HEADER_BYTES);
   /** Where the last frame of the file stood at the last look. */
   #lastFrame: number | undefined;
+  readonly #index = Buffer.alloc(INDEX_BYTES);
+  #indexHandle: number | undefined;
+  /** What the index said of checkpoints at the last look; undefined where that cannot be read. */
+  #checkpoints: string | undefined;
+  #databaseHandle: number | undefined;
+  /** The header of FILE after the last checkpoint that was seen. */
+  #databaseHeader: string | undefined;
 
   /** Throws where the files cannot be looked at. */
   constructor(
@@ -55,6 +76,9 @@ export class FileWatch {
     this.#walHandle = openSync(this.#names.wal.path, 'r'); // SQLite takes no locks on this one
     this.#salts = this.#saltsNow();
     this.#lastFrame = this.#frameBefore(this.#names.wal.seen.size);
+    this.#indexHandle = handlesOf(this.#names.shm.seen)[0];
+    this.#checkpoints = this.#checkpointsNow();
+    this.#databaseHeader = this.#headerOf(this.#names.database.seen);
   }
 
   /** Which three files these are: equal for names that lead to the same ones. */
@@ -88,9 +112,14 @@ export class FileWatch {
   }
 
   #lookOnce(): FileFault | undefined {
+    const checkpoints = this.#checkpointsNow();
     const now = this.#names.look();
     if ('kind' in now) return now;
-    const fault = this.#databaseCut(now.database) ?? this.#walCut(now.wal) ?? this.#shmCut(now.shm);
+    const fault =
+      this.#overwritten(now.database, checkpoints) ??
+      this.#databaseCut(now.database) ??
+      this.#walCut(now.wal) ??
+      this.#shmCut(now.shm);
     if (fault) return fault;
     this.#names.database.seen = now.database;
     this.#names.wal.seen = now.wal;
@@ -121,17 +150,13 @@ export class FileWatch {
    */
   whereabouts(path: string): string | undefined {
     const one = [this.#names.database, this.#names.wal].find((watched) => watched.path === path);
-    const folder = '/proc/self/fd';
-    for (const handle of one ? handlesIn(folder) : []) {
-      try {
-        const now = statSync(`${folder}/${handle}`, { bigint: true });
-        if (!one || !isSame(now, one.seen)) continue;
-        return now.nlink === 0n ? 'removed' : readlinkSync(`${folder}/${handle}`);
-      } catch {
-        // closed meanwhile
-      }
+    const handle = one && handlesOf(one.seen)[0];
+    if (handle === undefined) return undefined;
+    try {
+      return fstatSync(handle).nlink === 0 ? 'removed' : readlinkSync(`${HANDLES}/${handle}`);
+    } catch {
+      return undefined; // closed meanwhile
     }
-    return undefined;
   }
 
   close(): void {
@@ -142,6 +167,54 @@ export class FileWatch {
     const { path, seen } = this.#names.database;
     if (size >= seen.size || size >= orElse(this.sizes.bytes, Infinity)) return undefined; // or somebody ran VACUUM
     return truncated(path, seen.size, size);
+  }
+
+  /**
+   * FILE is written by checkpoints only, which leave their mark in the index before they write. Whatever else writes it,
+   * such as `cp` of another database, is somebody else; unless it has only touched it. `before`: what the index said
+   * before FILE was looked at.
+   */
+  #overwritten(database: BigIntStats, before: string | undefined): FileFault | undefined {
+    const { path, seen } = this.#names.database;
+    const after = this.#checkpointsNow();
+    if (database.mtimeNs !== seen.mtimeNs && database.size >= DATABASE_HEADER_BYTES) {
+      const header = this.#headerOf(database);
+      const isNoCheckpoint = before !== undefined && before === after && before === this.#checkpoints;
+      if (isNoCheckpoint && header !== this.#databaseHeader && !before.startsWith('unfinished'))
+        return {
+          path,
+          kind: 'overwritten',
+          message: `${path} was written over by something else than this service while it was in use`,
+        };
+      this.#databaseHeader = header;
+    }
+    this.#checkpoints = after;
+    return undefined;
+  }
+
+  /** The header of FILE; undefined where it cannot be read. */
+  #headerOf(database: BigIntStats): string | undefined {
+    if (this.#databaseHandle === undefined || !isOf(this.#databaseHandle, database))
+      [this.#databaseHandle] = handlesOf(database);
+    if (this.#databaseHandle === undefined) return undefined;
+    const header = Buffer.alloc(DATABASE_HEADER_BYTES);
+    readSync(this.#databaseHandle, header, 0, DATABASE_HEADER_BYTES, 0);
+    return header.toString('hex');
+  }
+
+  /** Changes with each checkpoint, before it writes. Undefined where it cannot be read. */
+  #checkpointsNow(): string | undefined {
+    if (this.#indexHandle === undefined) return undefined;
+    try {
+      if (readSync(this.#indexHandle, this.#index, 0, INDEX_BYTES, 0) < INDEX_BYTES) return undefined;
+    } catch {
+      this.#indexHandle = undefined; // SQLite has closed it
+      return undefined;
+    }
+    const salts = this.#index.toString('hex', INDEX_SALTS, INDEX_SALTS + INDEX_SALTS_BYTES);
+    const attempted = this.#index.readUInt32LE(INDEX_ATTEMPTED);
+    const backfilled = this.#index.readUInt32LE(INDEX_BACKFILLED);
+    return `${attempted === backfilled ? '' : 'unfinished '}${salts} ${attempted} ${backfilled}`;
   }
 
   /**
@@ -200,6 +273,7 @@ export class FileWatch {
 const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
   path,
   kind: 'truncated',
+  bytes: now,
   message: `${path} was truncated while it was in use (${now} bytes, not ${before})`,
 });
 
@@ -211,10 +285,24 @@ const orElse = (ask: () => number, otherwise: number): number => {
   }
 };
 
-const handlesIn = (folder: string): string[] => {
+/** Where Linux shows the open files of a process. */
+const HANDLES = '/proc/self/fd';
+
+/** The handles by which this process has a file open; none where the system does not show them. */
+const handlesOf = (file: BigIntStats): number[] => {
   try {
-    return readdirSync(folder);
+    return readdirSync(HANDLES)
+      .map(Number)
+      .filter((handle) => isOf(handle, file));
   } catch {
     return []; // no Linux
+  }
+};
+
+const isOf = (handle: number, file: BigIntStats): boolean => {
+  try {
+    return isSame(fstatSync(handle, { bigint: true }), file);
+  } catch {
+    return false; // closed meanwhile
   }
 };

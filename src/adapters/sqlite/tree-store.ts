@@ -75,7 +75,7 @@ export const takenAway = (file: string, { path, kind, message }: FileFault): Tre
   new TreeUnavailable(`${message}, and nothing is signed any more: ${adviceOn(file, path, kind)}`);
 
 const adviceOn = (file: string, path: string, kind: FileFault['kind']): string => {
-  if (kind === 'truncated')
+  if (kind === 'truncated' || kind === 'overwritten')
     return `stop the service, keep copies of ${file} and ${file}-wal, put both back from a backup, or move both aside, for a new tree to be built from the event log (docs/audit.md), then start again`;
   if (path.endsWith('-wal') || path.endsWith('-shm'))
     return `stop the service in order (SIGTERM, not SIGKILL), by which everything that was signed comes into ${file}; move aside what stands at ${path}, then start again`;

@@ -234,8 +234,9 @@ const connect = () => {
   const assertInPlace = (): void => {
     const fault = watch.look();
     if (!fault) return;
-    if (fault.kind === 'truncated' && !cut) parentPort?.postMessage({ fault } satisfies TreeReply);
-    cut ||= fault.kind === 'truncated';
+    const isCut = fault.kind === 'truncated' || fault.kind === 'overwritten';
+    if (isCut && !cut) parentPort?.postMessage({ fault } satisfies TreeReply);
+    cut ||= isCut;
     throw takenAway(file, fault);
   };
 

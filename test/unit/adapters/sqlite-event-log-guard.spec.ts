@@ -3,10 +3,12 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -182,6 +184,54 @@ describe('the files of an open event log', () => {
       ),
     );
     expect([saved(), guard.restartHelps]).toEqual([EVENTS, false]);
+  });
+
+  describe('where another database is copied over theirs', () => {
+    let other: string;
+    const keptApart = (): string[] => readdirSync(folder).filter((name) => name.includes('-wal.kept-'));
+
+    beforeEach(() => {
+      other = join(root, 'other.db');
+      const made = open(other);
+      made.exec('CREATE TABLE events (seq INTEGER PRIMARY KEY, data TEXT)');
+      write(made, 3 * EVENTS);
+      made.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      made.close();
+      db.exec('PRAGMA wal_checkpoint(RESTART)');
+      write(db, 1);
+      expect(guard.look()).toBeUndefined();
+    });
+
+    it.each([0, 500])('say so, and keep the newest events apart from it (it has %s more events)', (more) => {
+      write(db, more);
+      db.exec('PRAGMA wal_checkpoint(RESTART)');
+      write(db, 1);
+      expect(guard.look()).toBeUndefined();
+      copyFileSync(other, file);
+      expect(guard.look()).toMatch(/events\.db was written over by something else than this service/);
+      expect(guard.save(EVENTS)).toMatch(
+        /could not be saved \(something else was written over .*newest events does not fit: that is .*-wal\.kept-.* now\); keep .* restore the log from a backup/,
+      );
+      expect([guard.restartHelps, keptApart(), existsSync(`${file}-wal`), rescuedBeside(file)]).toEqual([
+        false,
+        [expect.stringMatching(/^events\.db-wal\.kept-/)],
+        false,
+        [],
+      ]);
+    });
+
+    it('save nothing of what comes after they were found to be cut', () => {
+      truncateSync(file, 0);
+      expect(guard.look()).toMatch(/events\.db was truncated/);
+      copyFileSync(other, file);
+      expect(guard.save(EVENTS + 1)).toMatch(/could not be saved \(something else was written over/);
+      expect([keptApart().length, rescuedBeside(file)]).toEqual([1, []]);
+    });
+
+    it('say nothing where only the time of the file has changed', () => {
+      utimesSync(file, new Date(), new Date());
+      expect(guard.look()).toBeUndefined();
+    });
   });
 
   it.each<[string, () => void]>([

@@ -135,6 +135,23 @@ describe('a read model whose files are taken away while it is open', () => {
     expect(left.sort()).toEqual(['read-model.db', 'read-model.db-shm', 'read-model.db-wal']);
   });
 
+  it('is made anew where another one is copied over it', async () => {
+    const other = join(root, 'other.db');
+    const made = await openSqliteReadModel(other, 'log-1');
+    await made.createGeneration();
+    await made.close();
+    copyFileSync(other, `${other}.padded`);
+    truncateSync(`${other}.padded`, 10_000_000); // not smaller than ours
+    await model.close();
+    model = await openSqliteReadModel(file, 'log-1', (message) => warnings.push(message));
+    copyFileSync(`${other}.padded`, file);
+    while (warnings.length === 0) await nextTurn();
+    expect(warnings[0]).toContain('read-model.db was written over by something else');
+    await until(isEmpty);
+    await fill();
+    expect(await listed()).toBe(PLANTS);
+  });
+
   it('is noticed without any call', async () => {
     rmSync(`${file}-wal`);
     while (warnings.length === 0) await nextTurn();
