@@ -55,6 +55,11 @@ export class TestService {
     return service;
   }
 
+  /** Whether no process of it runs. */
+  get hasEnded(): boolean {
+    return this.#child?.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   get url(): string {
     if (this.#url === undefined) throw new Error('the service is not running');
     return this.#url;

@@ -60,7 +60,7 @@ export class EventLogGuard {
     if (!fault) return '';
     this.#saved ??= rescue(this.db, this.file, this.#watch, fault, (copy) => contentOf(copy, last));
     const now = this.#watch.whereabouts(fault.path);
-    const where = now === undefined || now === 'removed' ? '' : ` (it is now ${now})`;
+    const where = now === undefined || now === 'removed' || now === fault.path ? '' : ` (it is now ${now})`;
     return `${fault.message}${where}: ${this.#advice(this.#saved, fault)}`;
   }
 

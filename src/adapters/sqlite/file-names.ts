@@ -68,10 +68,10 @@ export class FileNames {
     return 'kind' in found ? found : undefined;
   }
 
-  /** Whether the folder's name leads elsewhere: it was moved, or another file system is mounted over it. */
+  /** Whether the folder is not at its name: it was moved or removed, or another file system is mounted over it. */
   folderIsAnother(): boolean {
     const now = standingAt(this.#folder.path);
-    return now !== undefined && !isSame(now, this.#folder.seen);
+    return now === undefined || !isSame(now, this.#folder.seen);
   }
 
   /** Those of the three names at which the file still stands that stood there at the last look. */

@@ -28,8 +28,14 @@ const WAL_PAGE_SIZE = 8;
 const FRAME_HEADER_BYTES = 24;
 const FRAME_SALTS = 8;
 
-/** The header of a database, https://www.sqlite.org/fileformat.html#the_database_header */
-const DATABASE_HEADER_BYTES = 100;
+/**
+ * How much of FILE is compared: its header (https://www.sqlite.org/fileformat.html#the_database_header), and the pages
+ * behind it, for headers of young databases are the same.
+ */
+const BEGINNING_BYTES = 64 * 1024;
+
+/** No database is smaller. */
+const LEAST_DATABASE_BYTES = 512n;
 
 /**
  * In FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: from where the salts are, up to how many
@@ -64,8 +70,8 @@ export class FileWatch {
   /** What the index said of checkpoints at the last look; undefined where that cannot be read. */
   #checkpoints: string | undefined;
   #databaseHandle: number | undefined;
-  /** The header of FILE after the last checkpoint that was seen. */
-  #databaseHeader: string | undefined;
+  /** How FILE began after the last checkpoint that was seen. */
+  #beginning: Buffer | undefined;
 
   /** Throws where the files cannot be looked at. */
   constructor(
@@ -78,7 +84,7 @@ export class FileWatch {
     this.#lastFrame = this.#frameBefore(this.#names.wal.seen.size);
     this.#indexHandle = handlesOf(this.#names.shm.seen)[0];
     this.#checkpoints = this.#checkpointsNow();
-    this.#databaseHeader = this.#headerOf(this.#names.database.seen);
+    this.#beginning = this.#beginningOf(this.#names.database.seen);
   }
 
   /** Which three files these are: equal for names that lead to the same ones. */
@@ -139,7 +145,7 @@ export class FileWatch {
     return standingAt(this.#names.wal.path) === undefined;
   }
 
-  /** Whether the folder's name leads elsewhere: it was moved, or another file system is mounted over it. */
+  /** Whether the folder is not at its name: it was moved or removed, or another file system is mounted over it. */
   folderIsAnother(): boolean {
     return this.#names.folderIsAnother();
   }
@@ -177,29 +183,28 @@ export class FileWatch {
   #overwritten(database: BigIntStats, before: string | undefined): FileFault | undefined {
     const { path, seen } = this.#names.database;
     const after = this.#checkpointsNow();
-    if (database.mtimeNs !== seen.mtimeNs && database.size >= DATABASE_HEADER_BYTES) {
-      const header = this.#headerOf(database);
+    if (database.mtimeNs !== seen.mtimeNs && database.size >= LEAST_DATABASE_BYTES) {
+      const beginning = this.#beginningOf(database);
       const isNoCheckpoint = before !== undefined && before === after && before === this.#checkpoints;
-      if (isNoCheckpoint && header !== this.#databaseHeader && !before.startsWith('unfinished'))
+      if (isNoCheckpoint && !before.startsWith('unfinished') && !beginAlike(beginning, this.#beginning))
         return {
           path,
           kind: 'overwritten',
           message: `${path} was written over by something else than this service while it was in use`,
         };
-      this.#databaseHeader = header;
+      this.#beginning = beginning;
     }
     this.#checkpoints = after;
     return undefined;
   }
 
-  /** The header of FILE; undefined where it cannot be read. */
-  #headerOf(database: BigIntStats): string | undefined {
+  /** How FILE begins; undefined where it cannot be read. */
+  #beginningOf(database: BigIntStats): Buffer | undefined {
     if (this.#databaseHandle === undefined || !isOf(this.#databaseHandle, database))
       [this.#databaseHandle] = handlesOf(database);
     if (this.#databaseHandle === undefined) return undefined;
-    const header = Buffer.alloc(DATABASE_HEADER_BYTES);
-    readSync(this.#databaseHandle, header, 0, DATABASE_HEADER_BYTES, 0);
-    return header.toString('hex');
+    const beginning = Buffer.alloc(BEGINNING_BYTES);
+    return beginning.subarray(0, readSync(this.#databaseHandle, beginning, 0, BEGINNING_BYTES, 0));
   }
 
   /** Changes with each checkpoint, before it writes. Undefined where it cannot be read. */
@@ -276,6 +281,13 @@ const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
   bytes: now,
   message: `${path} was truncated while it was in use (${now} bytes, not ${before})`,
 });
+
+/** As far as both go: what was only cut begins as before. */
+const beginAlike = (one: Buffer | undefined, other: Buffer | undefined): boolean => {
+  if (!one || !other) return true;
+  const length = Math.min(one.length, other.length);
+  return one.subarray(0, length).equals(other.subarray(0, length));
+};
 
 const orElse = (ask: () => number, otherwise: number): number => {
   try {

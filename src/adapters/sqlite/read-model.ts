@@ -928,7 +928,7 @@ class SqliteReadModel extends ReadModel {
 
   #lacksFolder(): ReadModelUnavailable {
     return new ReadModelUnavailable(
-      `the folder ${dirname(this.#data.file)} was moved, or another file system was mounted over it: put it back, and lists are answered again`,
+      `the folder ${dirname(this.#data.file)} was moved or removed, or another file system was mounted over it: put it back, and lists are answered again, or start the service again, which makes a new one`,
     );
   }
 }

@@ -1,17 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  copyFileSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-} from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -19,11 +9,9 @@ import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { rescuedBeside } from '../../../src/adapters/sqlite/file-rescue.js';
 import { whyNotToStart } from '../../../src/adapters/sqlite/start-check.js';
 import { type AppendHealth, START } from '../../../src/ports/event-log.js';
-import { all, temporaryFolder } from '../../support/log-events.js';
+import { all, newEvent, temporaryFolder } from '../../support/log-events.js';
+import { ROUNDS, told, WAYS } from '../../support/files-taken.js';
 import { type WriterLine } from '../../support/log-writer-child.js';
-
-/** `FILES_ROUNDS=20` is the long form. */
-const ROUNDS = Number(process.env.FILES_ROUNDS ?? 1);
 
 /** Events that are acknowledged before a file is taken away. */
 const BEFORE = 60;
@@ -77,34 +65,6 @@ class Writer {
 
 const FILES = ['events.db', 'events.db-wal', 'events.db-shm'] as const;
 
-/** Ways to take a file away. */
-const WAYS: Readonly<Record<string, (file: string) => void>> = {
-  removed: (file) => {
-    rmSync(file);
-  },
-  moved: (file) => {
-    renameSync(file, `${file}.elsewhere`);
-  },
-  'truncated to nothing': (file) => {
-    truncateSync(file, 0);
-  },
-  'cut in half': (file) => {
-    truncateSync(file, statSync(file).size / 2);
-  },
-  'replaced by a copy': (file) => {
-    copyFileSync(file, `${file}.copy`);
-    renameSync(`${file}.copy`, file);
-  },
-  'replaced by a folder': (file) => {
-    rmSync(file);
-    mkdirSync(file);
-  },
-  'moved, with a symbolic link in its place': (file) => {
-    renameSync(file, `${file}.elsewhere`);
-    symlinkSync(`${file}.elsewhere`, file);
-  },
-};
-
 describe('an event log whose files are taken away while it is written', () => {
   let folder: ReturnType<typeof temporaryFolder>;
   let data: string;
@@ -125,6 +85,12 @@ describe('an event log whose files are taken away while it is written', () => {
     await writer.kill();
     folder.remove();
   });
+
+  const again = async (): Promise<void> => {
+    await writer.kill();
+    folder.remove();
+    await start();
+  };
 
   const isSettled = (): boolean =>
     writer.health?.state === 'stopped' && !(writer.health.reason ?? '').includes('is being saved');
@@ -164,23 +130,68 @@ describe('an event log whose files are taken away while it is written', () => {
     FILES.map((name) => [name, way, take] as const),
   );
 
-  it.each(cases)('%s %s: what was acknowledged is there after kill -9', async (name, way, take) => {
-    for (let round = 0; round < ROUNDS; round += 1) {
-      if (round > 0) {
-        await writer.kill();
-        folder.remove();
-        await start();
+  it.each(cases)(
+    '%s %s: what was acknowledged is there after kill -9',
+    async (name, way, take) => {
+      let acknowledged = 0;
+      for (let round = 0; round < ROUNDS; round += 1) {
+        if (round > 0) await again();
+        take(join(data, name));
+        const reason = await stopped();
+        const isDead = name === 'events.db-shm' && reason === ''; // its pages are mapped: the system ends who reads them
+        if (!isDead) expect(reason).toMatch(new RegExp(`${name} was (removed|replaced|truncated)`));
+        const held = await restored();
+        expect([round, way, writer.acknowledged.filter((stream) => !held.has(stream))]).toEqual([
+          round,
+          way,
+          [],
+        ]);
+        acknowledged += writer.acknowledged.length;
       }
-      take(join(data, name));
-      const reason = await stopped();
-      const isDead = name === 'events.db-shm' && reason === ''; // its pages are mapped: the system ends who reads them
-      if (!isDead) expect(reason).toMatch(new RegExp(`${name} was (removed|replaced|truncated)`));
-      const held = await restored();
-      expect([round, way, writer.acknowledged.filter((stream) => !held.has(stream))]).toEqual([
-        round,
-        way,
-        [],
-      ]);
-    }
-  });
+      told({ file: name, way, rounds: ROUNDS, acknowledged, lost: 0 });
+    },
+    60_000 * ROUNDS,
+  );
+
+  it(
+    'nothing is acknowledged after another database was copied over events.db, and its -wal is kept',
+    async () => {
+      let acknowledged = 0;
+      let lost = 0;
+      for (let round = 0; round < ROUNDS; round += 1) {
+        if (round > 0) await again();
+        const other = await openSqliteEventLog(join(folder.path, 'other.db'));
+        await other.append('s', 'none', [newEvent('y')]);
+        await other.close();
+        copyFileSync(join(folder.path, 'other.db'), file);
+        expect(await stopped()).toMatch(
+          /events\.db was (written over by something else|truncated) .*(-wal\.kept-.*keep .* restore the log from a backup|was saved in)/,
+        );
+        const saved = rescuedBeside(file).length > 0;
+        const held = saved ? await restored() : new Set<string>();
+        acknowledged += writer.acknowledged.length;
+        lost += writer.acknowledged.filter((stream) => !held.has(stream)).length;
+      }
+      told({ file: 'events.db', way: 'written over by another log', rounds: ROUNDS, acknowledged, lost });
+    },
+    60_000 * ROUNDS,
+  );
+
+  it(
+    'is whole once its folder, which was moved, is back',
+    async () => {
+      let acknowledged = 0;
+      for (let round = 0; round < ROUNDS; round += 1) {
+        if (round > 0) await again();
+        renameSync(data, `${data}.elsewhere`);
+        expect(await stopped()).toMatch(/events\.db was removed or moved/);
+        if (!existsSync(data)) renameSync(`${data}.elsewhere`, data);
+        const held = await restored();
+        expect(writer.acknowledged.filter((stream) => !held.has(stream))).toEqual([]);
+        acknowledged += writer.acknowledged.length;
+      }
+      told({ file: 'folder of events.db', way: 'moved', rounds: ROUNDS, acknowledged, lost: 0 });
+    },
+    60_000 * ROUNDS,
+  );
 });

@@ -146,7 +146,7 @@ describe('a read model whose files are taken away while it is open', () => {
     model = await openSqliteReadModel(file, 'log-1', (message) => warnings.push(message));
     copyFileSync(`${other}.padded`, file);
     while (warnings.length === 0) await nextTurn();
-    expect(warnings[0]).toContain('read-model.db was written over by something else');
+    expect(warnings[0]).toMatch(/read-model\.db was (written over by something else|truncated)/); // by when it looks
     await until(isEmpty);
     await fill();
     expect(await listed()).toBe(PLANTS);
@@ -161,10 +161,10 @@ describe('a read model whose files are taken away while it is open', () => {
   it('goes on where the folder comes back, and makes no folder in its place', async () => {
     renameSync(folder, `${folder}.elsewhere`);
     await until(async () => typeof (await listed()) === 'string');
-    await until(async () => String(await listed()).includes('check that its folder exists'));
+    await until(async () => String(await listed()).includes('put it back, and lists are answered again'));
     expect(existsSync(folder)).toBe(false);
     mkdirSync(folder); // as another file system that is mounted there
-    await until(async () => String(await listed()).includes('another file system was mounted over it'));
+    for (let more = 0; more < 3; more++) expect(await listed()).toContain('was mounted over it');
     expect(readdirSync(folder)).toEqual([]);
     rmSync(folder, { recursive: true });
     renameSync(`${folder}.elsewhere`, folder);
