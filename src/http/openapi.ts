@@ -471,19 +471,20 @@ const proveInclusion = applyDecorators(
 
 /** All that is said of GET /log/proof/consistency. */
 const proveConsistency = applyDecorators(
-  ApiBearerAuth('token'),
   ApiOperation({
     operationId: 'proveConsistency',
     summary: 'Prove that an earlier tree is the beginning of a later one',
+    description: 'Public: whoever has kept an earlier checkpoint compares it with the last one.',
   }),
   ApiQuery({ name: 'from', required: true, schema: schemaOf(ConsistencyQuery.shape.from) }),
   ApiQuery({ name: 'to', required: false, schema: schemaOf(ConsistencyQuery.shape.to) }),
   ApiResponse({
     status: 200,
     description: 'The proof.',
+    headers: caching,
     content: { 'application/json': { schema: reference('ConsistencyProof') } },
   }),
-  problems(...EVERYWHERE, 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
+  problems('not_acceptable', 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
 );
 
 /** All that is said of GET /log/receipt. */
