@@ -702,8 +702,8 @@ class Session {
 
   /** Throws an error of the file system where the files cannot be looked at. */
   #look(): void {
-    this.#lookedAt = performance.now();
     this.#fault ??= this.names.fault();
+    this.#lookedAt = performance.now();
   }
 
   /** Why a call has failed: that a file was taken away explains every other error. */
