@@ -10,6 +10,7 @@ import { eventsBetween } from './adapters/sqlite/distance.js';
 import { whyNotToBegin, whyNotToStart } from './adapters/sqlite/start-check.js';
 import { openAuditKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
+import { noteRequest } from './audit/loop-turns.js';
 import { PublishedTree } from './audit/published-tree.js';
 import { type Config, type ListenAddress } from './config.js';
 import { openLocalKey } from './http/auth/local-key.js';
@@ -122,7 +123,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const onAnswered = tellAnswered(logger, clientAddressOf, (answered) => {
       count(answered);
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
-      if (answered.route?.startsWith('/plants')) traffic.note();
+      if (!answered.route?.startsWith('/plants')) return;
+      traffic.note();
+      noteRequest();
     });
     const { createApp, createMetricsApp } = await web;
     const parts = {

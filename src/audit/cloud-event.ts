@@ -10,7 +10,7 @@ import {
 import { type RecordedEvent } from '../ports/event-log.js';
 import { parseInstant } from './instant.js';
 import { isDeeperThan, MAX_DEPTH } from './leaf.js';
-import { nextLoopTurn } from './loop-turns.js';
+import { nextStep } from './loop-turns.js';
 
 /**
  * Where all events come from, as CloudEvents name it: no host and no store, since those change when a log is copied
@@ -103,7 +103,7 @@ const TEXTS_AT_ONCE = 50;
 export const batchText = async (events: readonly RecordedEvent[]): Promise<string> => {
   const pieces: string[] = [];
   for (let first = 0; first < events.length; first += TEXTS_AT_ONCE) {
-    if (first > 0) await nextLoopTurn();
+    if (first > 0) await nextStep();
     pieces.push(
       events
         .slice(first, first + TEXTS_AT_ONCE)

@@ -9,7 +9,7 @@ import {
 import { pause } from './pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
-import { nextLoopTurn } from './loop-turns.js';
+import { nextStep } from './loop-turns.js';
 
 /** Which events are meant: those for which all of it holds. */
 export interface EventFilter {
@@ -98,7 +98,7 @@ export async function* readStreamHistory(
     const done = events.length < STREAM_PAGE;
     yield { events, position, done };
     if (done) return;
-    await nextLoopTurn(); // a long history must not keep everything else waiting
+    await nextStep(); // a long history must not keep everything else waiting
   }
 }
 
@@ -146,7 +146,7 @@ export async function* readHistory(
       done,
     };
     if (done) return;
-    await nextLoopTurn();
+    await nextStep();
   }
 }
 

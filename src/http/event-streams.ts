@@ -4,7 +4,7 @@ import { type OnModuleDestroy } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { cloudEventText, cloudTypeOf } from '../audit/cloud-event.js';
 import { type HistoryBatch } from '../audit/history.js';
-import { nextLoopTurn } from '../audit/loop-turns.js';
+import { nextStep } from '../audit/loop-turns.js';
 import { LogUnavailable, type RecordedEvent, START } from '../ports/event-log.js';
 import { requestLog } from './correlation.js';
 import { PIECE } from './large-answers.js';
@@ -194,7 +194,7 @@ export class EventStreams implements OnModuleDestroy {
       if (first.done) return;
       if (first.value !== '') yield first.value;
       for await (const piece of stream) {
-        await nextLoopTurn();
+        await nextStep();
         if (piece === '')
           socket.setTimeout(socket.timeout ?? 0); // begins to count anew
         else yield piece;

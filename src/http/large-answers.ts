@@ -1,5 +1,5 @@
 import { type ServerResponse } from 'node:http';
-import { nextLoopTurn } from '../audit/loop-turns.js';
+import { nextStep } from '../audit/loop-turns.js';
 
 /** How much is handed to a connection at once, in bytes: the system takes it in 0.1 ms. */
 export const PIECE = 64 * 1024;
@@ -29,7 +29,7 @@ const pour = async (response: ServerResponse, bytes: Uint8Array): Promise<void> 
     go();
   });
   for (let at = 0; at < bytes.length; at += PIECE) {
-    await nextLoopTurn();
+    await nextStep();
     if (response.destroyed) return;
     if (!response.write(bytes.subarray(at, at + PIECE)) && response.writableNeedDrain)
       await new Promise<void>((resolve) => (go = resolve));

@@ -1,11 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type LongPage } from '../../ports/read-model.js';
 
-/** Plants that one step reads: 80 KB at most, and the event loop waits for half a millisecond. */
-const PLANTS_AT_ONCE = 50;
+/** Plants that one step reads: 160 KB at most, and the event loop waits for half a millisecond. */
+const PLANTS_AT_ONCE = 100;
 
-/** The plants with ids after that one (the first ones, without it), in ascending order: at most `limit` of them. */
-export type PlantsAfter = (after: number | undefined, limit: number) => [id: number, row: string][];
+/** Some plants of a list: their ids, and their texts with commas between them, in UTF-8. */
+export interface PlantTexts {
+  readonly ids: readonly number[];
+  readonly texts: Uint8Array;
+}
+
+/** Gives the plants with ids after that one (the first ones, without it), in ascending order: at most `limit` of them. */
+export type PlantsAfter = (after: number | undefined, limit: number) => PlantTexts;
 
 /** Reads a long list in steps; between them the event loop goes on. All steps must see one state of the store. */
 export const readLongList = async (
@@ -15,18 +21,45 @@ export const readLongList = async (
 ): Promise<Omit<LongPage, 'position'>> => {
   const pieces: Uint8Array[] = [];
   let lastId: number | undefined;
-  let more = true;
-  for (let left = limit; more && left > 0;) {
-    const atOnce = Math.min(PLANTS_AT_ONCE, left);
-    const rows = read(lastId ?? after, atOnce + 1);
-    more = rows.length > atOnce;
-    if (more) rows.length = atOnce;
-    const before = lastId === undefined ? '[' : ',';
-    if (rows.length > 0) pieces.push(Buffer.from(before + rows.map(([, row]) => row).join(',')));
-    lastId = rows.at(-1)?.[0] ?? lastId;
-    left -= rows.length;
+  let ended = false;
+  for (let left = limit; left > 0 && !ended;) {
+    const asked = Math.min(PLANTS_AT_ONCE, left);
+    const { ids, texts } = read(lastId ?? after, asked);
+    if (ids.length > 0) pieces.push(lastId === undefined ? OPEN : COMMA, texts);
+    lastId = ids.at(-1) ?? lastId;
+    left -= ids.length;
+    ended = ids.length < asked;
     await nextTurn();
   }
-  pieces.push(Buffer.from(lastId === undefined ? '[]' : ']'));
+  pieces.push(lastId === undefined ? EMPTY : CLOSE);
+  const more = !ended && read(lastId, 1).ids.length > 0;
   return { body: Buffer.concat(pieces), lastId, more };
+};
+
+const [OPEN, COMMA, CLOSE, EMPTY] = ['[', ',', ']', '[]'].map((text) => Buffer.from(text)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+  Buffer,
+];
+
+/**
+ * SQL for PlantTexts. SQLite joins the texts: 1000 values of 1.6 KB, made into strings, joined and made into bytes again,
+ * take three times as long.
+ */
+export const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',') AS BLOB) FROM (
+  SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?
+)`;
+
+/**
+ * What PLANT_TEXTS gave. SQLite aggregates rows in the order of the subquery, but does not promise it: throws where it
+ * did not.
+ */
+export const plantTextsOf = (row: readonly unknown[] = []): PlantTexts => {
+  const [joined, texts] = row as [joined: string | null, texts: Uint8Array];
+  if (joined === null) return { ids: [], texts: new Uint8Array() };
+  const ids = joined.split(',').map(Number);
+  if (ids.some((id, index) => index > 0 && id <= Number(ids[index - 1])))
+    throw new Error('SQLite has joined rows in another order than that of the ids');
+  return { ids, texts };
 };

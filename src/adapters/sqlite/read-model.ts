@@ -37,7 +37,7 @@ import {
   sqliteCode,
 } from './database.js';
 import { FileNames, type FileFault } from './file-names.js';
-import { readLongList } from './long-list.js';
+import { PLANT_TEXTS, plantTextsOf, readLongList } from './long-list.js';
 import { setAside } from './set-aside.js';
 
 /** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
@@ -336,6 +336,7 @@ class Reader {
   readonly #activeAt;
   readonly #generationAt;
   readonly #rows;
+  readonly #plantTexts;
   readonly #owners;
   readonly #parkedOwner;
   readonly #countParked;
@@ -391,6 +392,9 @@ class Reader {
     );
     this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
       rows.all(generation, owner, after, limit) as [id: number, row: string][];
+    const plantTexts = prepareColumns(this.#db, PLANT_TEXTS);
+    this.#plantTexts = (generation: Generation, owner: string, after: number, limit: number) =>
+      plantTextsOf(plantTexts.get(generation, owner, after, limit));
     // One look-up in the tree for each owner: DISTINCT would read all of their plants.
     const owners = prepare(
       `WITH RECURSIVE found (owner) AS (
@@ -474,7 +478,7 @@ class Reader {
       const parked = this.#parkedOwner(generation, partition, encoded);
       if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
       const list = await readLongList(
-        (from, most) => this.#rows(generation, encoded, from ?? BEFORE_ALL_IDS, most),
+        (from, most) => this.#plantTexts(generation, encoded, from ?? BEFORE_ALL_IDS, most),
         after,
         limit,
       );

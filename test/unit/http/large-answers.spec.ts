@@ -4,7 +4,7 @@ import { createServer, get, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { nextLoopTurn } from '../../../src/audit/loop-turns.js';
+import { nextLoopTurn, nextStep, noteRequest } from '../../../src/audit/loop-turns.js';
 import { endInPieces, PIECE } from '../../../src/http/large-answers.js';
 
 const servers: Server[] = [];
@@ -37,6 +37,18 @@ it('one caller goes on in each turn of the event loop, in the order in which the
   expect(done).toEqual([1, 2, 3]);
   expect(seen).toEqual([...seen].sort());
   expect(new Set(seen)).toEqual(new Set([0, 1, 2]));
+});
+
+it('long work pauses between its steps while others ask, and else does not', async () => {
+  const took = async (): Promise<number> => {
+    const began = performance.now();
+    for (let step = 0; step < 50; step += 1) await nextStep();
+    return performance.now() - began;
+  };
+  const quiet = await took();
+  noteRequest();
+  expect(await took()).toBeGreaterThan(50);
+  expect(quiet).toBeLessThan(50);
 });
 
 it.each([

@@ -2,6 +2,8 @@ import { expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { type FastifyReply } from 'fastify';
 import { LongLists } from '../../../src/http/long-lists.js';
+import { type LongPage } from '../../../src/ports/read-model.js';
+import { START } from '../../../src/ports/event-log.js';
 import { until } from '../../support/domain-stores.js';
 
 /** Lists whose reading ends when a test says so. */
@@ -9,12 +11,12 @@ const reading = (lists: LongLists) => {
   const begun: string[] = [];
   const end = new Map<string, () => void>();
   const replyOf = (raw: EventEmitter): Pick<FastifyReply, 'raw'> => ({ raw }) as Pick<FastifyReply, 'raw'>;
-  const read = (owner: string, limit = 1_000, raw = new EventEmitter()): Promise<string> =>
+  const read = (owner: string, limit = 1_000, raw = new EventEmitter()): Promise<LongPage> =>
     lists.read(owner, limit, replyOf(raw), () => {
       begun.push(owner);
       return new Promise((resolve) =>
         end.set(owner, () => {
-          resolve(owner);
+          resolve({ body: Buffer.from(owner), lastId: 1, more: false, position: START });
         }),
       );
     });
@@ -29,7 +31,7 @@ it('a few long lists are read at once, one for each owner, owners take turns, an
   const short = read('greedy, short', 100);
   expect(begun).toEqual(['greedy', 'other', 'greedy, short']);
   end('greedy, short');
-  expect(await short).toBe('greedy, short');
+  expect(String((await short).body)).toBe('greedy, short');
   end('greedy');
   await until(() => begun.length === 4);
   expect(begun.at(-1)).toBe('late');
@@ -55,4 +57,20 @@ it('too many are refused, and one whose client has gone is not read', async () =
   end('greedy');
   await first;
   expect(begun).toEqual(['greedy']);
+});
+
+it('an owner whose lists are large waits between them, and others do not', async () => {
+  const lists = new LongLists();
+  const body = Buffer.alloc(2_000_000);
+  const read = (owner: string): Promise<number> =>
+    lists
+      .read(owner, 1_000, { raw: new EventEmitter() } as Pick<FastifyReply, 'raw'>, () =>
+        Promise.resolve({ body, lastId: 1, more: false, position: START }),
+      )
+      .then(() => performance.now());
+  const began = performance.now();
+  const [first, second, other] = await Promise.all([read('greedy'), read('greedy'), read('other')]);
+  expect(first - began).toBeLessThan(90);
+  expect(second - first).toBeGreaterThan(90);
+  expect(other - began).toBeLessThan(90);
 });
