@@ -529,8 +529,7 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
         const applying = { ended: false };
         const applied = (async () => {
           for (let n = 2; n <= 40; n += 1) await writer.apply(generation, all(n));
-          applying.ended = true;
-        })();
+        })().finally(() => (applying.ended = true));
         while (!applying.ended) {
           const lists = await Promise.all([200, 250].map((limit) => model.longList(ANNE, undefined, limit)));
           for (const { body, position } of lists)
