@@ -28,7 +28,11 @@ export const WAYS: Readonly<Record<string, (file: string) => void>> = {
   },
   'replaced by a folder': (file) => {
     rmSync(file);
-    mkdirSync(file);
+    try {
+      mkdirSync(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // the process has put the file back
+    }
   },
   'moved, with a symbolic link in its place': (file) => {
     const moved = elsewhere(file);
