@@ -201,6 +201,8 @@ const isRunning = (pid: number): boolean => {
 
 const connect = () => {
   const db = openFile();
+  // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
+  db.exec('PRAGMA wal_checkpoint(PASSIVE)');
   const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
   let fault: FileFault | undefined;
   const prepare = (sql: string) => db.prepare(sql);

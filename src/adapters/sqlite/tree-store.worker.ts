@@ -155,6 +155,8 @@ const openFile = (): Database => {
 
 const connect = () => {
   const db = openFile();
+  // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
+  db.exec('PRAGMA wal_checkpoint(PASSIVE)');
   const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
   let cut = false;
   const prepare = (sql: string) => db.prepare(sql);
