@@ -46,7 +46,7 @@ export const verify = async (
     // Lists that agree with the log prove nothing where the log does not agree with itself.
     for await (const upTo of log.check(START)) {
       signal.throwIfAborted();
-      checking.show('checking the log', desk.eventsBetween?.(START, upTo) ?? 0, total);
+      checking.show('checking', desk.eventsBetween?.(START, upTo) ?? 0, total);
     }
     checking.end();
     const { differences, differing, plants, owners, position, parked, unreadable } = found;

@@ -8,6 +8,7 @@ import { plantStream } from '../../src/plants/stream.js';
 import { type NewEvent } from '../../src/ports/event-log.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { removeReadModel } from '../support/history-run.js';
+import { created } from '../support/given.js';
 import { metadataOf } from '../support/log-events.js';
 import { temporaryFolder, TestService } from '../support/service.js';
 
@@ -355,8 +356,11 @@ describe('lists built from the log', () => {
         expect((await client.create({ id, name: `of the old log ${id}`, tag: '' })).status).toBe(201);
       await service.kill();
       for (const file of [...copied, 'tree.db']) rmSync(join(service.dataDir, file), { force: true });
-      // A start makes no new log beside the read model of another one: somebody has put one there.
-      await (await openSqliteEventLog(join(service.dataDir, 'events.db'))).close();
+      // A start makes no new log beside the read model of another one, and takes no empty one: somebody has put one there.
+      const other = await openSqliteEventLog(join(service.dataDir, 'events.db'));
+      const event = { ...created(7), id: randomUUID(), metadata: metadataOf({ actor: { sub: 'bob' } }) };
+      await other.append(plantStream('bob', 7), 'none', [event]);
+      await other.close();
 
       await service.start();
       for (let complete = false; !complete;) {

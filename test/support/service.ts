@@ -96,7 +96,7 @@ export class TestService {
       throw new Error('its process still runs: nobody would end it once there is another');
     const coverage = process.env.NODE_V8_COVERAGE;
     const child = spawn(process.execPath, ['--no-warnings', CLI, 'serve'], {
-      env: { ...this.env, ...more, ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}) },
+      env: { ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}), ...this.env, ...more },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;
