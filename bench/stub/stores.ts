@@ -4,7 +4,7 @@ import { instead } from '../../src/ports/instead.js';
 import { type EventLogPlace } from '../../src/store-places.js';
 import { MemoryLog } from './memory-log.js';
 
-export { openReadModel, openTreeStore } from '../../src/stores.js';
+export { openReadModel, openSharedCounters, openTreeStore } from '../../src/stores.js';
 
 /**
  * The embedded log with its content in memory: an append resolves at once. What is left out is the writer's thread, the
