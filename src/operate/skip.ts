@@ -7,10 +7,8 @@ import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stre
 import { type RecordedEvent, START } from '../ports/event-log.js';
 import { OperationRefused, readSkips, readSkipsInForce, skipEvent } from '../projector/rebuilds.js';
 import { type Desk, print, printable } from './desk.js';
+import { shownData } from './event-line.js';
 import { Interrupted } from './interrupted.js';
-
-/** How much of an event's data is shown: it may be anything, also very long. */
-const SHOWN_CHARACTERS = 2_000;
 
 export interface SkipOptions {
   readonly position: string;
@@ -89,12 +87,10 @@ const eventAt = async ({ log, model }: Desk, wanted: string): Promise<RecordedEv
 };
 
 const shown = ({ stream, revision, type, position, data }: RecordedEvent, refusal: string): string => {
-  const text = JSON.stringify(data);
-  const cut = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
   const lines = [
     `event     ${revision} of stream ${stream}, at position ${position}`,
     `type      ${type}`,
-    `data      ${cut}`,
+    `data      ${shownData(data)}`,
     `refused   ${refusal}`,
   ];
   return `${lines.map(printable).join('\n')}\n`;

@@ -9,7 +9,8 @@ import { activeGeneration } from './status.js';
 /**
  * Compares what lists are answered from with the fold of the log, and prints what differs. Gives whether nothing
  * does: a list that is not answered does not. `onVerified` is given how many plants differ, where all could be compared.
- * Throws LogDamaged where the log contradicts itself, ReadModelIncomplete where there is nothing to compare, and what `verify` of the projector and `onVerified` throw.
+ * Throws LogDamaged where the log contradicts itself, ReadModelIncomplete where there is nothing to compare, and what
+ * `verify` of the projector and `onVerified` throw.
  */
 export const verify = async (
   desk: Desk,

@@ -15,6 +15,7 @@ import { plantStream } from '../../src/plants/stream.js';
 import { type EventLog } from '../../src/ports/event-log.js';
 import { type TreeStore } from '../../src/ports/tree-store.js';
 import { all, metadataOf } from './log-events.js';
+import { pastTriggers } from './past-triggers.js';
 
 export const newSigner = (origin = 'plants.example/log'): SignerKey =>
   signerKey(origin, generateKeyPairSync('ed25519').privateKey);
@@ -83,9 +84,7 @@ export class AuditedLog {
   tamper(sql: string, ...parameters: (string | number | Uint8Array)[]): void {
     const database = new DatabaseSync(join(this.folder, 'tree.db'), { timeout: 5_000 });
     try {
-      const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-      for (const { name } of triggers as { name: string }[]) database.exec(`DROP TRIGGER ${name}`);
-      database.prepare(sql).run(...parameters);
+      pastTriggers(database, () => database.prepare(sql).run(...parameters));
     } finally {
       database.close();
     }

@@ -13,6 +13,7 @@ import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
 import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/projector/rebuilds.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/run-command.js';
+import { pastTriggers } from './past-triggers.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
 export class Stores {
@@ -47,15 +48,12 @@ export class Stores {
   cutLog(events: number): void {
     const database = new DatabaseSync(join(this.#folder, 'events.db'), { timeout: 5_000 });
     try {
-      const triggers = database
-        .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
-        .all() as { name: string; sql: string }[];
-      for (const { name } of triggers) database.exec(`DROP TRIGGER ${name}`);
-      database.exec(
-        `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
+      pastTriggers(database, () => {
+        database.exec(
+          `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
          UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
-      );
-      for (const { sql } of triggers) database.exec(sql);
+        );
+      });
     } finally {
       database.close();
     }

@@ -346,11 +346,11 @@ class EventStoreLog extends EventLog {
     return this.#watch.health;
   }
 
-  /** In bytes of the server's log, other streams included: it passes them, too. */
   /** The server verifies its index and the hashes of its records itself. */
   // eslint-disable-next-line @typescript-eslint/no-empty-function
   async *check(): AsyncGenerator<Position, void, undefined> {}
 
+  /** In bytes of the server's log, other streams included: it passes them, too. */
   distance(after: Position, upTo: Position): number {
     return after >= upTo ? 0 : Number(commitOf(upTo) - commitOf(after));
   }

@@ -1,9 +1,9 @@
 import { lstatSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Database } from './database.js';
-import { bytesOf, framesOf, rescue, type Rescue } from './file-rescue.js';
+import { rescue, type Rescue, watchOf } from './file-rescue.js';
 import { type FileFault } from './file-names.js';
-import { FileWatch } from './file-watch.js';
+import { type FileWatch } from './file-watch.js';
 
 /** Less free space than this, in bytes, is a full disk: a commit and a checkpoint may need as much. */
 const LEAST_FREE_BYTES = 1_048_576;
@@ -29,7 +29,7 @@ export class EventLogGuard {
     private readonly db: Database,
     private readonly file: string,
   ) {
-    this.#watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+    this.#watch = watchOf(db, file);
   }
 
   /**

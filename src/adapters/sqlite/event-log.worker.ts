@@ -10,6 +10,7 @@ import {
 } from './database.js';
 import { EventLogGuard, hasRoom } from './event-log-guard.js';
 import { SCHEMA, Refusal, isOurs, pragma } from './event-log-schema.js';
+import { LOOK_EVERY_MS } from './file-watch.js';
 
 /** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
 export interface AppendOrder {
@@ -82,9 +83,6 @@ const CHECKPOINT_PAGES = 1000;
  * checkpoints, so that a copy can be saved although that file was truncated.
  */
 const CACHE_KIB = 16 * 1024;
-
-/** How often the files are looked at while nothing is committed, in milliseconds: a look takes 15 µs. */
-const LOOK_EVERY_MS = 250;
 
 /** Said from when a file was found missing until what is open is saved. */
 const SAVING = 'what the open files hold is being saved';

@@ -14,7 +14,7 @@ import { basename, dirname, join } from 'node:path';
 import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
 import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './database.js';
 import { standingAt, type FileFault } from './file-names.js';
-import { type FileWatch } from './file-watch.js';
+import { FileWatch } from './file-watch.js';
 
 /** What could be done for an open database whose files were taken away. */
 export type Rescue =
@@ -163,7 +163,7 @@ const contentIn = (copy: string, contentOf: (copy: Database) => string): string 
 };
 
 /** How many bytes a database has, what is still in its write-ahead log included. */
-export const bytesOf = (db: Database): number => {
+const bytesOf = (db: Database): number => {
   const { pages, size } = db
     .prepare('SELECT page_count AS pages, page_size AS size FROM pragma_page_count, pragma_page_size')
     .get() as { pages: number; size: number };
@@ -171,5 +171,9 @@ export const bytesOf = (db: Database): number => {
 };
 
 /** How many frames the write-ahead log has by its index. Throws where it cannot be read as far as that says. */
-export const framesOf = (db: Database): number =>
+const framesOf = (db: Database): number =>
   (db.prepare('PRAGMA wal_checkpoint(PASSIVE)').get() as { log: number }).log;
+
+/** The watch over the files of an open database. To be made, and throws, as FileWatch. */
+export const watchOf = (db: Database, file: string): FileWatch =>
+  new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });

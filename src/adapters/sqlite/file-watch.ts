@@ -17,6 +17,9 @@ export interface DatabaseSizes {
   readonly frames: () => number;
 }
 
+/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
+export const LOOK_EVERY_MS = 250;
+
 /** The header of a write-ahead log, https://www.sqlite.org/fileformat.html#the_write_ahead_log */
 const WAL_HEADER_BYTES = 32;
 const WAL_MAGIC = [0x377f0682, 0x377f0683];

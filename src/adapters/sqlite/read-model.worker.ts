@@ -27,8 +27,8 @@ import {
   takenAway,
 } from './read-model.js';
 import { type FileFault } from './file-names.js';
-import { bytesOf, framesOf } from './file-rescue.js';
-import { FileWatch } from './file-watch.js';
+import { watchOf } from './file-rescue.js';
+import { LOOK_EVERY_MS } from './file-watch.js';
 
 /** 'plrm' in ASCII: tells a read model of this service from every other SQLite file. */
 const APPLICATION_ID = 0x706c726d;
@@ -106,9 +106,6 @@ const ADDED_LATER = `
     PRIMARY KEY (log, process)
   ) STRICT;
 `;
-
-/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
-const LOOK_EVERY_MS = 250;
 
 const { file, log } = workerData as WriterData;
 
@@ -203,7 +200,7 @@ const connect = () => {
   const db = openFile();
   // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
   db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-  const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+  const watch = watchOf(db, file);
   let fault: FileFault | undefined;
   const prepare = (sql: string) => db.prepare(sql);
 

@@ -5,7 +5,8 @@ import { type FileFault, type FileNames, standingAt } from './file-names.js';
  * Clears the names of a database that can be made again: other processes that have it open notice that, and a new one
  * of that name shares nothing with it. FILE becomes FILE.damaged, in the place of an older one; FILE-wal and FILE-shm
  * are removed, symbolic links at these two names as well: SQLite follows none there. What else stands there by now and
- * was not opened is left alone. To be called when the connections of this process are closed. Gives what is to be said about it, in one line; throws an error of the file system.
+ * was not opened is left alone. To be called when the connections of this process are closed. Gives what is to be said
+ * about it, in one line; throws an error of the file system.
  */
 export const setAside = (file: string, names: FileNames, fault: FileFault): string => {
   const aside = `${file}.damaged`;

@@ -10,8 +10,8 @@ import {
 } from '../../ports/tree-store.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, SQLITE, sqliteCode } from './database.js';
 import { pragma } from './event-log-schema.js';
-import { bytesOf, framesOf } from './file-rescue.js';
-import { FileWatch } from './file-watch.js';
+import { watchOf } from './file-rescue.js';
+import { LOOK_EVERY_MS } from './file-watch.js';
 import { failureOf } from './read-model.js';
 import {
   keepAdvice,
@@ -76,9 +76,6 @@ const SCHEMA = `
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
-
-/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
-const LOOK_EVERY_MS = 250;
 
 const { file, log } = workerData as TreeWriterData;
 
@@ -157,7 +154,7 @@ const connect = () => {
   const db = openFile();
   // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
   db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-  const watch = new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });
+  const watch = watchOf(db, file);
   let cut = false;
   const prepare = (sql: string) => db.prepare(sql);
   const selectSize = prepare('SELECT size FROM tree');

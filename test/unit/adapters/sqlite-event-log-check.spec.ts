@@ -1,20 +1,20 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { openSqliteEventLog, toPosition } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { recheck } from '../../../src/audit/recheck.js';
 import { grown } from '../../../src/audit/stored-tree.js';
 import { leafHash } from '../../../src/audit/merkle.js';
 import { leafOf } from '../../../src/audit/leaf.js';
-import { type EventLog, LogDamaged, type Position, START } from '../../../src/ports/event-log.js';
+import { type EventLog, LogDamaged, START } from '../../../src/ports/event-log.js';
 import { noon } from '../../support/domain-stores.js';
 import { all, newEvents } from '../../support/log-events.js';
+import { pastTriggers } from '../../support/past-triggers.js';
+import { temporaryFolder } from '../../support/service.js';
 
 const STREAMS = 150;
-const at = (seq: number): Position => String(seq).padStart(16, '0') as Position;
 
 describe('a log that is compared with itself', () => {
   let folder: string;
@@ -22,7 +22,7 @@ describe('a log that is compared with itself', () => {
   let log: EventLog;
 
   beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-check-'));
+    folder = temporaryFolder();
     file = join(folder, 'events.db');
     log = await openSqliteEventLog(file);
     for (let n = 0; n < STREAMS; n++) await log.append(`plant-owner/${n}`, 'none', newEvents(2));
@@ -50,15 +50,9 @@ describe('a log that is compared with itself', () => {
   const sqlUnseen = (change: string): void => {
     const database = new DatabaseSync(file);
     try {
-      const triggers = database
-        .prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
-        .all() as {
-        name: string;
-        sql: string;
-      }[];
-      for (const { name } of triggers) database.exec(`DROP TRIGGER ${name}`);
-      database.exec(change);
-      for (const trigger of triggers) database.exec(trigger.sql);
+      pastTriggers(database, () => {
+        database.exec(change);
+      });
     } finally {
       database.close();
     }
@@ -92,9 +86,9 @@ describe('a log that is compared with itself', () => {
   };
 
   it('agrees, and tells how far it was read; from any event on', async () => {
-    expect(await all(log.check(START))).toEqual([at(100), at(200), at(300)]);
-    expect(await all(log.check(at(250)))).toEqual([at(300)]);
-    expect(await all(log.check(at(300)))).toEqual([]);
+    expect(await all(log.check(START))).toEqual([toPosition(100), toPosition(200), toPosition(300)]);
+    expect(await all(log.check(toPosition(250)))).toEqual([toPosition(300)]);
+    expect(await all(log.check(toPosition(300)))).toEqual([]);
   });
 
   it('notices an event that the index does not find any more, which could be written a second time', async () => {
@@ -115,7 +109,7 @@ describe('a log that is compared with itself', () => {
     });
     expect(await noticed()).toMatchObject({
       message: expect.stringMatching(/: event 1 of plant-owner\/40 has no event 0 before it$/) as unknown,
-      at: { position: at(82), stream: 'plant-owner/40', revision: 1n },
+      at: { position: toPosition(82), stream: 'plant-owner/40', revision: 1n },
     });
   });
 

@@ -19,6 +19,7 @@ import { backup, restore } from '../../../src/operate/backup.js';
 import { Interrupted } from '../../../src/operate/interrupted.js';
 import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { all, freshStream, newEvent, newEvents, temporaryFolder } from '../../support/log-events.js';
+import { pastTriggers } from '../../support/past-triggers.js';
 
 const EVENTS = 1_200;
 
@@ -245,13 +246,9 @@ describe('backup and restore of an embedded log', () => {
     ])('is refused where %s have been taken away', async (_what, sql, message) => {
       await log.close();
       const db = new DatabaseSync(source());
-      const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all() as {
-        name: string;
-        sql: string;
-      }[];
-      for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
-      db.exec(sql);
-      for (const trigger of triggers) db.exec(trigger.sql);
+      pastTriggers(db, () => {
+        db.exec(sql);
+      });
       db.close();
       await expect(backedUp()).rejects.toThrow(message);
       expect(existsSync(copy())).toBe(false);

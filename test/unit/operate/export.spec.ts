@@ -1,6 +1,5 @@
 import { pbkdf2 } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -9,6 +8,7 @@ import { published } from '../../../src/adapters/sqlite/backup.js';
 import { ExportRefused } from '../../../src/audit/make-bundle.js';
 import { exportBundle } from '../../../src/operate/export.js';
 import { AuditedLog } from '../../support/audited-log.js';
+import { temporaryFolder } from '../../support/service.js';
 
 const EVENTS = 20;
 
@@ -18,7 +18,7 @@ describe('an export', () => {
   let said: string;
 
   beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-export-'));
+    folder = temporaryFolder();
     log = await AuditedLog.open();
     await log.fill(EVENTS);
     said = '';

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type EventLog, type Position } from '../../../src/ports/event-log.js';
+import { toPosition } from '../../../src/adapters/sqlite/event-log.js';
+import { type EventLog } from '../../../src/ports/event-log.js';
 import { type ReadModel } from '../../../src/ports/read-model.js';
 import { LogRegression } from '../../../src/read/log-regression.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
-
-const at = (seq: number): Position => String(seq).padStart(16, '0') as Position;
 
 describe('a log that was put back', () => {
   let stores: Stores;
@@ -29,30 +28,30 @@ describe('a log that was put back', () => {
   };
 
   it('is not noticed while the log grows', () => {
-    const regression = new LogRegression(model, at(3));
-    for (const seq of [3, 4, 9]) regression.observe(at(seq), seq);
+    const regression = new LogRegression(model, toPosition(3));
+    for (const seq of [3, 4, 9]) regression.observe(toPosition(seq), seq);
     expect(regression.noticed).toBe(false);
   });
 
   it('is noticed at once, and forgotten where that was a stale answer', () => {
-    const regression = new LogRegression(model, at(3));
-    regression.observe(at(2), 1_000);
+    const regression = new LogRegression(model, toPosition(3));
+    regression.observe(toPosition(2), 1_000);
     expect(regression.noticed).toBe(true);
-    regression.observe(at(3), 3_900);
+    regression.observe(toPosition(3), 3_900);
     expect(regression.noticed).toBe(false);
   });
 
   it('is not forgotten when the log has grown past its old end, before lists were built anew', async () => {
-    const regression = new LogRegression(model, at(3));
-    regression.observe(at(1), 1_000);
-    await expect(regression.assertHealed(at(1))).rejects.toThrow(
+    const regression = new LogRegression(model, toPosition(3));
+    regression.observe(toPosition(1), 1_000);
+    await expect(regression.assertHealed(toPosition(1))).rejects.toThrow(
       /contain events up to 0*3, and the log ends/,
     );
-    regression.observe(at(7), 4_000);
+    regression.observe(toPosition(7), 4_000);
     expect(regression.noticed).toBe(true);
-    await expect(regression.assertHealed(at(7))).rejects.toThrow(/^the lists contain/);
+    await expect(regression.assertHealed(toPosition(7))).rejects.toThrow(/^the lists contain/);
     await build();
-    await regression.assertHealed(at(7));
+    await regression.assertHealed(toPosition(7));
     expect(regression.noticed).toBe(false);
   });
 });
