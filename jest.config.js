@@ -38,7 +38,6 @@ export default {
   // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the other
   // cores, `npm test` runs the projects as processes of their own.
   maxWorkers: 1,
-  reporters: ['default', `${build}/support/lane-reporter.js`],
   projects: [
     { ...project, displayName: 'unit + contract', testPathIgnorePatterns: ['/e2e/'] },
     {

@@ -11,9 +11,13 @@ interface Results {
   readonly wasInterrupted: boolean;
 }
 
-/** Tells lane.ts, where that started Jest, how far it is. */
+/**
+ * Jest's reporter for a lane of `npm test`: it sends lane.ts how far Jest is, and prints what failed as soon as it has,
+ * and nothing of what passed: where only the end of the output is kept, the failures of all lanes must be within it.
+ */
 export default class LaneReporter {
-  onTestResult(test: { readonly path: string }): void {
+  onTestResult(test: { readonly path: string }, result: { readonly failureMessage?: string | null }): void {
+    if (result.failureMessage) process.stderr.write(`FAIL ${test.path}\n${result.failureMessage}\n`);
     this.#tell({ file: test.path });
   }
 
