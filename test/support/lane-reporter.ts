@@ -1,6 +1,6 @@
 import { takeCoverage } from 'node:v8';
 
-/** What Jest tells lane.ts: a file of tests that has run, or that all have. */
+/** What Jest tells lane.ts: a file of tests that begins, or that all have run. */
 export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
 
 /** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
@@ -16,9 +16,12 @@ interface Results {
  * and nothing of what passed: where only the end of the output is kept, the failures of all lanes must be within it.
  */
 export default class LaneReporter {
+  onTestFileStart(test: { readonly path: string }): void {
+    this.#tell({ file: test.path });
+  }
+
   onTestResult(test: { readonly path: string }, result: { readonly failureMessage?: string | null }): void {
     if (result.failureMessage) process.stderr.write(`FAIL ${test.path}\n${result.failureMessage}\n`);
-    this.#tell({ file: test.path });
   }
 
   onRunComplete(_: unknown, results: Results): void {

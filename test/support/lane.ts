@@ -48,7 +48,7 @@ jest.on('message', (message: LaneMessage) => {
 jest.once('exit', (code) => {
   clearTimeout(timer);
   const untold = code === 0 && failed === undefined;
-  if (untold) process.stderr.write(`${project}: Jest ended before all tests had run, after ${last}\n`);
+  if (untold) process.stderr.write(`${project}: Jest ended before all tests had run, in or after ${last}\n`);
   process.exit(untold ? 1 : (code ?? Number(failed ?? true)));
 });
 
@@ -64,7 +64,7 @@ const endGroup = (signal: NodeJS.Signals): void => {
 const giveUp = async (): Promise<void> => {
   const when =
     failed === undefined ? `has run no file of tests for ${FILE_MS / 60_000} minutes` : 'would not end';
-  process.stderr.write(`${project}: Jest ${when}; the last file was ${last}\n${threadsOf(jest.pid)}\n`);
+  process.stderr.write(`${project}: Jest ${when}; in or after ${last}\n${threadsOf(jest.pid)}\n`);
   jest.kill('SIGUSR2');
   await new Promise((resolve) => setTimeout(resolve, REPORT_MS));
   process.stderr.write(`${reported(join(folder, reportName))}\n`);
