@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import tab from '@bomb.sh/tab/commander';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { BackupRefused } from './adapters/sqlite/backup-refused.js';
 import { BadStoreUrl } from './adapters/store-url.js';
 import { AuditKeyError, openAuditKey, originOf } from './audit/audit-key.js';
@@ -400,19 +400,21 @@ const backup = async ({ to, json }: { readonly to: string; readonly json?: true 
 };
 
 const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {
-  const { eventLog, readModel } = loadConfig(process.env);
+  const { eventLog, readModel, dataDir } = loadConfig(process.env);
   const { file } = inFile(eventLog);
   if (!existsSync(from)) throw new UsageError(`--from: there is no file ${from}`);
   const desk = { json: json ?? false, signal: stopAsked('interrupted: nothing was restored') };
-  const [commands, adapter] = await Promise.all([
+  const [commands, adapter, { leavesIn }] = await Promise.all([
     import('./operate/backup.js'),
     import('./adapters/sqlite/backup.js'),
+    import('./adapters/sqlite/start-check.js'),
   ]);
-  const stale =
-    readModel.kind === 'redis' || existsSync(readModel.file)
-      ? `before the next start, ${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`
-      : undefined;
-  await commands.restore(desk, file, (watch) => adapter.restore(from, file, watch), stale);
+  const tree = join(dataDir, 'tree.db');
+  await commands.restore(desk, file, (watch) => adapter.restore(from, file, watch), {
+    readModel:
+      readModel.kind === 'redis' || existsSync(readModel.file) ? howToSetAside(readModel) : undefined,
+    tree: { file: tree, leaves: leavesIn(tree) },
+  });
 };
 
 const auditKey = async ({ json }: { readonly json?: true }): Promise<void> => {
@@ -474,10 +476,11 @@ interface ExportOptions {
   readonly out: string;
   readonly from?: string;
   readonly owner?: string;
+  readonly altered?: true;
   readonly json?: true;
 }
 
-const exportEvents = async ({ out, from, owner, json }: ExportOptions): Promise<void> => {
+const exportEvents = async ({ out, from, owner, altered, json }: ExportOptions): Promise<void> => {
   const { eventLog, dataDir } = loadConfig(process.env);
   const file = join(dataDir, 'tree.db');
   if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
@@ -495,7 +498,10 @@ const exportEvents = async ({ out, from, owner, json }: ExportOptions): Promise<
   try {
     const tree = await openTreeStore(file, log.identity());
     try {
-      await exportBundle({ log, tree, signal, json: json ?? false, published }, { file: out, from, owner });
+      await exportBundle(
+        { log, tree, signal, json: json ?? false, published },
+        { file: out, from, owner, altered: altered ?? false },
+      );
     } finally {
       await tree.close();
     }
@@ -831,7 +837,15 @@ program
     'the first event: how many are before it, as an older checkpoint says, or a position',
     textThatSays,
   )
-  .option('--owner <name>', "only events of this owner's plants and requests", textThatSays)
+  .addOption(
+    new Option('--owner <name>', "only events of this owner's plants and requests")
+      .argParser(textThatSays)
+      .conflicts('altered'),
+  )
+  .option(
+    '--altered',
+    'what the log holds now, although it is not what was signed: for plants check --previous',
+  )
   .option('--json', 'print {file, origin, size, from, events, seconds, alarm}, and no progress')
   .addHelpText(
     'after',

@@ -410,9 +410,15 @@ const startAuditor = async (
     stopping.abort();
     await running;
   });
-  const published = new PublishedTree(log, store, now, () => {
-    auditor.recheckSoon();
-  });
+  const published = new PublishedTree(
+    log,
+    store,
+    now,
+    () => {
+      auditor.recheckSoon();
+    },
+    [key],
+  );
   return { auditor, published };
 };
 

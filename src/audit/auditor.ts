@@ -9,10 +9,11 @@ import {
   TreeMoved,
   type TreeStore,
 } from '../ports/tree-store.js';
-import { parseCheckpoint, signCheckpoint } from './checkpoint.js';
+import { signCheckpoint } from './checkpoint.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
-import { NoteRefused, parseNote, type SignerKey } from './signed-note.js';
+import { type SignerKey } from './signed-note.js';
+import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
 import { grown, type NewLeaf, storedConsistency, storedRoot } from './stored-tree.js';
 import { TileRefused } from './tiles.js';
 
@@ -54,7 +55,7 @@ export interface AuditorStatus {
   readonly notice?: string | undefined;
 }
 
-export interface AuditorOptions extends RecheckOptions {
+export interface AuditorOptions extends Omit<RecheckOptions, 'keys'> {
   /** Between two readings of the whole log, in milliseconds. */
   readonly recheckMs: number;
   /** Called with each new state, for the log. */
@@ -276,11 +277,9 @@ export class Auditor {
         return `its tiles have another root than its ${size} leaves`;
       if (!last) return undefined;
       if (size < last.size) return `it has ${size} leaves, but ${last.size} were signed`;
-      const signed = parseCheckpoint(parseNote(last.note).text);
-      if (signed.size !== last.size || !sameHash(signed.root, last.root))
-        return `the checkpoint of ${last.size} is not the one that was signed`;
-      if (!sameHash(await storedRoot(this.store, last.size), last.root))
-        return `its first ${last.size} leaves have another root than the one that was signed`;
+      const fault = faultOfCheckpoint(last, [this.key]);
+      if (fault !== undefined) return fault;
+      if (!sameHash(await storedRoot(this.store, last.size), last.root)) return otherRoot(last);
       if (last.size > 0)
         verifyConsistency({
           first: last.size,
@@ -291,9 +290,7 @@ export class Auditor {
         });
       return undefined;
     } catch (error) {
-      const known = [ProofRefused, TileRefused, NoteRefused, RangeError].some(
-        (type) => error instanceof type,
-      );
+      const known = [ProofRefused, TileRefused, RangeError].some((type) => error instanceof type);
       if (!known) throw error;
       return (error as Error).message;
     }
@@ -314,7 +311,13 @@ export class Auditor {
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {
-    const alarm = await recheck(this.log, this.store, this.options, signal, this.#reread);
+    const alarm = await recheck(
+      this.log,
+      this.store,
+      { ...this.options, keys: [this.key] },
+      signal,
+      this.#reread,
+    );
     if (alarm) await this.#raise(alarm);
     if (signal.aborted) return;
     this.#reread = new Reread();

@@ -71,13 +71,19 @@ export interface EndLine {
  */
 export class BundleRefused extends Error {
   override readonly name = 'BundleRefused';
+  readonly found: string | undefined;
+  readonly kept: string | undefined;
   constructor(
     readonly reason: string,
     readonly line?: number,
     readonly index?: number,
+    /** The event as it stands here and as it is in the older bundle, as canonical JSON, where they are known. */
+    { found, kept }: { readonly found?: string | undefined; readonly kept?: string | undefined } = {},
   ) {
     const event = index === undefined ? '' : `, event ${index}`;
     super(line === undefined ? reason : `line ${line}${event}: ${reason}`);
+    this.found = found;
+    this.kept = kept;
   }
 }
 

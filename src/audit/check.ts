@@ -25,7 +25,7 @@ import {
   sameHash,
   verifyInclusion,
 } from './merkle.js';
-import { PlantsHeld } from './plants-held.js';
+import { type PlantChanges, PlantsHeld } from './plants-held.js';
 import { NoteRefused, parseNote, type VerifierKey } from './signed-note.js';
 
 /** Bytes, from the beginning each time that it is called. */
@@ -50,6 +50,8 @@ export interface Contents {
   readonly events: number;
   /** Plants by owner; undefined where the bundle does not begin with the first event, or where it is too much. */
   readonly plants: ReadonlyMap<string, number> | undefined;
+  /** Plants that were created and deleted since the older bundle, by owner; undefined as above, and without one. */
+  readonly changes: ReadonlyMap<string, PlantChanges> | undefined;
   /** Events that the rules of their type refuse: they are proven, and change nothing. */
   readonly unread: number;
 }
@@ -77,11 +79,17 @@ export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): 
   const older = previous && (await checkPrevious(previous, key, onProgress));
   const check = new BundleCheck(key, { checkpoint: against, bundle: older?.checkpoint });
   const compare = previous && new Comparison(previous, key);
-  for await (const events of check.events(bundle())) {
-    await compare?.take(events, check);
-    onProgress('checking', check.count, check.total);
+  try {
+    for await (const events of check.events(bundle())) {
+      await compare?.take(events, check);
+      onProgress('checking', check.count, check.total);
+    }
+    await compare?.end(check);
+  } catch (error) {
+    if (!(error instanceof BundleRefused) || !compare || error.index === undefined) throw error;
+    const { reason, line, index, found } = error;
+    throw new BundleRefused(reason, line, index, { found, kept: await compare.keptAt(index) });
   }
-  await compare?.end(check);
   return { ...check.contents(), signedBy: key, against, previous: older };
 };
 
@@ -119,6 +127,7 @@ interface BundleEvent {
   readonly line: number;
   readonly index: number;
   readonly hash: Hash;
+  readonly leaf: Uint8Array;
   readonly stream: string;
 }
 
@@ -143,6 +152,8 @@ class BundleCheck {
   /** The hash of a block that is complete, and has not been proven. */
   #block: Hash | undefined;
   #ended = false;
+  /** The event that was read just now, whose tree is being compared. */
+  #last: BundleEvent | undefined;
   readonly #plants = new PlantsHeld();
 
   constructor(
@@ -179,6 +190,7 @@ class BundleCheck {
           if (event) events.push(event);
         }
       } catch (error) {
+        if (this.#last) events.push(this.#last);
         refused = error ?? new Error('nothing');
       }
       // What came before the fault first: an older bundle may know better which event was changed.
@@ -204,6 +216,7 @@ class BundleCheck {
       owner,
       events: this.count,
       plants: from === 0 ? this.#plants.byOwner() : undefined,
+      changes: from === 0 && this.older.bundle ? this.#plants.changes() : undefined,
       unread: this.#plants.unread,
     };
   }
@@ -275,7 +288,8 @@ class BundleCheck {
         `what was kept from before is of ${older.size} events, and this is of ${size}: it is the older one, or the log was cut off`,
         1,
       );
-    if (older.size === size && !sameHash(older.root, root))
+    // Where the older bundle is at hand, it tells which event that is.
+    if (older.size === size && !sameHash(older.root, root) && !this.older.bundle)
       throw new BundleRefused(
         `what was kept from before is of ${size} events too, and they are not the same ones: the log was altered`,
         1,
@@ -331,9 +345,12 @@ class BundleCheck {
     }
     this.#next = index + 1;
     this.count += 1;
+    this.#last = { line, index, hash, leaf, stream: event.stream };
     this.#compareRoots();
-    this.#plants.add(event);
-    return { line, index, hash, stream: event.stream };
+    this.#plants.add(event, index >= (this.older.bundle?.size ?? Infinity));
+    const read = this.#last;
+    this.#last = undefined;
+    return read;
   }
 
   /** An event whose hash is that of its bytes. Throws BundleRefused where they could be read in more than one way. */
@@ -421,6 +438,7 @@ class Comparison {
             `the event is not the one of the older bundle (line ${old.line} there)`,
             event.line,
             event.index,
+            { found: textOf(event) },
           );
         this.#at += 1;
       }
@@ -431,6 +449,19 @@ class Comparison {
   async end(newer: BundleCheck): Promise<void> {
     const old = await this.#old(newer);
     if (old) throw newer.refusal(`event ${old.index} of the older bundle is missing`, old.index);
+  }
+
+  /** The event of the older bundle with this index, which is not before those that were compared; undefined for none. */
+  async keptAt(index: number): Promise<string | undefined> {
+    for (; ; this.#at++) {
+      while (this.#at >= this.#batch.length) {
+        const next = await this.#batches.next();
+        if (next.done) return undefined;
+        [this.#batch, this.#at] = [next.value, 0];
+      }
+      const event = this.#batch[this.#at];
+      if (event && event.index >= index) return event.index === index ? textOf(event) : undefined;
+    }
   }
 
   /** The next event of the older one that the newer one has to have. */
@@ -448,6 +479,9 @@ class Comparison {
     }
   }
 }
+
+/** An event as canonical JSON. */
+const textOf = ({ leaf }: BundleEvent): string => Buffer.from(leaf).toString('utf8');
 
 /** Bytes as lines. */
 class Lines {

@@ -11,9 +11,16 @@ const PLANT_BYTES = 60;
 /** A Set in a Map, without the owner's name. */
 const OWNER_BYTES = 400;
 
+/** Plants of an owner that were created and deleted since an older bundle. */
+export interface PlantChanges {
+  readonly created: number;
+  readonly deleted: number;
+}
+
 /** How many plants each owner has, as it follows from the events: the fold of a log without names and tags. */
 export class PlantsHeld {
   readonly #plants = new Map<string, Set<number>>();
+  readonly #changes = new Map<string, PlantChanges>();
   #bytes = 0;
   #unread = 0;
 
@@ -22,18 +29,39 @@ export class PlantsHeld {
     return this.#unread;
   }
 
-  add(event: LeafEvent): void {
+  /** `isNew`: it is not in the older bundle. */
+  add(event: LeafEvent, isNew: boolean): void {
     if (this.#isTooMuch()) return;
     const fact = tryDecode(event);
     if (fact instanceof EventRefused) this.#unread += 1;
-    else if (fact.kind === 'plant') this.#apply(fact.owner, fact.event);
-    if (this.#isTooMuch()) this.#plants.clear();
+    else if (fact.kind === 'plant') {
+      this.#apply(fact.owner, fact.event);
+      if (isNew) this.#count(fact.owner, fact.event.type === 'PlantCreated');
+    }
+    if (!this.#isTooMuch()) return;
+    this.#plants.clear();
+    this.#changes.clear();
   }
 
   /** Plants by owner, those without any left out. Undefined where it has become more than can be kept. */
   byOwner(): ReadonlyMap<string, number> | undefined {
     if (this.#isTooMuch()) return undefined;
     return new Map([...this.#plants].map(([owner, ids]) => [owner, ids.size] as const));
+  }
+
+  /** What the events that are new did, by owner. Undefined as above. */
+  changes(): ReadonlyMap<string, PlantChanges> | undefined {
+    return this.#isTooMuch() ? undefined : this.#changes;
+  }
+
+  #count(owner: string, isCreated: boolean): void {
+    const before = this.#changes.get(owner);
+    if (!before) this.#bytes += OWNER_BYTES + 2 * owner.length;
+    const { created, deleted } = before ?? { created: 0, deleted: 0 };
+    this.#changes.set(
+      owner,
+      isCreated ? { created: created + 1, deleted } : { created, deleted: deleted + 1 },
+    );
   }
 
   #isTooMuch(): boolean {

@@ -2,7 +2,9 @@ import { type EventLog, type Position, type RecordedEvent } from '../ports/event
 import { pause } from './pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
-import { differenceOf, leafIfAny } from './recheck.js';
+import { broken, differenceOf, leafIfAny } from './recheck.js';
+import { type VerifierKey } from './signed-note.js';
+import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
 
@@ -48,24 +50,39 @@ export class LogAltered extends Error {
  * was put in the tree raises the alarm as soon as it is met.
  */
 export class PublishedTree {
+  /** The note that was found well-signed last: it is asked for with each tile. */
+  #verified: string | undefined;
+
   constructor(
     private readonly log: EventLog,
     private readonly store: TreeStore,
     private readonly now: () => Date,
     /** Called where the log seems to hold less than the tree: it is to be read again soon. */
     private readonly onShort: () => void,
+    /** Those that the log's checkpoints are signed with. */
+    private readonly keys: readonly VerifierKey[],
   ) {}
 
-  /** The last that was signed. Throws NotSignedYet before the first one. */
+  /**
+   * The last that was signed. Throws NotSignedYet before the first one; raises the alarm and throws LogAltered where the
+   * stored one is not what was signed.
+   */
   async checkpoint(): Promise<SignedCheckpoint> {
     const latest = await this.store.latestCheckpoint();
     if (!latest) throw new NotSignedYet('no checkpoint has been signed yet');
+    if (latest.note !== this.#verified) await this.#verify(latest);
     return latest;
   }
 
-  /** The checkpoint of exactly this size, if one was signed. */
-  checkpointOf(size: number): Promise<SignedCheckpoint | undefined> {
-    return this.store.checkpoint(size);
+  async #verify(checkpoint: SignedCheckpoint): Promise<void> {
+    const fault = faultOfCheckpoint(checkpoint, this.keys);
+    if (fault !== undefined) {
+      await this.store.raise({ ...broken(fault), raisedAt: this.now().toISOString() });
+      throw new LogAltered(
+        `the stored checkpoint of ${checkpoint.size} events is not the one that was signed`,
+      );
+    }
+    this.#verified = checkpoint.note;
   }
 
   /** The bytes of a tile: hashes, or leaves with their lengths. Undefined where the tree does not reach so far. */

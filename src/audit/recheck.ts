@@ -12,6 +12,8 @@ import {
   type TreeState,
   verifyInclusion,
 } from './merkle.js';
+import { type VerifierKey } from './signed-note.js';
+import { CheckpointsInOrder, otherRoot } from './stored-checkpoint.js';
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
@@ -24,6 +26,8 @@ export interface RecheckOptions {
   readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
   /** How long a log may seem shorter than the tree before that is believed, in milliseconds. */
   readonly patienceMs: number;
+  /** Those that the log's checkpoints are signed with. */
+  readonly keys: readonly VerifierKey[];
 }
 
 /**
@@ -55,8 +59,8 @@ export class Reread {
 }
 
 /**
- * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with what was
- * signed; and then the log with itself. Gives the first difference, as an alarm that is yet to be raised; undefined where
+ * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with each stored
+ * checkpoint, whose signature is verified; and then the log with itself. Gives the first difference, as an alarm that is yet to be raised; undefined where
  * there is none, or `signal` aborts. Throws what the ports throw; called again with the same `reread`, it then goes on.
  */
 export const recheck = async (
@@ -76,7 +80,17 @@ export const recheck = async (
   const from = reread.tree.size <= tree.size ? reread : new Reread();
   const again = new GrowingTree(from.tree);
   // What was read before was compared with the tiles, but with a checkpoint that may be older.
-  if (signed && signed.size <= again.size && !(await hasRoot(store, signed))) return alarm(otherRoot(signed));
+  if (signed && signed.size <= again.size && !(await hasRoot(store, signed)))
+    return alarm(broken(otherRoot(signed)));
+  const checkpoints = await CheckpointsInOrder.from(store, options.keys, again.size);
+  const faultOfCheckpoint = async (): Promise<Alarm | undefined> => {
+    if (!checkpoints.isDue(again.size)) return undefined;
+    await options.giveWay(signal); // a signature takes as long as a slice of events
+    const fault = await checkpoints.faultOf(again);
+    return fault === undefined ? undefined : alarm(broken(fault));
+  };
+  const atFirst = await faultOfCheckpoint();
+  if (atFirst) return atFirst;
   let tile: Uint8Array = new Uint8Array();
   let { position } = from;
   let shortSince: number | undefined;
@@ -100,8 +114,8 @@ export const recheck = async (
         return alarm(await differenceOf(log, store, { index, event, hash, stored, signed }));
       const higher = await appendAndCheck(again, hash, store);
       if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
-      if (again.size === signed?.size && !sameHash(again.root(), signed.root))
-        return alarm(otherRoot(signed));
+      const fault = await faultOfCheckpoint();
+      if (fault) return fault;
       position = event.position;
       sliced += 1;
       if (sliced % SLICE === 0) await options.giveWay(signal);
@@ -178,9 +192,6 @@ const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): 
   }
   return true;
 };
-
-const otherRoot = ({ size }: SignedCheckpoint): Omit<Alarm, 'raisedAt'> =>
-  broken(`its first ${size} leaves have another root than the one that was signed`);
 
 /** Whether the stored tiles have the root that was signed. */
 const hasRoot = async (store: TreeStore, { size, root }: SignedCheckpoint): Promise<boolean> => {

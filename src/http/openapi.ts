@@ -415,7 +415,7 @@ const readCheckpoint = applyDecorators(
     headers: caching,
     content: { 'text/plain': { schema: { type: 'string' } } },
   }),
-  problems('invalid_request', 'not_signed_yet', 'tree_unavailable'),
+  problems('invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
 );
 
 const bytes = (description: string) =>
@@ -439,7 +439,7 @@ const readTile = applyDecorators(
   ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63 }, example: 0 }),
   tilePathParameter,
   bytes('Hashes of 32 bytes, one behind the other.'),
-  problems(...TREE),
+  problems(...TREE, 'log_altered'),
 );
 
 /** All that is said of GET /log/tile/entries/{path}. */
@@ -484,7 +484,7 @@ const proveConsistency = applyDecorators(
     headers: caching,
     content: { 'application/json': { schema: reference('ConsistencyProof') } },
   }),
-  problems('not_acceptable', 'invalid_request', 'not_signed_yet', 'tree_unavailable'),
+  problems('not_acceptable', 'invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
 );
 
 /** All that is said of GET /log/receipt. */

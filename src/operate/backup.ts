@@ -30,18 +30,35 @@ export const backup = (
 ): Promise<CopiedLog> =>
   copied(desk, file, make, (what) => `backed up ${what} to ${file}: compared with the log and checked`);
 
+/** What stands beside a log that is restored, and may be made from events that the backup lacks. */
+interface BesideLog {
+  /** How the read model is set aside, as a command to a person; undefined where there is none. */
+  readonly readModel: string | undefined;
+  /** The auditor's tree, and how many events it was made from; undefined where there is none. */
+  readonly tree: { readonly file: string; readonly leaves: number | undefined };
+}
+
 /**
- * Makes the log in `file` anew from a backup, and prints what it holds; `next` is what has to be done before a start,
- * undefined for nothing. Throws what `make` throws.
+ * Makes the log in `file` anew from a backup, and prints what it holds and what has to be done before a start. Throws
+ * what `make` throws.
  */
 export const restore = async (
   desk: Pick<Desk, 'json' | 'signal'>,
   file: string,
   make: MakeCopy,
-  next: string | undefined,
+  { readModel, tree }: BesideLog,
 ): Promise<void> => {
-  await copied(desk, file, make, (what) => `restored ${what} to ${file}: checked`);
-  if (next !== undefined) process.stderr.write(`plants: ${next}\n`);
+  const { events } = await copied(desk, file, make, (what) => `restored ${what} to ${file}: checked`);
+  const next: string[] = [];
+  if (readModel !== undefined)
+    next.push(
+      `before the next start, ${readModel}: the read model may hold events that this log does not, and is built anew from it`,
+    );
+  if (tree.leaves !== undefined && tree.leaves > events)
+    next.push(
+      `before the next start, move ${tree.file} with its -wal and -shm aside, and keep them: they hold ${tree.leaves} events, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them`,
+    );
+  for (const line of next) process.stderr.write(`plants: ${line}\n`);
 };
 
 const copied = async (

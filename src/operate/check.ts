@@ -1,5 +1,6 @@
 import { BundleRefused } from '../audit/bundle.js';
 import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
+import { type PlantChanges } from '../audit/plants-held.js';
 import { Progress } from '../progress.js';
 import { bytesIn } from './check-files.js';
 import { type Desk, print, printable, table } from './desk.js';
@@ -41,8 +42,13 @@ export const check = async (
   } catch (error) {
     progress.end();
     if (!(error instanceof BundleRefused)) throw error;
-    const { reason, line, index } = error;
-    print({ json }, { verdict: 'refused', reason, line, index }, printable(`refused: ${error.message}`));
+    const { reason, line, index, found, kept } = error;
+    const lines = [
+      `refused: ${error.message}`,
+      ...(kept === undefined ? [] : [`  in the older bundle: ${kept}`]),
+      ...(found === undefined ? [] : [`  in this one:         ${found}`]),
+    ];
+    print({ json }, { verdict: 'refused', reason, line, index, kept, found }, printableLines(lines));
     return false;
   }
 };
@@ -67,6 +73,7 @@ const asJson = (checked: Checked): unknown => {
     owner: owner ?? null,
     ...contents(checked),
     against: against?.size ?? null,
+    changes: checked.changes ? Object.fromEntries(checked.changes) : null,
     previous: previous ? { size: previous.checkpoint.size, ...contents(previous) } : null,
   };
 };
@@ -98,7 +105,13 @@ const asText = (checked: Checked): string => {
       `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
     );
   if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
-  lines.push(plants ? plantsText(plants, previous?.plants) : from === 0 ? TOO_MANY : NOT_FROM_THE_BEGINNING);
+  lines.push(
+    plants
+      ? plantsText(plants, previous?.plants, checked.changes)
+      : from === 0
+        ? TOO_MANY
+        : NOT_FROM_THE_BEGINNING,
+  );
   return printableLines(lines);
 };
 
@@ -109,17 +122,24 @@ const NOT_FROM_THE_BEGINNING =
 const plantsText = (
   now: ReadonlyMap<string, number>,
   then: ReadonlyMap<string, number> | undefined,
+  changes: ReadonlyMap<string, PlantChanges> | undefined,
 ): string => {
   const total = [...now.values()].reduce((sum, plants) => sum + plants, 0);
-  const owners = [...new Set([...now.keys(), ...(then?.keys() ?? [])])]
-    .map((owner) => ({ owner, plants: now.get(owner) ?? 0, before: then?.get(owner) ?? 0 }))
-    .filter(({ plants, before }) => !then || plants !== before)
+  const owners = [...new Set([...now.keys(), ...(changes?.keys() ?? [])])]
+    .map((owner) => ({
+      owner,
+      plants: now.get(owner) ?? 0,
+      before: then?.get(owner) ?? 0,
+      change: changes?.get(owner),
+    }))
+    .filter(({ change }) => !then || change)
     .sort((one, other) => other.plants - one.plants || (one.owner < other.owner ? -1 : 1));
   const rows = owners
     .slice(0, SHOWN_OWNERS)
-    .map(({ owner, plants, before }) => [
+    .map(({ owner, plants, before, change }) => [
       `  ${printable(owner)}`,
       then ? `${before} -> ${plants} plants` : `${plants} plants`,
+      ...(then && change ? [`(${change.created} created, ${change.deleted} deleted)`] : []),
     ]);
   const more = owners.length - rows.length;
   return [

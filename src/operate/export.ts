@@ -34,7 +34,7 @@ export const exportBundle = async (
   if (alarm)
     process.stderr.write(
       printable(
-        `plants: an alarm of the auditor stands, and what is exported is what it signed before: ${alarm.message}`,
+        `plants: an alarm of the auditor stands${question.altered ? '' : ', and what is exported is what it signed before'}: ${alarm.message}`,
       ) + '\n',
     );
   const progress = new Progress('events', process.stderr, json);
@@ -80,8 +80,11 @@ export const exportBundle = async (
     const { origin, size, from, events } = bundled;
     const text =
       `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
-      `verified against the checkpoint of ${size} events of ${origin}`;
-    const found = { file, origin, size, from, events, seconds, alarm: alarm?.message ?? null };
+      (question.altered
+        ? `as the log holds them now, NOT verified against the checkpoint of ${size} events of ${origin}`
+        : `verified against the checkpoint of ${size} events of ${origin}`);
+    const verified = !question.altered;
+    const found = { file, origin, size, from, events, seconds, verified, alarm: alarm?.message ?? null };
     const told = json ? JSON.stringify(found) : text;
     (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
   } finally {

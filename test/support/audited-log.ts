@@ -82,7 +82,22 @@ export class AuditedLog {
 
   /** Changes the file of the tree behind everybody's back, what SQLite's triggers protect too. */
   tamper(sql: string, ...parameters: (string | number | Uint8Array)[]): void {
-    const database = new DatabaseSync(join(this.folder, 'tree.db'), { timeout: 5_000 });
+    this.#change('tree.db', sql, parameters);
+  }
+
+  /** Changes the file of the log in the same way. */
+  alter(sql: string): void {
+    this.#change('events.db', sql, []);
+  }
+
+  /** What a new auditor would know: nothing of what was signed. */
+  forgetTree(): void {
+    for (const table of ['checkpoints', 'tiles', 'marks']) this.tamper(`DELETE FROM ${table}`);
+    this.tamper("UPDATE tree SET size = 0, position = '', hashes = x''");
+  }
+
+  #change(file: string, sql: string, parameters: (string | number | Uint8Array)[]): void {
+    const database = new DatabaseSync(join(this.folder, file), { timeout: 5_000 });
     try {
       pastTriggers(database, () => database.prepare(sql).run(...parameters));
     } finally {

@@ -42,6 +42,12 @@ export const whyNotToBegin = (
   return undefined;
 };
 
+/** How many events a tree was made from; undefined where there is no such file, or it is no tree. */
+export const leavesIn = (tree: string): number | undefined =>
+  hasContent(tree)
+    ? (rowsOf(tree, 'SELECT size FROM tree')[0] as { size: number } | undefined)?.size
+    : undefined;
+
 /** The logs of lists that contain something. */
 const LOGS_OF_READ_MODEL = `SELECT DISTINCT log FROM generations JOIN positions USING (generation)
   WHERE state = 'active' AND position <> '${START}'`;

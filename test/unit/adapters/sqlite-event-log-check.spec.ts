@@ -153,7 +153,7 @@ describe('a log that is compared with itself', () => {
         recheck(
           log,
           tree,
-          { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0 },
+          { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [] },
           new AbortController().signal,
         );
       expect(await again()).toBeUndefined();

@@ -122,7 +122,7 @@ describe('an auditor', () => {
     expect(await store.markOfIndex(700)).toEqual({ index: 512, before: events[511]?.position });
     expect(await store.markOfPosition(events[512]?.position ?? START)).toMatchObject({ index: 512 });
     expect(await store.markOfPosition(events[511]?.position ?? START)).toMatchObject({ index: 256 });
-    expect(await recheck(log, store, { now, giveWay, patienceMs: 0 }, never())).toBeUndefined();
+    expect(await recheck(log, store, { now, giveWay, patienceMs: 0, keys: [key] }, never())).toBeUndefined();
   });
 
   it('signs what it has read, goes on after a stop, and signs extensions only', async () => {
@@ -212,7 +212,7 @@ describe('an auditor', () => {
     await store.append(grown(await store.tree(), leaves));
     const broken = brokenOff(600, () => new LogUnavailable('gone'));
     const faults = new Faults(log).next('subscribe', broken);
-    const options = { now, giveWay, patienceMs: 0 };
+    const options = { now, giveWay, patienceMs: 0, keys: [key] };
     const reread = new Reread();
     await expect(recheck(faults.port, store, options, never(), reread)).rejects.toThrow('gone');
     await store.saveCheckpoint({ size: 400, root: Buffer.alloc(32), note: '', signedAt: '' });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LogAltered, PublishedTree } from '../../../src/audit/published-tree.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
-import { AuditedLog } from '../../support/audited-log.js';
+import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { noon } from '../../support/domain-stores.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all } from '../../support/log-events.js';
@@ -23,7 +23,7 @@ describe('the tree that others see', () => {
   afterEach(() => log.remove());
 
   const published = (port: EventLog = log.log): PublishedTree =>
-    new PublishedTree(port, log.tree, noon, () => (doubts += 1));
+    new PublishedTree(port, log.tree, noon, () => (doubts += 1), [log.key]);
   const positionOf = (index: number): Position => events[index]?.position ?? START;
   const bundle = { level: 'entries', index: 0, width: 256 } as const;
 
@@ -58,6 +58,39 @@ describe('the tree that others see', () => {
       expect(await log.tree.alarm()).toMatchObject({ kind, index: 41, raisedAt: noon().toISOString() });
       await log.tree.lift('anne', 'to see it again');
     }
+  });
+
+  it('gives out no checkpoint whose signature or root is not what was signed, and raises the alarm', async () => {
+    const note = (await published().checkpoint()).note;
+    const broken = note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'B' : 'A'}=\n`);
+    for (const alter of [
+      () => {
+        log.tamper('UPDATE checkpoints SET note = ?', broken);
+      },
+      () => {
+        log.tamper('UPDATE checkpoints SET note = ?, root = zeroblob(32)', note);
+      },
+      () => {
+        log.tamper('UPDATE checkpoints SET note = ?', 'not a note');
+      },
+    ]) {
+      alter();
+      const tree = published();
+      for (const ask of [() => tree.checkpoint(), () => tree.tile({ level: 0, index: 0, width: 256 })])
+        await expect(ask()).rejects.toThrow(
+          new LogAltered(`the stored checkpoint of ${EVENTS} events is not the one that was signed`),
+        );
+      expect(await log.tree.alarm()).toMatchObject({
+        kind: 'tree',
+        message: expect.stringMatching(/checkpoint of 300 is not the one that was signed/) as unknown,
+      });
+      await log.tree.lift('anne', 'to see it again');
+    }
+  });
+
+  it('gives out a checkpoint of a key that was replaced', async () => {
+    const tree = new PublishedTree(log.log, log.tree, noon, () => undefined, [newSigner()]);
+    expect(await tree.checkpoint()).toMatchObject({ size: EVENTS });
   });
 
   it('names no owner to whoever asked', async () => {

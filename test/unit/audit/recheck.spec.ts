@@ -22,7 +22,7 @@ describe('a log that is read again', () => {
     recheck(
       log.log,
       log.tree,
-      { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0 },
+      { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [log.key] },
       signal,
       reread,
     );
@@ -126,6 +126,33 @@ describe('a log that is read again', () => {
     });
     log.tamper('DELETE FROM tiles WHERE level = 1');
     expect(await again(reread)).toMatchObject({ kind: 'tree' });
+  });
+
+  it('finds each stored checkpoint whose signature, root or text is not what was signed, also an older one', async () => {
+    await log.fill(10);
+    await log.sign();
+    expect(await again()).toBeUndefined();
+    const { note } = (await log.tree.checkpoint(EVENTS)) ?? { note: '' };
+    const alterations: readonly [string, RegExp][] = [
+      [
+        note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'B' : 'A'}=\n`),
+        /signature is not by/,
+      ],
+      [note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`), /is not the one that was signed/],
+      ['', /is not the one that was signed/],
+    ];
+    for (const [altered, reason] of alterations) {
+      log.tamper(`UPDATE checkpoints SET note = ? WHERE size = ${EVENTS}`, altered);
+      expect(await again()).toMatchObject({
+        kind: 'tree',
+        message: expect.stringMatching(reason) as unknown,
+      });
+    }
+    log.tamper(`UPDATE checkpoints SET note = ?, root = zeroblob(32) WHERE size = ${EVENTS}`, note);
+    expect(await again()).toMatchObject({
+      kind: 'tree',
+      message: expect.stringContaining(`its first ${EVENTS} leaves have another root`) as unknown,
+    });
   });
 
   it('has an event without a leaf where one with a leaf was', async () => {

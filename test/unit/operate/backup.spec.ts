@@ -407,12 +407,10 @@ describe('backup and restore of an embedded log', () => {
       await backup(desk(false), 'copy.db', ({ onProgress, signal }) =>
         backUp(source(), copy(), { onProgress, signal }),
       );
-      await restore(
-        desk(false),
-        'again.db',
-        (watching) => restoreFile(copy(), at('again.db'), watching),
-        'now do that',
-      );
+      await restore(desk(false), 'again.db', (watching) => restoreFile(copy(), at('again.db'), watching), {
+        readModel: 'move x aside',
+        tree: { file: 'tree.db', leaves: 1_201 },
+      });
       expect(texts.stdout).toMatch(
         new RegExp(
           '^backed up 1200 events, up to position 0000000000001200, 0\\.\\d MB in [\\d.]+ s, to copy\\.db: compared with the log and checked\n' +
@@ -420,14 +418,17 @@ describe('backup and restore of an embedded log', () => {
         ),
       );
       expect(texts.stderr).toMatch(
-        /^copying: 1200 of 1200 events.*\ncomparing.*\nchecking[^]*\nplants: now do that\n$/,
+        /^copying: 1200 of 1200 events.*\ncomparing.*\nchecking[^]*\nplants: before the next start, move x aside: .*\nplants: before the next start, move tree\.db with its -wal and -shm aside, and keep them: they hold 1201 events, and this log 1200;.*\n$/,
       );
     });
 
     it('tell scripts in one object', async () => {
       await open(at('empty.db'));
       await backup(desk(true), 'copy.db', (watching) => backUp(at('empty.db'), copy(), watching));
-      await restore(desk(true), 'a.db', (watching) => restoreFile(copy(), at('a.db'), watching), undefined);
+      await restore(desk(true), 'a.db', (watching) => restoreFile(copy(), at('a.db'), watching), {
+        readModel: undefined,
+        tree: { file: 'tree.db', leaves: 0 },
+      });
       const [one, other] = texts.stdout.trimEnd().split('\n');
       const figures = { events: 0, head: '', bytes: expect.any(Number), seconds: expect.any(Number) };
       expect(JSON.parse(one ?? '')).toEqual({ file: 'copy.db', ...figures });

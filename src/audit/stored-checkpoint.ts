@@ -1,0 +1,63 @@
+import { type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { parseCheckpoint } from './checkpoint.js';
+import { type GrowingTree, sameHash } from './merkle.js';
+import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './signed-note.js';
+
+/**
+ * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its text has to be
+ * of the size and root that it is stored with, and a signature that names one of these keys has to be by that key. One
+ * that names none of them is of a key that was replaced, which only who has kept that key can verify.
+ */
+export const faultOfCheckpoint = (
+  { size, root, note }: SignedCheckpoint,
+  keys: readonly VerifierKey[],
+): string | undefined => {
+  try {
+    const { text, signatures } = parseNote(note);
+    const signed = parseCheckpoint(text);
+    if (signed.size !== size || !sameHash(signed.root, root))
+      return `the checkpoint of ${size} is not the one that was signed`;
+    if (signatures.some(({ name, id }) => keys.some((key) => key.name === name && key.id === id)))
+      verifyNote(note, keys);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof NoteRefused)) throw error;
+    return `the checkpoint of ${size} is not the one that was signed: ${error.message}`;
+  }
+};
+
+/** The stored checkpoints in the order of their sizes, each compared with a tree that grows. */
+export class CheckpointsInOrder {
+  private constructor(
+    private readonly store: TreeStore,
+    private readonly keys: readonly VerifierKey[],
+    private next: SignedCheckpoint | undefined,
+  ) {}
+
+  /** From the first one on that has as many leaves as this, or more. */
+  static async from(
+    store: TreeStore,
+    keys: readonly VerifierKey[],
+    size: number,
+  ): Promise<CheckpointsInOrder> {
+    return new CheckpointsInOrder(store, keys, await store.checkpointFrom(size));
+  }
+
+  /** Whether the next one is of a tree of this size. */
+  isDue(size: number): boolean {
+    return this.next?.size === size;
+  }
+
+  /** What is wrong with the one that is due; undefined where it is what was signed of this tree. */
+  async faultOf(tree: GrowingTree): Promise<string | undefined> {
+    const due = this.next;
+    if (!due) return undefined;
+    this.next = await this.store.checkpointFrom(due.size + 1);
+    if (!sameHash(tree.root(), due.root)) return otherRoot(due);
+    return faultOfCheckpoint(due, this.keys);
+  }
+}
+
+/** The stored tree is not the one that a checkpoint is of. */
+export const otherRoot = ({ size }: SignedCheckpoint): string =>
+  `its first ${size} leaves have another root than the one that was signed`;
