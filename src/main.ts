@@ -372,6 +372,13 @@ const startProjector = (
 /** How long a log may seem shorter than its tree before that is an alarm, in milliseconds: a server may lag behind. */
 const SHORT_LOG_MS = 10_000;
 
+/**
+ * How long after its first checkpoint an auditor records one in a log without any, and how long after each the next, in
+ * milliseconds: a thousandth of the events of a busy log, and 9,000 a year at most.
+ */
+const RECORD_AFTER_MS = 60_000;
+const RECORD_EVERY_MS = 3_600_000;
+
 const startAuditor = async (
   log: EventLog,
   { roles, dataDir, auditOrigin, auditRecheckSeconds }: Config,
@@ -400,6 +407,10 @@ const startAuditor = async (
     patienceMs: SHORT_LOG_MS,
     recheckMs: auditRecheckSeconds * 1_000,
     notice,
+    recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey: undefined },
+    onWarning: (message) => {
+      logger.warn(message);
+    },
     onState: (status) => {
       tellAuditor(logger, status);
     },

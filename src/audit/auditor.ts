@@ -11,6 +11,7 @@ import {
 } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
+import { RecordedCheckpoints, type RecordingOptions, type Signing } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { type SignerKey } from './signed-note.js';
 import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
@@ -25,6 +26,9 @@ const MAX_APPEND = 100;
 
 /** How often it is looked whether an alarm still stands, and whether the store can be used, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
+
+/** How often it is looked whether a checkpoint is to be recorded in the log, in milliseconds: two reads of tree.db. */
+const RECORD_LOOK_EVERY_MS = 250;
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 100;
@@ -51,6 +55,8 @@ export interface AuditorStatus {
   /** Why it is disconnected or blocked. */
   readonly reason: string | undefined;
   readonly alarm: Alarm | undefined;
+  /** With which key it signs, and what the log records of that; undefined before the log was looked at. */
+  readonly signing?: Signing | undefined;
   /** What a person should know of this start of it, though it is not in the way. */
   readonly notice?: string | undefined;
 }
@@ -62,6 +68,10 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys'> {
   readonly onState: (status: AuditorStatus) => void;
   /** As in AuditorStatus. */
   readonly notice?: string | undefined;
+  /** When checkpoints are recorded in the log; they are not, without it. */
+  readonly recording?: RecordingOptions;
+  /** Called once with each of the warnings of `signing`, for the log. */
+  readonly onWarning?: (message: string) => void;
 }
 
 /** An event that the tree cannot take. */
@@ -81,6 +91,10 @@ export class Auditor {
   /** An alarm stood: before anything is signed the whole log has to be as it was. */
   #distrusts = false;
   #recheckAt = 0;
+  /** What this key has signed before, as the log records it, was compared with the tree. */
+  #compared = false;
+  readonly #recorded: RecordedCheckpoints;
+  readonly #warned = new Set<string>();
   #reread = new Reread();
   #ring: () => void = () => undefined;
 
@@ -90,6 +104,7 @@ export class Auditor {
     private readonly key: SignerKey,
     private readonly options: AuditorOptions,
   ) {
+    this.#recorded = new RecordedCheckpoints(log, store, key, options);
     this.#status = {
       state: 'starting',
       since: options.now(),
@@ -126,6 +141,7 @@ export class Auditor {
     const alarm = await this.store.alarm();
     if (alarm) {
       this.#distrusts = true;
+      this.#compared = false;
       this.#reread = new Reread();
       this.#become('alarm', { alarm });
       await pause(LOOK_EVERY_MS, signal);
@@ -149,6 +165,7 @@ export class Auditor {
         this.#signAsItGrows(over.signal),
         this.#recheckAgain(over.signal),
         this.#watchStore(over.signal),
+        this.#recordAgain(over.signal),
       ].map((part) => part.finally(end)),
     );
     signal.removeEventListener('abort', end);
@@ -210,7 +227,7 @@ export class Auditor {
     }
     this.#reached(now);
     if (refused) {
-      await this.#sign(); // what is before it can be proven all the same
+      await this.#sign(signal); // what is before it can be proven all the same
       throw refused;
     }
     return now;
@@ -219,7 +236,7 @@ export class Auditor {
   async #signAsItGrows(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.#hasGrown()) {
-        await this.#sign();
+        await this.#sign(signal);
         await pause(SIGN_EVERY_MS, signal);
       } else await this.#rung(signal);
     }
@@ -249,7 +266,9 @@ export class Auditor {
   }
 
   /** Signs the tree as it is stored, if it has grown, once it is known to be an extension of what was signed. */
-  async #sign(): Promise<void> {
+  async #sign(signal: AbortSignal): Promise<void> {
+    if (!this.#compared) await this.#compareRecorded(signal);
+    if (!this.#compared) return;
     const tree = await this.store.tree();
     const last = await this.store.latestCheckpoint();
     if (last?.size === tree.size) {
@@ -319,10 +338,40 @@ export class Auditor {
       this.#reread,
     );
     if (alarm) await this.#raise(alarm);
+    if (!signal.aborted) await this.#compareRecorded(signal);
     if (signal.aborted) return;
     this.#reread = new Reread();
     this.#recheckAt = performance.now() + this.options.recheckMs;
     this.#show({ recheckedAt: this.#now() });
+  }
+
+  /** Raises the alarm where the tree contradicts what this key has signed before, as the log records it. */
+  async #compareRecorded(signal: AbortSignal): Promise<void> {
+    const message = await this.#recorded.compare(signal);
+    if (message !== undefined) await this.#raise({ kind: 'fork', message, raisedAt: this.#now() });
+    if (signal.aborted) return;
+    this.#compared = true;
+    this.#showSigning();
+  }
+
+  /** Records checkpoints in the log, now and then. */
+  async #recordAgain(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      if (this.#compared && this.#status.state === 'live') {
+        await this.#recorded.recordIfDue();
+        this.#showSigning();
+      }
+      await pause(RECORD_LOOK_EVERY_MS, signal);
+    }
+  }
+
+  #showSigning(): void {
+    const { signing } = this.#recorded;
+    this.#show({ signing });
+    for (const warning of signing.warnings) {
+      if (!this.#warned.has(warning)) this.options.onWarning?.(warning);
+      this.#warned.add(warning);
+    }
   }
 
   async #raise(alarm: Alarm): Promise<never> {

@@ -194,7 +194,10 @@ const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): 
 };
 
 /** Whether the stored tiles have the root that was signed. */
-const hasRoot = async (store: TreeStore, { size, root }: SignedCheckpoint): Promise<boolean> => {
+export const hasRoot = async (
+  store: TreeStore,
+  { size, root }: Pick<SignedCheckpoint, 'size' | 'root'>,
+): Promise<boolean> => {
   try {
     return sameHash(await storedRoot(store, size), root);
   } catch (error) {

@@ -110,6 +110,23 @@ const ProcessStatus = z.object({
       notice: z.string().optional().meta({
         description: 'What a person should know of its start, such as that its tree was begun anew.',
       }),
+      signing: z
+        .object({
+          key: z.string().meta({ description: 'Name and id of the key that it signs with.' }),
+          since: z.string().optional().meta({
+            description:
+              'When the log first recorded a checkpoint by this key of this tree; absent before that.',
+          }),
+          recorded: z
+            .object({ size: z.number(), at: z.string() })
+            .optional()
+            .meta({ description: 'The last checkpoint by this key that the log records.' }),
+          before: z.object({ key: z.string(), until: z.string(), confirmed: z.boolean() }).optional().meta({
+            description: 'What signed before that; confirmed where that key has signed the change, too.',
+          }),
+          warnings: z.array(z.string()),
+        })
+        .optional(),
       alarm: z
         .object({
           kind: z.string(),

@@ -41,6 +41,14 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
     },
   });
   new Gauge({
+    name: 'plants_tree_signing_warnings',
+    help: 'Warnings about what is signed: another key, another tree, or another history than the log records.',
+    registers,
+    collect() {
+      this.set(auditor.status.signing?.warnings.length ?? 0);
+    },
+  });
+  new Gauge({
     name: 'plants_tree_unsigned_events',
     help: 'Events in the tree that no checkpoint covers yet.',
     registers,

@@ -53,6 +53,15 @@ const ProcessReport = z.object({
       recheckedAt: z.string().optional(),
       reason: z.string().optional(),
       notice: z.string().optional(),
+      signing: z
+        .object({
+          key: z.string(),
+          since: z.string().optional(),
+          recorded: z.object({ size: z.number(), at: z.string() }).optional(),
+          before: z.object({ key: z.string(), until: z.string(), confirmed: z.boolean() }).optional(),
+          warnings: z.array(z.string()),
+        })
+        .optional(),
       alarm: z
         .object({
           kind: z.string(),

@@ -127,7 +127,7 @@ export const readStatus = async (system: System): Promise<Status> => {
       ...parkedProblems(parked),
     ],
     warnings: [
-      ...processes.flatMap(noticeOf),
+      ...processes.flatMap(noticesOf),
       ...[...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
     ],
     head,
@@ -152,8 +152,10 @@ export const readStatus = async (system: System): Promise<Status> => {
 /** Warnings of one kind that are shown, the newest. */
 const MAX_WARNINGS = 20;
 
-const noticeOf = ({ host, pid, auditor }: ProcessReport): string[] =>
-  auditor?.notice === undefined ? [] : [`the auditor ${host}/${pid}: ${auditor.notice}`];
+const noticesOf = ({ host, pid, auditor }: ProcessReport): string[] =>
+  [...(auditor?.notice === undefined ? [] : [auditor.notice]), ...(auditor?.signing?.warnings ?? [])].map(
+    (notice) => `the auditor ${host}/${pid}: ${notice}`,
+  );
 
 const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
   heldBy?.position === event.position
@@ -378,6 +380,9 @@ const statusText = (status: Status, now: Date): string => {
     ],
     ['rebuild', rebuildText(status)],
     ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
+    ...processes.flatMap(({ host, pid, auditor }) =>
+      auditor?.signing ? [['signing', signingText(`${host}/${pid}`, auditor.signing)]] : [],
+    ),
     ...(status.wayBack
       ? [
           [
@@ -440,6 +445,8 @@ const statusText = (status: Status, now: Date): string => {
     .join('\n');
 };
 
+type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;
+
 const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
   if (!auditor) return '';
   const { size, position, checkpoint, state, recheckedAt } = auditor;
@@ -449,6 +456,18 @@ const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => 
   const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
   return `${size} events up to ${position || 'start'}; ${signed}; ${read}; ${host}/${pid} is ${state.replace('_', ' ')}`;
 };
+
+const signingText = (who: string, { key, since, recorded, before }: SigningReport): string =>
+  [
+    `${who} signs with ${key} ${since === undefined ? '(not yet recorded in the log)' : `since ${since}`}`,
+    ...(recorded ? [`last recorded ${recorded.size} events at ${recorded.at}`] : []),
+    ...(before ? [`before that ${beforeText(key, before)}`] : []),
+  ].join('; ');
+
+const beforeText = (key: string, before: NonNullable<SigningReport['before']>): string =>
+  before.key === key
+    ? `over another tree, until ${before.until}`
+    : `${before.key} until ${before.until}, which ${before.confirmed ? 'signed the change, too' : 'did not sign the change'}`;
 
 const rebuildText = ({ rebuild, lastRebuild }: Status): string => {
   if (rebuild) {

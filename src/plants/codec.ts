@@ -1,9 +1,16 @@
 import { EventRefused, type RefusalKind } from './errors.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
-import { type OperationEvent } from './operation.js';
+import { type OperationEvent, type RecordedCheckpoint } from './operation.js';
 import { type RequestAccepted } from './request.js';
-import { PLANT_STREAMS, REBUILDS_STREAM, REQUEST_STREAMS, SKIPS_STREAM, parsePlantStream } from './stream.js';
+import {
+  AUDIT_STREAM,
+  PLANT_STREAMS,
+  REBUILDS_STREAM,
+  REQUEST_STREAMS,
+  SKIPS_STREAM,
+  parsePlantStream,
+} from './stream.js';
 
 /** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
 export interface StoredEvent {
@@ -210,6 +217,23 @@ const READERS: Readonly<
       },
     ],
   },
+  SigningStarted: {
+    streams: AUDIT_STREAM,
+    versions: [(data) => ({ type: 'SigningStarted', data: recordedCheckpoint(data) })],
+  },
+  CheckpointRecorded: {
+    streams: AUDIT_STREAM,
+    versions: [(data) => ({ type: 'CheckpointRecorded', data: recordedCheckpoint(data) })],
+  },
+};
+
+const recordedCheckpoint = (data: Fields): RecordedCheckpoint => {
+  only(data, ['key', 'note', 'treeSince']);
+  return {
+    key: text(data, 'key', stringFault),
+    note: text(data, 'note', stringFault),
+    treeSince: text(data, 'treeSince', stringFault),
+  };
 };
 
 /** The version that every event of a type is written with today. */

@@ -68,6 +68,30 @@ export interface EventSkipped {
   };
 }
 
+/** A checkpoint that an auditor has signed, as its log keeps it. */
+export interface RecordedCheckpoint {
+  /** The key that it was signed with, as C2SP signed-note writes a verifier key. */
+  readonly key: string;
+  /** The signed note (C2SP tlog-checkpoint). Its tree ends before this event. */
+  readonly note: string;
+  /** When the oldest checkpoint in the auditor's tree was signed: tells its tree from every other. RFC 3339, UTC. */
+  readonly treeSince: string;
+}
+
+/** An auditor signs with a key, or over a tree, that the log has no record of yet. */
+export interface SigningStarted {
+  readonly type: 'SigningStarted';
+  readonly data: RecordedCheckpoint;
+}
+
+/** An auditor has signed further checkpoints with the same key over the same tree: this is the last of them. */
+export interface CheckpointRecorded {
+  readonly type: 'CheckpointRecorded';
+  readonly data: RecordedCheckpoint;
+}
+
+export type AuditEvent = SigningStarted | CheckpointRecorded;
+
 export type RebuildEvent =
   | RebuildRequested
   | RebuildStarted
@@ -77,4 +101,4 @@ export type RebuildEvent =
   | RolledBack
   | RebuildClosed;
 
-export type OperationEvent = RebuildEvent | EventSkipped;
+export type OperationEvent = RebuildEvent | EventSkipped | AuditEvent;

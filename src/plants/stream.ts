@@ -13,6 +13,9 @@ export const REBUILDS_STREAM = `${OPERATION_STREAMS}rebuilds`;
 /** Every event that was skipped. */
 export const SKIPS_STREAM = `${OPERATION_STREAMS}skips`;
 
+/** Checkpoints that auditors have signed, as far as they are recorded in the log itself. */
+export const AUDIT_STREAM = `${OPERATION_STREAMS}audit`;
+
 /** Every stream of ours begins with one of these; whatever else is in the same store belongs to somebody else. */
 export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS, OPERATION_STREAMS];
 

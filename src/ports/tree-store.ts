@@ -48,9 +48,9 @@ export interface SignedCheckpoint {
 
 /** The log is not what was put in the tree, or the tree is not what was signed. It stands until a person lifts it. */
 export interface Alarm {
-  /** What seems to have been done: to an event of the log, to the end of the log, to the stored tree itself, or to the log's store. */
+  /** What seems to have been done: to an event of the log, to the end of the log, to the stored tree itself, or to the log's store. `fork`: it is not what the same key had signed, as the log records. */
   readonly kind:
-    'changed' | 'missing' | 'inserted' | 'swapped' | 'moved' | 'shorter' | 'tree' | 'contradiction';
+    'changed' | 'missing' | 'inserted' | 'swapped' | 'moved' | 'shorter' | 'tree' | 'contradiction' | 'fork';
   /** The first leaf that is not as it was, where one is known. */
   readonly index?: number;
   /** Where the log now holds another event than that, and which one; not known where it holds none. */

@@ -74,6 +74,33 @@ describe('what is told about the tree', () => {
     }
   });
 
+  it('says with which key it signs since when, and what signed before', async () => {
+    const signing = { key: 'plants/x+2', since: undefined, recorded: undefined, before: undefined };
+    const shown = async (more: object, warnings: readonly string[] = []): Promise<string | undefined> => {
+      await tell({ ...live, signing: { ...signing, ...more, warnings } });
+      const found = await readStatus(office.desk());
+      expect(SystemStatus.safeParse(found).success).toBe(true);
+      expect(found.warnings).toEqual(warnings.map((warning) => `the auditor yew/3: ${warning}`));
+      await status(office.desk());
+      return /^signing +(.*)$/m.exec(office.out.slice(office.out.lastIndexOf('signing')))?.[1];
+    };
+    expect(await shown({})).toBe('yew/3 signs with plants/x+2 (not yet recorded in the log)');
+    const recorded = { since: '2026-01-30', recorded: { size: 60, at: '2026-01-31' } };
+    const soFar = 'yew/3 signs with plants/x+2 since 2026-01-30; last recorded 60 events at 2026-01-31';
+    expect(await shown(recorded)).toBe(soFar);
+    const before = { key: 'plants/x+2', until: '2026-01-29', confirmed: true };
+    expect(await shown({ ...recorded, before }, ['it began anew'])).toBe(
+      `${soFar}; before that over another tree, until 2026-01-29`,
+    );
+    for (const [confirmed, text] of [
+      [true, 'signed the change, too'],
+      [false, 'did not sign the change'],
+    ] as const)
+      expect(await shown({ ...recorded, before: { ...before, key: 'plants/x+1', confirmed } })).toBe(
+        `${soFar}; before that plants/x+1 until 2026-01-29, which ${text}`,
+      );
+  });
+
   it('is a warning where it was begun anew', async () => {
     await tell({ ...live, notice: 'there was no tree.db' });
     const found = await readStatus(office.desk());
@@ -91,9 +118,12 @@ describe('what is told about the tree', () => {
     expect(before).toMatch(/^plants_tree_checkpoint_age_seconds 2\n/m);
     expect(before).toMatch(/^plants_tree_recheck_age_seconds 60\n/m);
     expect(before).toMatch(/^plants_tree_alarm 0\n/m);
-    auditor.status = { ...alarmed, checkpoint: undefined };
+    expect(before).toMatch(/^plants_tree_signing_warnings 0\n/m);
+    const signing = { key: 'k', since: undefined, recorded: undefined, before: undefined, warnings: ['one'] };
+    auditor.status = { ...alarmed, checkpoint: undefined, signing };
     const after = await registry.metrics();
     expect(after).toMatch(/^plants_tree_alarm 1\n/m);
+    expect(after).toMatch(/^plants_tree_signing_warnings 1\n/m);
     expect(after).toMatch(/^plants_auditor_state\{state="alarm"\} 1$/m);
     expect(after).not.toMatch(/^plants_tree_checkpoint_age_seconds /m);
   });

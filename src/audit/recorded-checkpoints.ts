@@ -1,0 +1,338 @@
+import { v5 as uuidV5 } from 'uuid';
+import { tryDecode, versionOf } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
+import { type AuditEvent, type RecordedCheckpoint } from '../plants/operation.js';
+import { AUDIT_STREAM } from '../plants/stream.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  LogUnavailable,
+  OutcomeUnknown,
+  type Position,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../ports/event-log.js';
+import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
+import { type Checkpoint, openCheckpoint, signCheckpoint } from './checkpoint.js';
+import { sameHash } from './merkle.js';
+import { hasRoot } from './recheck.js';
+import {
+  cosignNote,
+  formatVerifierKey,
+  NoteRefused,
+  parseVerifierKey,
+  type SignerKey,
+  type VerifierKey,
+  verifyNote,
+} from './signed-note.js';
+
+/**
+ * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an
+ * auditor has signed before is then still known, and is compared with what it is about to sign.
+ */
+
+/** Events of the stream that are read at once. */
+const PAGE = 500;
+
+/** Warnings that are shown, the newest. */
+const MAX_WARNINGS = 5;
+
+/** After a log that did not take a record, in milliseconds. */
+const RETRY_MS = 60_000;
+
+const KEEP =
+  'If that was not meant, stop the service, and put the newest tree.db back; else compare with checkpoints that auditors have kept (docs/audit.md)';
+
+/** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
+const RECORDS = '0b9f0c7e-52a4-4a0e-9d0b-8a4f5f3f1c63';
+
+/** A checkpoint that was recorded, once its signature was verified with the key beside it. */
+export interface Recorded {
+  /** Where its event stands. */
+  readonly position: Position;
+  /** When it was recorded: RFC 3339, or empty where the event does not say. */
+  readonly at: string;
+  readonly key: VerifierKey;
+  readonly note: string;
+  readonly checkpoint: Checkpoint;
+  readonly treeSince: string;
+}
+
+/** What an auditor signs with, as the log knows it. */
+export interface Signing {
+  /** Name and id of the key. */
+  readonly key: string;
+  /** When the log first recorded a checkpoint by this key of this tree; undefined before that. */
+  readonly since: string | undefined;
+  /** The last of these. */
+  readonly recorded: { readonly size: number; readonly at: string } | undefined;
+  /** What signed before, as far as the log knows. `confirmed`: its key has signed the change, too. */
+  readonly before: { readonly key: string; readonly until: string; readonly confirmed: boolean } | undefined;
+  /** What a person should look at. */
+  readonly warnings: readonly string[];
+}
+
+/** When checkpoints are recorded. */
+export interface RecordingOptions {
+  /** After the auditor has begun to sign, in milliseconds, where the log has no record yet. */
+  readonly afterMs: number;
+  /** At least so long after the last record, in milliseconds, and only where other events have come since. */
+  readonly everyMs: number;
+  /** The key before, where it is still there: it signs the first record of the new one, too. */
+  readonly previousKey: SignerKey | undefined;
+}
+
+export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
+
+/** Whether a note is signed by this key. */
+export const isSignedBy = (note: string, key: VerifierKey): boolean => {
+  try {
+    verifyNote(note, [key]);
+    return true;
+  } catch (error) {
+    if (error instanceof NoteRefused) return false;
+    throw error;
+  }
+};
+
+/** Reads a recorded checkpoint. Throws NoteRefused where it is not by the key that it names, or malformed. */
+export const openRecorded = ({
+  key,
+  note,
+}: RecordedCheckpoint): { key: VerifierKey; checkpoint: Checkpoint } => {
+  const verifier = parseVerifierKey(key);
+  return { key: verifier, checkpoint: openCheckpoint(note, verifier.name, [verifier]) };
+};
+
+/** A recorded checkpoint as it stands in the log, or why it cannot be used. */
+const readRecorded = (event: RecordedEvent): Recorded | string => {
+  const fact = tryDecode(event);
+  if (fact instanceof EventRefused) return fact.reason;
+  const { data } = fact.event as AuditEvent; // the codec lets nothing else stand in that stream
+  const { decidedAt = '' } = event.metadata as Partial<EventMetadata>;
+  try {
+    const opened = openRecorded(data);
+    return { ...opened, position: event.position, at: decidedAt, note: data.note, treeSince: data.treeSince };
+  } catch (error) {
+    if (error instanceof NoteRefused) return error.message;
+    throw error;
+  }
+};
+
+/** What the stream holds, as it concerns one key and one tree. */
+interface Records {
+  /** Of the last event of the stream, whatever it is. */
+  readonly revision: bigint | undefined;
+  /** The last record, whoever made it. */
+  readonly last: Recorded | undefined;
+  /** The last record by this key of this tree. */
+  readonly ours: Recorded | undefined;
+  readonly since: string | undefined;
+  readonly before: Signing['before'];
+}
+
+const NONE: Records = {
+  revision: undefined,
+  last: undefined,
+  ours: undefined,
+  since: undefined,
+  before: undefined,
+};
+
+/** The checkpoints that the log of an auditor records: compares them with its tree, and adds to them. */
+export class RecordedCheckpoints {
+  #records = NONE;
+  /** Why this auditor begins anew, as the first comparison found; undefined where it goes on. */
+  #anew: string | undefined;
+  #compared = false;
+  #warnings: readonly string[] = [];
+  #failure: string | undefined;
+  #nextTry = 0;
+  #firstTry: number | undefined;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly store: TreeStore,
+    private readonly key: SignerKey,
+    private readonly options: {
+      readonly now: () => Date;
+      readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
+      /** Nothing is recorded without it. */
+      readonly recording?: RecordingOptions | undefined;
+    },
+  ) {}
+
+  get signing(): Signing {
+    const { ours, since, before } = this.#records;
+    return {
+      key: keyName(this.key),
+      since,
+      recorded: ours && { size: ours.checkpoint.size, at: ours.at },
+      before,
+      warnings: [this.#anew, ...this.#warnings, this.#failure].filter((one) => one !== undefined),
+    };
+  }
+
+  /**
+   * Compares every record whose event is in the tree with the tree. Gives how what this key has signed is contradicted,
+   * in one line; undefined where it is not, or `signal` aborts. What other keys have signed leads to a warning only.
+   * Throws what the ports throw.
+   */
+  async compare(signal: AbortSignal): Promise<string | undefined> {
+    const tree = await this.store.tree();
+    const treeSince = await this.#treeSince();
+    const warnings: string[] = [];
+    let records = NONE;
+    let contradiction: string | undefined;
+    for await (const event of this.#eventsAfter(undefined)) {
+      const recorded = readRecorded(event);
+      records = this.#add(records, event, recorded, treeSince);
+      const fault =
+        typeof recorded === 'string' ? unusable(event, recorded) : await this.#faultOf(recorded, tree);
+      if (fault !== undefined) {
+        if (typeof recorded === 'string' || !this.#isByUs(recorded)) warnings.push(fault);
+        else contradiction ??= fault;
+      }
+      await this.options.giveWay(signal);
+      if (signal.aborted) return undefined;
+    }
+    if (!this.#compared) this.#anew = await this.#whyAnew(records);
+    this.#compared = true;
+    this.#records = records;
+    this.#warnings = warnings.slice(-MAX_WARNINGS);
+    return contradiction;
+  }
+
+  /**
+   * Records the last checkpoint in the log where it is time for that, after the first comparison. A log that does not
+   * take it is a warning, and it is tried again later. Throws TreeUnavailable.
+   */
+  async recordIfDue(): Promise<void> {
+    const { recording } = this.options;
+    const latest = await this.store.latestCheckpoint();
+    const treeSince = await this.#treeSince();
+    if (!recording || !this.#compared || !latest || treeSince === undefined) return;
+    this.#firstTry ??= performance.now();
+    if (performance.now() < this.#nextTry || !(await this.#isDue(latest, recording))) return;
+    try {
+      await this.#readOn(treeSince);
+      if (await this.#isDue(latest, recording)) await this.#record(latest, treeSince, recording);
+      await this.#readOn(treeSince);
+      this.#failure = undefined;
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) return; // another auditor was faster: look again
+      if (!(error instanceof LogUnavailable || error instanceof OutcomeUnknown)) throw error;
+      this.#nextTry = performance.now() + RETRY_MS;
+      this.#failure = `the last checkpoint cannot be recorded in the log: ${error.message}`;
+    }
+  }
+
+  async #record(
+    latest: SignedCheckpoint,
+    treeSince: string,
+    { previousKey }: RecordingOptions,
+  ): Promise<void> {
+    // Signed again: after a change of the key the last checkpoint is by the one before.
+    const { size, root } = latest;
+    if (!(await hasRoot(this.store, latest))) return; // the next reading of the log says more
+    const begins = !(await this.#isKnown());
+    const signed = signCheckpoint({ origin: this.key.name, size, root }, this.key);
+    const note = begins && previousKey ? cosignNote(signed, previousKey) : signed;
+    const type = begins ? 'SigningStarted' : 'CheckpointRecorded';
+    const data: RecordedCheckpoint = { key: formatVerifierKey(this.key), note, treeSince };
+    const { revision } = this.#records;
+    const id = uuidV5(JSON.stringify([AUDIT_STREAM, String(revision), type, data]), RECORDS);
+    const metadata: EventMetadata = {
+      schemaVersion: versionOf(type),
+      decidedAt: this.options.now().toISOString(),
+      actor: { sub: 'plants auditor' },
+      correlationId: 'audit',
+      causationId: id,
+    };
+    await this.log.append(AUDIT_STREAM, revision ?? 'none', [{ id, type, data: { ...data }, metadata }]);
+  }
+
+  /** At once where the log knows of other checkpoints; never for what only the last record has added to the tree. */
+  async #isDue({ size }: SignedCheckpoint, { afterMs, everyMs }: RecordingOptions): Promise<boolean> {
+    const { last, ours } = this.#records;
+    if (!last || !ours)
+      return size > 0 && (last !== undefined || performance.now() - (this.#firstTry ?? 0) >= afterMs);
+    if (!(await this.#isKnown())) return true;
+    const elapsed = Math.abs(this.options.now().getTime() - Date.parse(ours.at));
+    return !(elapsed < everyMs) && size - last.checkpoint.size > 1;
+  }
+
+  /** Whether the last record of this key and tree is of a checkpoint that the tree holds. */
+  async #isKnown({ ours } = this.#records): Promise<boolean> {
+    if (!ours) return false;
+    const { size, root } = ours.checkpoint;
+    const stored = await this.store.checkpoint(size);
+    return stored !== undefined && sameHash(stored.root, root);
+  }
+
+  async #whyAnew(records: Records): Promise<string | undefined> {
+    const { last, ours } = records;
+    if (!last || (await this.#isKnown(records))) return undefined;
+    const { checkpoint, at } = ours ?? last;
+    const was = `the log records a checkpoint of ${checkpoint.size} events, signed by ${keyName((ours ?? last).key)} and recorded at ${at}`;
+    if (ours) return `${was}, which tree.db does not hold: it was put back to an older state. ${KEEP}`;
+    if (this.#isByUs(last))
+      return `${was}, and tree.db was begun after that: it was lost or removed, or this is a further auditor with that key. ${KEEP}`;
+    return `${was}, and this auditor signs with ${keyName(this.key)}: the key was changed, lost or replaced, or this is a further auditor. If it was not meant, stop the service and put audit-key.pem back; else give auditors both keys (docs/audit.md)`;
+  }
+
+  /** How what is recorded is not what the tree has; undefined where it is, or where the tree is not so far yet. */
+  async #faultOf({ position, at, key, checkpoint }: Recorded, tree: StoredTree): Promise<string | undefined> {
+    if (position > tree.position) return undefined;
+    const { size } = checkpoint;
+    const was = `the log records at position ${position} that ${keyName(key)} had signed ${size} events by ${at}`;
+    if (size > tree.size) return `${was}, and holds only ${tree.size}: some were taken out`;
+    if (await hasRoot(this.store, checkpoint)) return undefined;
+    return `${was}, and its first ${size} events have another root now: the log was altered before this tree was built, or the stored tree was`;
+  }
+
+  #isByUs({ key }: Recorded): boolean {
+    return keyName(key) === keyName(this.key);
+  }
+
+  async #readOn(treeSince: string): Promise<void> {
+    for await (const event of this.#eventsAfter(this.#records.revision))
+      this.#records = this.#add(this.#records, event, readRecorded(event), treeSince);
+  }
+
+  #add(
+    records: Records,
+    { revision }: RecordedEvent,
+    recorded: Recorded | string,
+    treeSince: string | undefined,
+  ): Records {
+    if (typeof recorded === 'string') return { ...records, revision };
+    const { last, ours } = records;
+    const next = { ...records, revision, last: recorded };
+    if (!this.#isByUs(recorded) || recorded.treeSince !== treeSince) return next;
+    if (ours) return { ...next, ours: recorded };
+    const before = last && {
+      key: keyName(last.key),
+      until: last.at,
+      confirmed: isSignedBy(recorded.note, last.key),
+    };
+    return { ...next, ours: recorded, since: recorded.at, before };
+  }
+
+  async *#eventsAfter(revision: bigint | undefined): AsyncGenerator<RecordedEvent, void, undefined> {
+    for (let after = revision; ;) {
+      const page = await this.log.readStream(AUDIT_STREAM, after, PAGE);
+      yield* page;
+      if (page.length < PAGE) return;
+      after = page.at(-1)?.revision;
+    }
+  }
+
+  /** When the oldest checkpoint of the tree was signed: none is ever removed, so that it tells the tree from others. */
+  async #treeSince(): Promise<string | undefined> {
+    return (await this.store.checkpointFrom(0))?.signedAt;
+  }
+}
+
+const unusable = ({ stream, revision, position }: RecordedEvent, reason: string): string =>
+  `event ${revision} of ${stream}, at position ${position}, is no recorded checkpoint that can be used: ${reason}`;

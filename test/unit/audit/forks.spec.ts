@@ -1,0 +1,484 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { Auditor } from '../../../src/audit/auditor.js';
+import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
+import { EMPTY_ROOT, ProofRefused, verifyConsistency } from '../../../src/audit/merkle.js';
+import { RecordedCheckpoints, type RecordingOptions } from '../../../src/audit/recorded-checkpoints.js';
+import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../../src/audit/signed-note.js';
+import { storedConsistency } from '../../../src/audit/stored-tree.js';
+import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
+import { type TreeStore } from '../../../src/ports/tree-store.js';
+import { AuditedLog } from '../../support/audited-log.js';
+import { Faults } from '../../support/domain-faults.js';
+import { all, metadataOf } from '../../support/log-events.js';
+import { pastTriggers } from '../../support/past-triggers.js';
+
+const STREAM = 'operation-audit';
+const newKey = (): SignerKey => signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
+const nameOf = ({ name, id }: SignerKey): string => `${name}+${id}`;
+
+interface Started {
+  readonly auditor: Auditor;
+  readonly log: EventLog;
+  readonly store: TreeStore;
+  readonly logged: readonly string[];
+  stop(): Promise<void>;
+}
+
+const types = async ({ log }: { readonly log: EventLog }): Promise<string[]> =>
+  (await log.readStream(STREAM)).map(({ type }) => type);
+
+const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
+  while (!(await condition())) await delay(5);
+};
+
+const alarmOf = async ({ auditor }: Started): Promise<string> => {
+  await until(() => auditor.status.alarm !== undefined);
+  return `${auditor.status.alarm?.kind ?? ''}: ${auditor.status.alarm?.message ?? ''}`;
+};
+
+/** A DATA_DIR, and the auditors that are started on it one after the other. */
+class DataDir {
+  readonly folder = mkdtempSync(join(tmpdir(), 'plants-forks-'));
+  readonly first = newKey();
+  plants = 0;
+  #running: Started | undefined;
+
+  async start(
+    key = this.first,
+    recording: Partial<RecordingOptions> = {},
+    withFaults: (faults: Faults<EventLog>) => Faults<EventLog> = (faults) => faults,
+  ): Promise<Started> {
+    const opened = await openSqliteEventLog(join(this.folder, 'events.db'));
+    const log = withFaults(new Faults(opened)).port;
+    const store = await openSqliteTreeStore(join(this.folder, 'tree.db'), log.identity());
+    const logged: string[] = [];
+    const auditor = new Auditor(log, store, key, {
+      now: () => new Date(),
+      giveWay: () => nextTurn(),
+      patienceMs: 0,
+      recheckMs: 3_600_000,
+      recording: { afterMs: 0, everyMs: 0, previousKey: undefined, ...recording },
+      onState: () => undefined,
+      onWarning: (message) => logged.push(message),
+    });
+    const stopping = new AbortController();
+    const run = auditor.run(stopping.signal);
+    const stop = async (): Promise<void> => {
+      this.#running = undefined;
+      stopping.abort();
+      await run;
+      await store.close();
+      await log.close();
+    };
+    return (this.#running = { auditor, log, store, logged, stop });
+  }
+
+  async add({ log }: Pick<Started, 'log'>, count: number, name = 'n'): Promise<void> {
+    for (const end = this.plants + count; this.plants < end; this.plants++) {
+      const data = { id: this.plants, name, tag: '' };
+      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: metadataOf() };
+      await log.append(`plant-owner/${this.plants}`, 'none', [event]);
+    }
+  }
+
+  /** Resolves once so many checkpoints are recorded, and everything is signed. */
+  async signed(started: Started, records: number): Promise<void> {
+    await until(async () => (await types(started)).length >= records);
+    await until(() => started.auditor.status.checkpoint?.size === this.plants + records);
+    expect(await types(started)).toHaveLength(records);
+  }
+
+  /** The first run of all: ten plants, signed and recorded. */
+  async before(): Promise<void> {
+    const started = await this.start();
+    await this.add(started, 10);
+    await this.signed(started, 1);
+    await started.stop();
+  }
+
+  snapshot(): void {
+    for (const file of ['events.db', 'tree.db'])
+      cpSync(join(this.folder, file), join(this.folder, `old-${file}`));
+  }
+
+  putBack(...files: ('events.db' | 'tree.db')[]): void {
+    for (const file of files) cpSync(join(this.folder, `old-${file}`), join(this.folder, file));
+  }
+
+  removeTree(): void {
+    rmSync(join(this.folder, 'tree.db'));
+  }
+
+  alterEvent(): void {
+    const database = new DatabaseSync(join(this.folder, 'events.db'), { timeout: 5_000 });
+    pastTriggers(database, () => {
+      database.exec(`UPDATE events SET data = replace(data, '"n"', '"m"') WHERE seq = 4`);
+    });
+    database.close();
+  }
+
+  async remove(): Promise<void> {
+    await this.#running?.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Each has a folder of its own, and waits most of the time: an auditor signs once a second. */
+const inDataDir = (test: (dir: DataDir) => Promise<void>) => async (): Promise<void> => {
+  const dir = new DataDir();
+  try {
+    await test(dir);
+  } finally {
+    await dir.remove();
+  }
+};
+
+describe('checkpoints that are recorded in the log', () => {
+  const options = {
+    now: () => new Date(),
+    giveWay: () => nextTurn(),
+    recording: { afterMs: 0, everyMs: 0, previousKey: undefined },
+  };
+  const never = new AbortController().signal;
+  let audited: AuditedLog;
+  beforeEach(async () => {
+    audited = await AuditedLog.open();
+  });
+  afterEach(() => audited.remove());
+  const recorder = async (recording: Partial<RecordingOptions> = {}): Promise<RecordedCheckpoints> => {
+    const { log, tree, key } = audited;
+    const one = new RecordedCheckpoints(log, tree, key, {
+      ...options,
+      recording: { ...options.recording, ...recording },
+    });
+    expect(await one.compare(never)).toBeUndefined();
+    return one;
+  };
+
+  /** Looks several times whether it is due; all that was added is signed in between. */
+  const look = async (recorded: RecordedCheckpoints): Promise<void> => {
+    for (let looks = 0; looks < 4; looks++) {
+      const { size } = await audited.tree.tree();
+      if ((await all(audited.log.readAll(START))).length > size) await audited.sign();
+      await recorded.recordIfDue();
+    }
+  };
+
+  it('are not recorded of an empty log, nor again for what the record itself has added', async () => {
+    const recorded = await recorder();
+    await audited.sign();
+    await recorded.recordIfDue();
+    expect(await types(audited)).toEqual([]);
+    await audited.fill(3);
+    await look(recorded);
+    expect(await types(audited)).toEqual(['SigningStarted']);
+    await audited.fill(1);
+    await look(recorded);
+    expect(await types(audited)).toEqual(['SigningStarted', 'CheckpointRecorded']);
+  });
+
+  it('wait for their time', async () => {
+    await audited.fill(3);
+    await audited.sign();
+    const patient = await recorder({ afterMs: 3_600_000 });
+    await patient.recordIfDue();
+    expect(await types(audited)).toEqual([]);
+    const recorded = await recorder({ everyMs: 3_600_000 });
+    await recorded.recordIfDue();
+    await audited.fill(10);
+    await audited.sign();
+    await recorded.recordIfDue();
+    expect(await types(audited)).toEqual(['SigningStarted']);
+  });
+
+  it('are recorded once by several auditors of one tree', async () => {
+    await audited.fill(3);
+    await audited.sign();
+    const both = [await recorder(), await recorder()];
+    await Promise.all(both.map((one) => one.recordIfDue()));
+    for (const one of both) await one.recordIfDue();
+    expect(await types(audited)).toEqual(['SigningStarted']);
+    for (const { signing } of both) expect(signing.recorded?.size).toBe(3);
+  });
+
+  it('are not recorded where the tree has another root', async () => {
+    await audited.fill(3);
+    await audited.sign();
+    const recorded = await recorder();
+    audited.tamper('UPDATE tiles SET hashes = zeroblob(96)');
+    await recorded.recordIfDue();
+    expect(await types(audited)).toEqual([]);
+  });
+});
+
+/** What becomes of DATA_DIR between two starts of an auditor. */
+describe('an auditor whose files are not those of its last start', () => {
+  it.concurrent(
+    'goes on without a word where nothing was touched, and says since when it signs',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const started = await dir.start();
+      await dir.add(started, 5);
+      await dir.signed(started, 2);
+      expect(await types(started)).toEqual(['SigningStarted', 'CheckpointRecorded']);
+      expect(started.logged).toEqual([]);
+      const [begun] = await started.log.readStream(STREAM);
+      await until(() => started.auditor.status.signing?.recorded?.size === 16);
+      expect(started.auditor.status.signing).toMatchObject({
+        key: nameOf(dir.first),
+        since: (begun?.metadata as { decidedAt: string }).decidedAt,
+        recorded: { size: 16 },
+        before: undefined,
+        warnings: [],
+      });
+    }),
+  );
+
+  it.concurrent(
+    'cannot know that all files were put back to an older state: who kept a checkpoint can',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.snapshot();
+      const lost = await dir.start();
+      await dir.add(lost, 5);
+      await dir.signed(lost, 2);
+      const kept = (await lost.store.latestCheckpoint())?.note ?? '';
+      await lost.stop();
+
+      dir.putBack('events.db', 'tree.db');
+      const [from] = [(dir.plants -= 5)];
+      const started = await dir.start();
+      await dir.add(started, 8, 'other');
+      await dir.signed(started, 2);
+      expect([started.logged, started.auditor.status.alarm]).toEqual([[], undefined]);
+      const { size, root } = openCheckpoint(kept, 'plants/test', [dir.first]);
+      expect(size).toBe(from + 7);
+      const now = await started.store.latestCheckpoint();
+      const proof = await storedConsistency(started.store, size, now?.size ?? 0);
+      expect(() => {
+        verifyConsistency({
+          first: size,
+          second: now?.size ?? 0,
+          firstRoot: root,
+          secondRoot: now?.root ?? EMPTY_ROOT,
+          proof,
+        });
+      }).toThrow(ProofRefused);
+    }),
+  );
+
+  it.concurrent(
+    'warns where tree.db is gone, and records at once that it signs over a new one',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.removeTree();
+      const started = await dir.start(dir.first, { afterMs: 3_600_000, everyMs: 3_600_000 });
+      await dir.signed(started, 2);
+      expect(await types(started)).toEqual(['SigningStarted', 'SigningStarted']);
+      expect(started.logged).toEqual([
+        expect.stringMatching(
+          /^the log records a checkpoint of 10 events, .* and tree\.db was begun after that/,
+        ),
+      ]);
+      await until(() => started.auditor.status.signing?.before !== undefined);
+      expect(started.auditor.status.signing?.before?.key).toBe(nameOf(dir.first));
+      expect(started.auditor.status.signing?.warnings).toEqual(started.logged);
+      await started.stop();
+      const later = await dir.start();
+      await until(() => later.auditor.status.signing !== undefined);
+      expect(later.logged).toEqual([]);
+    }),
+  );
+
+  it.concurrent(
+    'refuses to sign where tree.db is gone and an event is another, also once the alarm is lifted',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.removeTree();
+      dir.alterEvent();
+      const started = await dir.start();
+      const alarm = await alarmOf(started);
+      expect(alarm).toMatch(
+        /^fork: the log records at position \d+ that plants\/test\+\w+ had signed 10 events by .*, and its first 10 events have another root now/,
+      );
+      expect(await started.store.latestCheckpoint()).toBeUndefined();
+      await started.store.lift('anne', 'a mistake');
+      await until(async () => (await started.store.alarm()) !== undefined);
+      expect(await started.store.latestCheckpoint()).toBeUndefined();
+      expect(await types(started)).toHaveLength(1);
+    }),
+  );
+
+  it.concurrent(
+    'refuses to sign where tree.db is gone and the log holds less than was signed',
+    inDataDir(async (dir) => {
+      const started = await dir.start(dir.first, { afterMs: 3_600_000 });
+      await dir.add(started, 3);
+      const note = signCheckpoint({ origin: dir.first.name, size: 9, root: Buffer.alloc(32, 7) }, dir.first);
+      const data = { key: formatVerifierKey(dir.first), note, treeSince: '2026-01-01T00:00:00.000Z' };
+      const event = { id: randomUUID(), type: 'SigningStarted', data, metadata: metadataOf() };
+      await until(() => started.auditor.status.checkpoint?.size === 3);
+      await started.stop();
+      dir.removeTree();
+      const log = await openSqliteEventLog(join(dir.folder, 'events.db'));
+      await log.append(STREAM, 'none', [event]);
+      await log.close();
+      const again = await dir.start();
+      expect(await alarmOf(again)).toMatch(
+        /^fork: .* had signed 9 events by .*, and holds only 4: some were taken out/,
+      );
+    }),
+  );
+
+  it.concurrent(
+    'warns of another key, whoever put it there, and records that the one before did not sign the change',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const second = newKey();
+      const started = await dir.start(second);
+      await dir.signed(started, 2);
+      expect(started.logged).toEqual([
+        expect.stringMatching(
+          /, and this auditor signs with plants\/test\+\w+: the key was changed, lost or replaced/,
+        ),
+      ]);
+      await until(() => started.auditor.status.signing?.before !== undefined);
+      expect(started.auditor.status.signing).toMatchObject({
+        key: nameOf(second),
+        before: { key: nameOf(dir.first), confirmed: false },
+      });
+      const last = (await started.store.latestCheckpoint())?.note ?? '';
+      expect(openCheckpoint(last, 'plants/test', [second]).size).toBe(12);
+    }),
+  );
+
+  it.concurrent(
+    'has the change of the key signed by the one before, where that is still there',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const second = newKey();
+      const started = await dir.start(second, { previousKey: dir.first });
+      await dir.signed(started, 2);
+      const [, change] = await started.log.readStream(STREAM);
+      const { key, note } = change?.data as { key: string; note: string };
+      expect(key).toBe(formatVerifierKey(second));
+      expect(verifyNote(note, [dir.first, second]).keys).toHaveLength(2);
+      await until(() => started.auditor.status.signing?.before !== undefined);
+      expect(started.auditor.status.signing?.before).toMatchObject({
+        key: nameOf(dir.first),
+        confirmed: true,
+      });
+      await dir.add(started, 2);
+      await dir.signed(started, 3);
+      const [, , further] = await started.log.readStream(STREAM);
+      expect(() => verifyNote((further?.data as { note: string }).note, [dir.first])).toThrow(
+        'none of the known keys',
+      );
+    }),
+  );
+
+  it.concurrent(
+    'warns where tree.db and the key are gone, and signs with the new key what the old one contradicts',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.removeTree();
+      dir.alterEvent();
+      const started = await dir.start(newKey());
+      await dir.signed(started, 2);
+      expect(started.logged).toEqual([
+        expect.stringMatching(/: the key was changed, lost or replaced/),
+        expect.stringMatching(/ had signed 10 events by .*, and its first 10 events have another root now/),
+      ]);
+      expect(started.auditor.status.alarm).toBeUndefined();
+    }),
+  );
+
+  it.concurrent(
+    'warns where tree.db was put back to an older state, and goes on from the log',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.snapshot();
+      const lost = await dir.start();
+      await dir.add(lost, 5);
+      await dir.signed(lost, 2);
+      await lost.stop();
+      dir.putBack('tree.db');
+      const started = await dir.start();
+      await dir.signed(started, 3);
+      expect(await types(started)).toEqual(['SigningStarted', 'CheckpointRecorded', 'SigningStarted']);
+      expect(started.logged).toEqual([
+        expect.stringMatching(/checkpoint of 16 events, .*, which tree\.db does not hold: it was put back/),
+      ]);
+    }),
+  );
+
+  it.concurrent(
+    'raises the alarm where events.db was put back to an older state than tree.db',
+    inDataDir(async (dir) => {
+      await dir.before();
+      dir.snapshot();
+      const lost = await dir.start();
+      await dir.add(lost, 5);
+      await dir.signed(lost, 2);
+      await lost.stop();
+      dir.putBack('events.db');
+      const started = await dir.start();
+      expect(await alarmOf(started)).toMatch(
+        /^shorter: the log ends after 11 events, but 17 were put in the tree/,
+      );
+    }),
+  );
+
+  it.concurrent(
+    'passes over what stands among the records and is none, with a warning',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const log = await openSqliteEventLog(join(dir.folder, 'events.db'));
+      const note = signCheckpoint({ origin: dir.first.name, size: 2, root: Buffer.alloc(32, 7) }, newKey());
+      const forged = { key: formatVerifierKey(dir.first), note, treeSince: 'then' };
+      const metadata = metadataOf();
+      await log.append(STREAM, 0n, [
+        { id: randomUUID(), type: 'CheckpointRecorded', data: forged, metadata },
+        { id: randomUUID(), type: 'CheckpointForgotten', data: {}, metadata },
+      ]);
+      await log.close();
+      const started = await dir.start();
+      await until(() => started.auditor.status.recheckedAt !== undefined);
+      expect(started.logged).toEqual([
+        expect.stringMatching(
+          /^event 1 of operation-audit, .* no recorded checkpoint that can be used: .*by none of the known keys/,
+        ),
+        expect.stringMatching(/^event 2 of operation-audit, .*unknown type "CheckpointForgotten"/),
+      ]);
+      expect(started.auditor.status.alarm).toBeUndefined();
+    }),
+  );
+
+  for (const failure of [new LogUnavailable('its disk is full'), new OutcomeUnknown('no answer')])
+    it.concurrent(
+      `signs on where the log takes no record, and says so: ${failure.name}`,
+      inDataDir(async (dir) => {
+        const started = await dir.start(dir.first, {}, (faults) =>
+          faults.next('append', () => Promise.reject(failure)),
+        );
+        const database = await openSqliteEventLog(join(dir.folder, 'events.db'));
+        await dir.add({ ...started, log: database }, 3);
+        await until(() => started.logged.length > 0);
+        expect(started.logged).toEqual([
+          `the last checkpoint cannot be recorded in the log: ${failure.message}`,
+        ]);
+        await dir.add({ ...started, log: database }, 3);
+        await database.close();
+        await until(() => started.auditor.status.checkpoint?.size === 6);
+        expect(started.auditor.status.state).toBe('live');
+      }),
+    );
+});
