@@ -144,7 +144,7 @@ export abstract class EventLog {
 
   /**
    * Looks at all events after a position, some at a time: whether each is found by its stream as it stands in the log,
-   * and follows the one before it in that stream. Gives how far it is. Throws LogDamaged at the first that does not,
+   * follows the one before it in that stream, and is stored as the bytes that an append writes. Gives how far it is. Throws LogDamaged at the first that does not,
    * and where the store as a whole is not as this service made it. A log whose server does so itself gives nothing.
    */
   abstract check(after: Position): AsyncIterable<Position>;

@@ -1,7 +1,8 @@
 import { prepareColumns, type Database } from './database.js';
 import { schemaFault } from './event-log-schema.js';
+import { EventTexts, type TextFault } from './event-text.js';
 
-/** Events of one step: about half a millisecond's work. */
+/** Events of one step: about a millisecond's work. */
 const STEP = 100;
 
 /** The index of a UNIQUE constraint is given its name by SQLite. https://sqlite.org/fileformat2.html#internal_schema_objects */
@@ -19,13 +20,15 @@ export interface FileDisagreement {
 /**
  * Compares the events with the index that streams are read by, and streams with themselves. SQLite believes its index:
  * where an entry of it was altered, a stream seems to have ended earlier, or never to have begun, and the same events
- * can be appended a second time.
+ * can be appended a second time. Compares the bytes of each row with those that an append writes, too.
  */
 export class EventLogCheck {
   readonly #end;
   readonly #bad;
+  readonly #texts;
 
   constructor(private readonly db: Database) {
+    this.#texts = new EventTexts(db);
     this.#end = db.prepare(
       `SELECT max(seq) AS seq FROM (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT ${STEP})`,
     );
@@ -36,7 +39,7 @@ export class EventLogCheck {
        FROM events e NOT INDEXED
        WHERE seq > ? AND seq <= ?
          AND (found IS NOT seq
-           OR (revision > 0 AND NOT EXISTS
+           OR (revision <> 0 AND NOT EXISTS
              (SELECT 1 FROM ${BY_STREAM} WHERE stream = e.stream AND revision = e.revision - 1 AND seq < e.seq)))
        ORDER BY seq LIMIT 1`,
     );
@@ -53,7 +56,9 @@ export class EventLogCheck {
     const { seq } = this.#end.get(after) as { seq: number | null };
     if (seq === null) return { upTo: undefined, found: undefined };
     const [bad] = this.#bad.all(after, seq) as BadRow[];
-    return { upTo: seq, found: bad && disagreementOf(bad) };
+    if (bad) return { upTo: seq, found: disagreementOf(bad) };
+    const fault = this.#texts.faultIn(after, seq);
+    return { upTo: seq, found: fault && otherText(fault) };
   }
 }
 
@@ -65,4 +70,9 @@ const disagreementOf = ([seq, stream, revision, found]: BadRow): FileDisagreemen
       : found !== seq
         ? `contradicts itself: event ${revision} of ${stream} is there twice: the index was altered, or events were put in`
         : `contradicts itself: event ${revision} of ${stream} has no event ${revision - 1} before it`,
+});
+
+const otherText = ({ seq, stream, revision, reason }: TextFault): FileDisagreement => ({
+  event: { seq, stream, revision },
+  message: `holds event ${revision} of ${stream} in another form than it was written in: ${reason}`,
 });

@@ -1,0 +1,116 @@
+import { isUtf8 } from 'node:buffer';
+import { prepareColumns, type Database } from './database.js';
+
+/** The first event of some whose row does not hold what an append writes, and why, as the end of a clause. */
+export interface TextFault {
+  readonly seq: number;
+  readonly stream: string;
+  readonly revision: number;
+  readonly reason: string;
+}
+
+type Bytes = Uint8Array;
+
+/** As every reader gets it; `octets` is the length of the five texts in the file, `kept` whether they are texts. */
+type ReadRow = [
+  seq: number,
+  stream: string,
+  revision: number,
+  id: string,
+  type: string,
+  data: string,
+  metadata: string,
+  octets: number,
+  kept: number,
+];
+
+type StoredRow = [classes: string, stream: Bytes, id: Bytes, type: Bytes, data: Bytes, metadata: Bytes];
+
+/** https://sqlite.org/datatype3.html#storage_classes_and_datatypes */
+const CLASSES = 'integer text text text text text';
+
+/** What bytes that are no UTF-8 are read as. */
+const REPLACEMENT = '\uFFFD';
+
+/**
+ * Compares the bytes of rows with those that an append writes. JSON can say one thing in many texts (repeated names,
+ * escapes, spaces), and a text can go on behind a NUL: all of these are read as the same event and have the same leaf,
+ * but SQLite's own functions, and other programs, read something else in them.
+ *
+ * The order of names in an object is not compared: it is that of the program which wrote the event, and every reader
+ * finds the same in it.
+ */
+export class EventTexts {
+  readonly #read;
+  readonly #stored;
+
+  constructor(db: Database) {
+    this.#read = prepareColumns(
+      db,
+      `SELECT seq, stream, revision, id, type, data, metadata,
+         octet_length(stream) + octet_length(id) + octet_length(type) + octet_length(data) + octet_length(metadata),
+         typeof(revision) = 'integer' AND typeof(stream) = 'text' AND typeof(id) = 'text'
+           AND typeof(type) = 'text' AND typeof(data) = 'text' AND typeof(metadata) = 'text'
+       FROM events NOT INDEXED WHERE seq > ? AND seq <= ? ORDER BY seq`,
+    );
+    this.#stored = prepareColumns(
+      db,
+      `SELECT
+         concat_ws(' ', typeof(revision), typeof(stream), typeof(id), typeof(type), typeof(data), typeof(metadata)),
+         CAST(stream AS BLOB), CAST(id AS BLOB), CAST(type AS BLOB), CAST(data AS BLOB), CAST(metadata AS BLOB)
+       FROM events NOT INDEXED WHERE seq = ?`,
+    );
+  }
+
+  /** Looks at the events after one number, up to another. */
+  faultIn(after: number, upTo: number): TextFault | undefined {
+    for (const row of this.#read.all(after, upTo) as ReadRow[]) {
+      if (isWritten(row)) continue;
+      const [seq, stream, revision] = row;
+      const [stored] = this.#stored.all(seq) as unknown as StoredRow[];
+      const reason = stored && reasonOf(stored);
+      if (reason !== undefined) return { seq, stream, revision, reason };
+    }
+    return undefined;
+  }
+}
+
+/**
+ * Whether a row is plainly as an append writes it, without its bytes, which take five times as long to be read. What
+ * was read is what is stored where it is as long and holds no replacement character.
+ */
+const isWritten = ([, stream, , id, type, data, metadata, octets, kept]: ReadRow): boolean => {
+  if (kept !== 1) return false;
+  const text = stream + id + type + data + metadata;
+  return (
+    Buffer.byteLength(text) === octets &&
+    !text.includes(REPLACEMENT) &&
+    stream !== '' &&
+    id !== '' &&
+    type !== '' &&
+    isJsonText(data) &&
+    isJsonText(metadata)
+  );
+};
+
+const reasonOf = ([classes, stream, id, type, data, metadata]: StoredRow): string | undefined => {
+  if (classes !== CLASSES) return `its columns are stored as ${classes}`;
+  for (const [column, bytes] of Object.entries({ stream, id, type }))
+    if (!isName(bytes)) return `its ${column} is empty, holds a NUL, or is not UTF-8`;
+  for (const [column, bytes] of Object.entries({ data, metadata }))
+    if (!isUtf8(bytes) || !isJsonText(Buffer.from(bytes).toString()))
+      return `its ${column} is not the JSON text that this service writes for it`;
+  return undefined;
+};
+
+/** Whether these are the bytes of a text as `name` of stored-text.ts takes it. */
+const isName = (bytes: Bytes): boolean => bytes.length > 0 && !bytes.includes(0) && isUtf8(bytes);
+
+/** Whether `jsonText` of stored-text.ts makes this text of the value that is read from it. */
+const isJsonText = (text: string): boolean => {
+  try {
+    return JSON.stringify(JSON.parse(text)) === text;
+  } catch {
+    return false; // no JSON, or nested too deep to be written
+  }
+};
