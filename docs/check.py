@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks a bundle of the plant store, independently of its code: check.py FILE [--key VKEY] [--against CHECKPOINT]
+"""Checks a bundle of the plant store, independently of its code: check.py FILE [--key VKEY]... [--against CHECKPOINT]
 What it proves stands in docs/audit.md. Exit status: 0 everything holds, 1 something does not, 2 wrong usage.
 Python 3.8, and openssl for --key. FILE may be gzip; unpack zstd first."""
 import argparse, base64, functools, gzip, hashlib, json, re, subprocess, sys, tempfile, urllib.parse, zlib
@@ -59,22 +59,22 @@ def is_signed(text, signature, key):
     command = 'openssl pkeyutl -verify -pubin -keyform DER -rawin -inkey %s -sigfile %s -in %s'
     return subprocess.run((command % tuple(file.name for file in files)).split(), capture_output=True).returncode == 0
 
-def checkpoint(note, vkey):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root)
+def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root)
     need(len(note.encode()) <= 1000000 and not re.search('[\0-\x09\x0b-\x1f]', note), 'this is no signed note')
     text, _, below = note.rpartition('\n\n')
     origin, size, root, *_ = (text + '\n\n\n').split('\n')
     lines = [re.fullmatch('\u2014 ([^\\s+]+) (.+)', line) for line in below.split('\n')[:-1]]
     need(below.endswith('\n') and 0 < len(lines) <= 100 and all(lines), 'there should be signatures')
     signatures = [(line[1], from_base64(line[2])) for line in lines]
-    known = [data[4:] for name, data in signatures if vkey and (name, data[:4]) == vkey[:2]]
-    need(all(len(data) > 4 for _, data in signatures) and (known or not vkey), 'it is not signed by that key')
-    need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data in known), 'its signature is wrong')
+    known = [(data[4:], vkey) for name, data in signatures for vkey in vkeys if (name, data[:4]) == vkey[:2]]
+    need(all(len(data) > 4 for _, data in signatures) and (known or not vkeys), 'it is not signed by these keys')
+    need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data, vkey in known), 'its signature is wrong')
     fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
     need(fits and (int(size) or from_base64(root) == sha256(b'')), 'this is no checkpoint')
-    need(not vkey or origin == vkey[0], 'it is of another log')
+    need(not vkeys or origin in [vkey[0] for _, vkey in known], 'it is of another log')
     return origin, int(size), from_base64(root)
 
-def check(lines, vkey, older, at):  # at: the line and the event that it is at, for whoever catches what is thrown
+def check(lines, vkeys, older, at):  # at: the line and the event that it is at, for whoever catches what is thrown
     at[0], size, ended, owner = 0, None, None, None
     for at[0], raw in enumerate(lines, 1):
         need(len(raw) <= MAX_LINE + 1 and raw.endswith(b'\n') and not ended, 'it is too long, cut off, or one too many')
@@ -83,7 +83,7 @@ def check(lines, vkey, older, at):  # at: the line and the event that it is at, 
             header = parse(text, 'checkpoint format from version ' + ('owner' if '"owner":' in text else 'before'))
             numbers = type(header['version']) is type(header['from']) is Number
             need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
-            origin, total, root = checkpoint(header['checkpoint'], vkey)
+            origin, total, root = checkpoint(header['checkpoint'], vkeys)
             next = start = unproven = int(header['from'])
             owner, before, events, block = header.get('owner'), header.get('before', []), 0, None
             need(owner is None or type(owner) is str, 'this is no header')
@@ -137,7 +137,7 @@ def verifier_key(vkey):
 
 parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
 parser.add_argument('file', type=argparse.FileType('rb'))
-parser.add_argument('--key', type=verifier_key)
+parser.add_argument('--key', type=verifier_key, action='append', default=[])
 parser.add_argument('--against', type=argparse.FileType('rb'))
 options = parser.parse_args()
 try:

@@ -511,7 +511,7 @@ const exportEvents = async ({ out, from, owner, altered, json }: ExportOptions):
 };
 
 interface CheckOptions {
-  readonly key?: VerifierKey;
+  readonly key: readonly VerifierKey[];
   readonly against?: string;
   readonly previous?: string;
   readonly json?: true;
@@ -522,14 +522,15 @@ const checkFile = async (file: string, { key, against, previous, json }: CheckOp
     if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
   const { check } = await import('./operate/check.js');
   const kept = against === undefined ? undefined : await readWhole(against);
-  const well = await check({ json: json ?? false }, { file, key, against: kept, previous });
+  const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous });
   process.exitCode = well ? EXIT.ok : EXIT.failed;
 };
 
-/** A verifier key, or the name of a file that holds one. */
-const verifierKeyOf = (value: string): VerifierKey => {
+/** One more verifier key, or those in a file that holds one in each line. */
+const verifierKeysOf = (value: string, before: readonly VerifierKey[]): readonly VerifierKey[] => {
   try {
-    return parseVerifierKey(existsSync(value) ? readFileSync(value, 'utf8').trim() : value);
+    const text = existsSync(value) ? readFileSync(value, 'utf8').trim() : value;
+    return [...before, ...text.split(/\r?\n/).map(parseVerifierKey)];
   } catch (error) {
     throw new InvalidArgumentError(
       error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
@@ -863,7 +864,12 @@ program
   .command('check')
   .description('prove what a file of plants export says, with no server, no network and no database')
   .argument('<file>', 'what plants export wrote')
-  .option('--key <vkey>', "the log's key, or a file that holds it: plants audit-key prints it", verifierKeyOf)
+  .option(
+    '--key <vkey>',
+    "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
+    verifierKeysOf,
+    [],
+  )
   .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
   .option(
     '--previous <file>',
@@ -873,7 +879,8 @@ program
   .addHelpText(
     'after',
     `
-It stops at the first line that does not fit, and names it. Without --key it says only that the file fits together:
+It stops at the first line that does not fit, and names it. Each checkpoint has to be signed by one of the keys. Where
+the log records that its key was changed, it says so, and whether the old key has signed the change. Without --key it says only that the file fits together:
 anybody may have made it.
 
 Example:

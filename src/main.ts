@@ -8,7 +8,7 @@ import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
 import { eventsBetween } from './adapters/sqlite/distance.js';
 import { whyNotToBegin, whyNotToStart } from './adapters/sqlite/start-check.js';
-import { openAuditKey, originOf } from './audit/audit-key.js';
+import { openAuditKey, openPreviousKey, originOf } from './audit/audit-key.js';
 import { Auditor, type AuditorStatus } from './audit/auditor.js';
 import { noteRequest } from './audit/loop-turns.js';
 import { PublishedTree } from './audit/published-tree.js';
@@ -392,6 +392,7 @@ const startAuditor = async (
     key,
     created,
   } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
+  const previousKey = await openPreviousKey(dataDir, key);
   const file = join(dataDir, 'tree.db');
   const notice =
     created || existsSync(file)
@@ -407,7 +408,7 @@ const startAuditor = async (
     patienceMs: SHORT_LOG_MS,
     recheckMs: auditRecheckSeconds * 1_000,
     notice,
-    recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey: undefined },
+    recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey },
     onWarning: (message) => {
       logger.warn(message);
     },

@@ -36,6 +36,16 @@ export const openAuditKey = async (dataDir: string, origin: string): Promise<Aud
   return { file, key: signerKey(origin, written), created };
 };
 
+/**
+ * The key before, where an operator has moved it aside to change it: it signs the first record of the new one. Undefined
+ * where there is none, or where it is the same key. Throws as `openAuditKey`.
+ */
+export const openPreviousKey = async (dataDir: string, key: SignerKey): Promise<SignerKey | undefined> => {
+  const existing = await readKey(join(dataDir, 'audit-key-previous.pem'));
+  const previous = existing && signerKey(key.name, existing);
+  return previous?.id === key.id ? undefined : previous;
+};
+
 /** Windows has no permission bits (it reports 0666 for every file) and cannot sync a folder. */
 const POSIX = process.platform !== 'win32';
 

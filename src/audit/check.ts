@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { EventRefused } from '../plants/errors.js';
+import { AUDIT_STREAM } from '../plants/stream.js';
 import {
   BLOCK_EVENTS,
   BLOCK_LEVEL,
@@ -14,7 +15,8 @@ import {
   parseHeader,
   parseLine,
 } from './bundle.js';
-import { type Checkpoint, openCheckpoint, parseCheckpoint } from './checkpoint.js';
+import { type Checkpoint, openKnown, parseCheckpoint } from './checkpoint.js';
+import { type KeyChange, KeyHistory } from './checkpoint-record.js';
 import { type LeafEvent, leafOf } from './leaf.js';
 import {
   GrowingTree,
@@ -34,8 +36,8 @@ export type ReadBytes = () => AsyncIterable<Uint8Array>;
 /** What is to be checked. */
 export interface BundleToCheck {
   readonly bundle: ReadBytes;
-  /** The log's key. Without one nothing tells who made the bundle. */
-  readonly key: VerifierKey | undefined;
+  /** The log's keys, old and new. Without any nothing tells who made the bundle. */
+  readonly keys: readonly VerifierKey[];
   /** A checkpoint that was kept from before: the bundle has to begin with what that was of. */
   readonly against: Uint8Array | undefined;
   /** A bundle that was kept from before: it is checked too, and no event of it may be missing or another one. */
@@ -52,6 +54,8 @@ export interface Contents {
   readonly plants: ReadonlyMap<string, number> | undefined;
   /** Plants that were created and deleted since the older bundle, by owner; undefined as above, and without one. */
   readonly changes: ReadonlyMap<string, PlantChanges> | undefined;
+  /** The log records that its checkpoints were signed with another key from then on. Not in a bundle of one owner. */
+  readonly keyChanges: readonly KeyChange[];
   /** Events that the rules of their type refuse: they are proven, and change nothing. */
   readonly unread: number;
 }
@@ -74,11 +78,11 @@ export type OnProgress = (phase: string, events: number, total: number | undefin
  * at the first thing that is not proven, and what reading throws.
  */
 export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): Promise<Checked> => {
-  const { bundle, key, against: note, previous } = what;
-  const against = note && olderCheckpoint(note, key);
-  const older = previous && (await checkPrevious(previous, key, onProgress));
-  const check = new BundleCheck(key, { checkpoint: against, bundle: older?.checkpoint });
-  const compare = previous && new Comparison(previous, key);
+  const { bundle, keys, against: note, previous } = what;
+  const against = note && olderCheckpoint(note, keys);
+  const older = previous && (await checkPrevious(previous, keys, onProgress));
+  const check = new BundleCheck(keys, { checkpoint: against, bundle: older?.checkpoint });
+  const compare = previous && new Comparison(previous, keys);
   try {
     for await (const events of check.events(bundle())) {
       await compare?.take(events, check);
@@ -90,15 +94,15 @@ export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): 
     const { reason, line, index, found } = error;
     throw new BundleRefused(reason, line, index, { found, kept: await compare.keptAt(index) });
   }
-  return { ...check.contents(), signedBy: key, against, previous: older };
+  return { ...check.contents(), signedBy: check.signedBy, against, previous: older };
 };
 
 const checkPrevious = async (
   previous: ReadBytes,
-  key: VerifierKey | undefined,
+  keys: readonly VerifierKey[],
   onProgress: OnProgress,
 ): Promise<Contents> => {
-  const check = new BundleCheck(key, {});
+  const check = new BundleCheck(keys, {});
   try {
     const events = check.events(previous());
     while (!(await events.next()).done) onProgress('the older', check.count, check.total);
@@ -109,9 +113,9 @@ const checkPrevious = async (
   }
 };
 
-const olderCheckpoint = (note: Uint8Array, key: VerifierKey | undefined): Checkpoint => {
+const olderCheckpoint = (note: Uint8Array, keys: readonly VerifierKey[]): Checkpoint => {
   try {
-    return open(note, key);
+    return open(note, keys).checkpoint;
   } catch (error) {
     if (error instanceof NoteRefused)
       throw new BundleRefused(`the older checkpoint: ${error.message}`, undefined, undefined);
@@ -119,8 +123,11 @@ const olderCheckpoint = (note: Uint8Array, key: VerifierKey | undefined): Checkp
   }
 };
 
-const open = (note: string | Uint8Array, key: VerifierKey | undefined): Checkpoint =>
-  key ? openCheckpoint(note, key.name, [key]) : parseCheckpoint(parseNote(note).text);
+const open = (
+  note: string | Uint8Array,
+  keys: readonly VerifierKey[],
+): { readonly checkpoint: Checkpoint; readonly signedBy?: VerifierKey } =>
+  keys.length > 0 ? openKnown(note, keys) : { checkpoint: parseCheckpoint(parseNote(note).text) };
 
 /** An event of a bundle. Its bytes are those of its hash; whether that is in the tree may not be proven yet. */
 interface BundleEvent {
@@ -143,6 +150,7 @@ class BundleCheck {
   #line = 0;
   #header: BundleHeader | undefined;
   #checkpoint: Checkpoint | undefined;
+  #signedBy: VerifierKey | undefined;
   #isOwned: ((stream: string) => boolean) | undefined;
   #tree = new GrowingTree();
   /** The index that the next event has to have; with an owner, at least. */
@@ -155,15 +163,21 @@ class BundleCheck {
   /** The event that was read just now, whose tree is being compared. */
   #last: BundleEvent | undefined;
   readonly #plants = new PlantsHeld();
+  readonly #keyHistory = new KeyHistory();
 
   constructor(
-    private readonly key: VerifierKey | undefined,
+    private readonly keys: readonly VerifierKey[],
     private readonly older: Older,
   ) {}
 
   get checkpoint(): Checkpoint {
     if (!this.#checkpoint) throw new BundleRefused('it is empty', 1);
     return this.#checkpoint;
+  }
+
+  /** The key that its checkpoint is signed by; undefined where none is known. */
+  get signedBy(): VerifierKey | undefined {
+    return this.#signedBy;
   }
 
   get header(): BundleHeader {
@@ -217,6 +231,7 @@ class BundleCheck {
       events: this.count,
       plants: from === 0 ? this.#plants.byOwner() : undefined,
       changes: from === 0 && this.older.bundle ? this.#plants.changes() : undefined,
+      keyChanges: this.#keyHistory.changes,
       unread: this.#plants.unread,
     };
   }
@@ -251,7 +266,7 @@ class BundleCheck {
   #begin(text: string): void {
     const header = parseHeader(text);
     if (typeof header === 'string') throw this.refusal(header);
-    const checkpoint = this.#openCheckpoint(header.checkpoint);
+    const { checkpoint, signedBy } = this.#openCheckpoint(header.checkpoint);
     const { from, owner, before = [] } = header;
     if (from > checkpoint.size)
       throw this.refusal(`it begins at event ${from} of a tree of ${checkpoint.size}`);
@@ -266,13 +281,13 @@ class BundleCheck {
     if (bundle) this.#checkOlder(bundle, checkpoint, this.#isOwned ? 'compared' : from);
     this.#next = from;
     this.#unproven = { index: from, line: 2 };
-    [this.#header, this.#checkpoint] = [header, checkpoint];
+    [this.#header, this.#checkpoint, this.#signedBy] = [header, checkpoint, signedBy];
     this.#compareRoots();
   }
 
-  #openCheckpoint(note: string): Checkpoint {
+  #openCheckpoint(note: string): ReturnType<typeof open> {
     try {
-      return open(note, this.key);
+      return open(note, this.keys);
     } catch (error) {
       if (error instanceof NoteRefused) throw this.refusal(`its checkpoint: ${error.message}`);
       throw error;
@@ -348,6 +363,7 @@ class BundleCheck {
     this.#last = { line, index, hash, leaf, stream: event.stream };
     this.#compareRoots();
     this.#plants.add(event, index >= (this.older.bundle?.size ?? Infinity));
+    if (event.stream === AUDIT_STREAM) this.#keyHistory.add(event, index);
     const read = this.#last;
     this.#last = undefined;
     return read;
@@ -419,8 +435,8 @@ class Comparison {
   #at = 0;
   #isOwned: ((stream: string) => boolean) | undefined;
 
-  constructor(previous: ReadBytes, key: VerifierKey | undefined) {
-    this.#batches = new BundleCheck(key, {}).events(previous());
+  constructor(previous: ReadBytes, keys: readonly VerifierKey[]) {
+    this.#batches = new BundleCheck(keys, {}).events(previous());
   }
 
   /** Throws BundleRefused where these events of the newer one are not what the older one has. */

@@ -77,3 +77,22 @@ export const openCheckpoint = (
     throw new NoteRefused(`a checkpoint of ${quoted(checkpoint.origin)}, not of ${quoted(origin)}`, 1);
   return checkpoint;
 };
+
+/**
+ * The checkpoint that one of these keys has signed for the log of its own name, and that key. Throws NoteRefused, as
+ * `openCheckpoint`.
+ */
+export const openKnown = (
+  note: string | Uint8Array,
+  keys: readonly VerifierKey[],
+): { readonly checkpoint: Checkpoint; readonly signedBy: VerifierKey } => {
+  const { text, keys: signers } = verifyNote(note, keys);
+  const checkpoint = parseCheckpoint(text);
+  const signedBy = signers.find(({ name }) => name === checkpoint.origin);
+  if (!signedBy)
+    throw new NoteRefused(
+      `a checkpoint of ${quoted(checkpoint.origin)}, not of ${signers.map(({ name }) => quoted(name)).join(' or ')}`,
+      1,
+    );
+  return { checkpoint, signedBy };
+};

@@ -1,7 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
-import { tryDecode, versionOf } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { type AuditEvent, type RecordedCheckpoint } from '../plants/operation.js';
+import { versionOf } from '../plants/codec.js';
+import { type RecordedCheckpoint } from '../plants/operation.js';
 import { AUDIT_STREAM } from '../plants/stream.js';
 import {
   type EventLog,
@@ -13,18 +12,11 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
-import { type Checkpoint, openCheckpoint, signCheckpoint } from './checkpoint.js';
+import { signCheckpoint } from './checkpoint.js';
+import { isSignedBy, keyName, readRecorded, type Recorded } from './checkpoint-record.js';
 import { sameHash } from './merkle.js';
 import { hasRoot } from './recheck.js';
-import {
-  cosignNote,
-  formatVerifierKey,
-  NoteRefused,
-  parseVerifierKey,
-  type SignerKey,
-  type VerifierKey,
-  verifyNote,
-} from './signed-note.js';
+import { cosignNote, formatVerifierKey, type SignerKey } from './signed-note.js';
 
 /**
  * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an
@@ -45,18 +37,6 @@ const KEEP =
 
 /** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
 const RECORDS = '0b9f0c7e-52a4-4a0e-9d0b-8a4f5f3f1c63';
-
-/** A checkpoint that was recorded, once its signature was verified with the key beside it. */
-export interface Recorded {
-  /** Where its event stands. */
-  readonly position: Position;
-  /** When it was recorded: RFC 3339, or empty where the event does not say. */
-  readonly at: string;
-  readonly key: VerifierKey;
-  readonly note: string;
-  readonly checkpoint: Checkpoint;
-  readonly treeSince: string;
-}
 
 /** What an auditor signs with, as the log knows it. */
 export interface Signing {
@@ -81,43 +61,6 @@ export interface RecordingOptions {
   /** The key before, where it is still there: it signs the first record of the new one, too. */
   readonly previousKey: SignerKey | undefined;
 }
-
-export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
-
-/** Whether a note is signed by this key. */
-export const isSignedBy = (note: string, key: VerifierKey): boolean => {
-  try {
-    verifyNote(note, [key]);
-    return true;
-  } catch (error) {
-    if (error instanceof NoteRefused) return false;
-    throw error;
-  }
-};
-
-/** Reads a recorded checkpoint. Throws NoteRefused where it is not by the key that it names, or malformed. */
-export const openRecorded = ({
-  key,
-  note,
-}: RecordedCheckpoint): { key: VerifierKey; checkpoint: Checkpoint } => {
-  const verifier = parseVerifierKey(key);
-  return { key: verifier, checkpoint: openCheckpoint(note, verifier.name, [verifier]) };
-};
-
-/** A recorded checkpoint as it stands in the log, or why it cannot be used. */
-const readRecorded = (event: RecordedEvent): Recorded | string => {
-  const fact = tryDecode(event);
-  if (fact instanceof EventRefused) return fact.reason;
-  const { data } = fact.event as AuditEvent; // the codec lets nothing else stand in that stream
-  const { decidedAt = '' } = event.metadata as Partial<EventMetadata>;
-  try {
-    const opened = openRecorded(data);
-    return { ...opened, position: event.position, at: decidedAt, note: data.note, treeSince: data.treeSince };
-  } catch (error) {
-    if (error instanceof NoteRefused) return error.message;
-    throw error;
-  }
-};
 
 /** What the stream holds, as it concerns one key and one tree. */
 interface Records {
@@ -188,7 +131,9 @@ export class RecordedCheckpoints {
       const recorded = readRecorded(event);
       records = this.#add(records, event, recorded, treeSince);
       const fault =
-        typeof recorded === 'string' ? unusable(event, recorded) : await this.#faultOf(recorded, tree);
+        typeof recorded === 'string'
+          ? unusable(event, recorded)
+          : await this.#faultOf(event.position, recorded, tree);
       if (fault !== undefined) {
         if (typeof recorded === 'string' || !this.#isByUs(recorded)) warnings.push(fault);
         else contradiction ??= fault;
@@ -282,7 +227,11 @@ export class RecordedCheckpoints {
   }
 
   /** How what is recorded is not what the tree has; undefined where it is, or where the tree is not so far yet. */
-  async #faultOf({ position, at, key, checkpoint }: Recorded, tree: StoredTree): Promise<string | undefined> {
+  async #faultOf(
+    position: Position,
+    { at, key, checkpoint }: Recorded,
+    tree: StoredTree,
+  ): Promise<string | undefined> {
     if (position > tree.position) return undefined;
     const { size } = checkpoint;
     const was = `the log records at position ${position} that ${keyName(key)} had signed ${size} events by ${at}`;

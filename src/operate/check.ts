@@ -1,6 +1,7 @@
 import { BundleRefused } from '../audit/bundle.js';
 import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
 import { type PlantChanges } from '../audit/plants-held.js';
+import { type KeyChange, keyName } from '../audit/checkpoint-record.js';
 import { Progress } from '../progress.js';
 import { bytesIn } from './check-files.js';
 import { type Desk, print, printable, table } from './desk.js';
@@ -9,7 +10,7 @@ import { type Desk, print, printable, table } from './desk.js';
 const SHOWN_OWNERS = 20;
 
 /** What a check is asked for. */
-export interface CheckQuestion extends Pick<BundleToCheck, 'key' | 'against'> {
+export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
   readonly file: string;
   /** The file of an older bundle. */
   readonly previous: string | undefined;
@@ -21,14 +22,14 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'key' | 'against'> {
  */
 export const check = async (
   { json }: Pick<Desk, 'json'>,
-  { file, key, against, previous }: CheckQuestion,
+  { file, keys, against, previous }: CheckQuestion,
 ): Promise<boolean> => {
   const progress = new Progress('events', process.stderr, json);
   try {
     const checked = await checkBundle(
       {
         bundle: () => bytesIn(file),
-        key,
+        keys,
         against,
         previous: previous === undefined ? undefined : () => bytesIn(previous),
       },
@@ -53,7 +54,7 @@ export const check = async (
   }
 };
 
-const keyName = ({ signedBy }: Checked): string | undefined => signedBy && `${signedBy.name}+${signedBy.id}`;
+const signerOf = ({ signedBy }: Checked): string | undefined => signedBy && keyName(signedBy);
 
 const asJson = (checked: Checked): unknown => {
   const { checkpoint, from, owner, against, previous } = checked;
@@ -65,7 +66,7 @@ const asJson = (checked: Checked): unknown => {
   });
   return {
     verdict: checked.signedBy ? 'proven' : 'consistent',
-    signedBy: keyName(checked) ?? null,
+    signedBy: signerOf(checked) ?? null,
     origin,
     size,
     root: Buffer.from(root).toString('base64'),
@@ -73,6 +74,7 @@ const asJson = (checked: Checked): unknown => {
     owner: owner ?? null,
     ...contents(checked),
     against: against?.size ?? null,
+    keyChanges: checked.keyChanges,
     changes: checked.changes ? Object.fromEntries(checked.changes) : null,
     previous: previous ? { size: previous.checkpoint.size, ...contents(previous) } : null,
   };
@@ -81,7 +83,7 @@ const asJson = (checked: Checked): unknown => {
 const asText = (checked: Checked): string => {
   const { checkpoint, from, owner, events, unread, plants, against, previous } = checked;
   const { origin, size } = checkpoint;
-  const by = keyName(checked);
+  const by = signerOf(checked);
   const range =
     events === 0 ? 'no events' : owner === undefined ? `events ${from} to ${size - 1}` : `${events} events`;
   const what = `${range}${owner === undefined ? '' : ` of ${JSON.stringify(owner)} from ${from} on`}`;
@@ -104,6 +106,7 @@ const asText = (checked: Checked): string => {
     lines.push(
       `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
     );
+  lines.push(...checked.keyChanges.map(keyChangeText));
   if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
   lines.push(
     plants
@@ -114,6 +117,13 @@ const asText = (checked: Checked): string => {
   );
   return printableLines(lines);
 };
+
+const keyChangeText = ({ index, from, to, confirmed }: KeyChange): string =>
+  `Event ${index} records that the key was changed from ${from} to ${to}: ${
+    confirmed
+      ? 'the old key has signed that.'
+      : 'the old key has NOT signed that. Ask why, and get the new key by a way that you trust.'
+  }`;
 
 const TOO_MANY = 'There are too many plants and owners to count them here.';
 const NOT_FROM_THE_BEGINNING =

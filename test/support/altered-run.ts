@@ -223,7 +223,7 @@ export class AlteredRun {
     await checkBundle(
       {
         bundle: () => bytesIn(this.#file(bundle)),
-        key,
+        keys: [key],
         against: Buffer.from(this.#earlier),
         previous: previous === undefined ? undefined : () => bytesIn(this.#file(previous)),
       },

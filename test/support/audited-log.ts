@@ -61,7 +61,7 @@ export class AuditedLog {
   }
 
   /** Puts what is new into the tree, and signs it. Gives the checkpoint. */
-  async sign(): Promise<string> {
+  async sign(key = this.key): Promise<string> {
     const stored = await this.tree.tree();
     const events = await all(this.log.readAll(stored.position));
     const leaves = events.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
@@ -69,7 +69,7 @@ export class AuditedLog {
     if (growth) await this.tree.append(growth);
     const tree = growth?.tree ?? stored;
     const root = new GrowingTree(tree).root();
-    const note = signCheckpoint({ origin: this.key.name, size: tree.size, root }, this.key);
+    const note = signCheckpoint({ origin: key.name, size: tree.size, root }, key);
     await this.tree.saveCheckpoint({ size: tree.size, root, note, signedAt: '2026-01-31T12:00:00.000Z' });
     return note;
   }

@@ -11,7 +11,7 @@ export const PYTHON = ['python3', 'openssl'].every(
 /** A bundle, and the arguments that it is checked with. */
 export interface PythonRun {
   readonly bundle: Uint8Array;
-  readonly key: string | undefined;
+  readonly key: string | readonly string[] | undefined;
   readonly against: string | undefined;
 }
 
@@ -48,7 +48,7 @@ export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
       if (against !== undefined) writeFileSync(`${file}.checkpoint`, against);
       return JSON.stringify([
         file,
-        ...(key === undefined ? [] : ['--key', key]),
+        ...[key ?? []].flat().flatMap((one) => ['--key', one]),
         ...(against === undefined ? [] : ['--against', `${file}.checkpoint`]),
       ]);
     });

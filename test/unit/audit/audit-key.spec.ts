@@ -1,8 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AuditKeyError, openAuditKey } from '../../../src/audit/audit-key.js';
+import { AuditKeyError, openAuditKey, openPreviousKey } from '../../../src/audit/audit-key.js';
 import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
 import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/audit/signed-note.js';
@@ -43,6 +52,19 @@ describe('the audit key', () => {
     await expect(refused).rejects.toThrow(AuditKeyError);
     await expect(refused).rejects.toThrow(/is damaged: it is no private Ed25519 key \(PKCS #8, PEM\)$/);
     await expect(refused).rejects.not.toThrow(text.slice(30, 40));
+  });
+
+  it('has another one before it where that was moved aside, and only then', async () => {
+    const { key } = await openAuditKey(folder, 'plants/one');
+    expect(await openPreviousKey(folder, key)).toBeUndefined();
+    const previous = join(folder, 'audit-key-previous.pem');
+    renameSync(file(), previous);
+    const { key: next, created } = await openAuditKey(folder, 'plants/one');
+    expect(created).toBe(true);
+    expect(await openPreviousKey(folder, next)).toMatchObject({ name: 'plants/one', id: key.id });
+    expect(await openPreviousKey(folder, key)).toBeUndefined();
+    chmodSync(previous, 0o644);
+    await expect(openPreviousKey(folder, next)).rejects.toThrow(/^others can read .*audit-key-previous\.pem/);
   });
 
   it('is refused under a name that notes cannot hold', async () => {

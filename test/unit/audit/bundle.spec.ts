@@ -19,7 +19,7 @@ const checked = (text: string, log: AuditedLog) =>
         await Promise.resolve();
         yield Buffer.from(text);
       },
-      key: log.key,
+      keys: [log.key],
       against: undefined,
       previous: undefined,
     },

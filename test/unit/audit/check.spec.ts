@@ -40,7 +40,7 @@ const verdictOf = async (
     return await checkBundle(
       {
         bundle: bytesOf(text),
-        key,
+        keys: key ? [key] : [],
         against: against === undefined ? undefined : Buffer.from(against),
         previous: previous === undefined ? undefined : bytesOf(previous, 777),
       },
@@ -136,7 +136,7 @@ describe('a bundle passes', () => {
     for (const size of [1, 7, 64_000])
       expect(
         await checkBundle(
-          { bundle: bytesOf(late, size), key: undefined, against: undefined, previous: undefined },
+          { bundle: bytesOf(late, size), keys: [], against: undefined, previous: undefined },
           () => undefined,
         ),
       ).toMatchObject({ events: EVENTS - 250 });
@@ -433,7 +433,7 @@ describe('what is hostile', () => {
       }
     };
     const check = checkBundle(
-      { bundle: endless, key: undefined, against: undefined, previous: undefined },
+      { bundle: endless, keys: [], against: undefined, previous: undefined },
       () => undefined,
     );
     await expect(check).rejects.toThrow(BundleRefused);

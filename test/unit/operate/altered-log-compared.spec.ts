@@ -48,7 +48,7 @@ describe('an altered log beside a bundle of what it was', () => {
   };
   const compared = async (name: string, json = false): Promise<string> => {
     said = '';
-    const question = { file: join(folder, name), key: log.key, against: undefined };
+    const question = { file: join(folder, name), keys: [log.key], against: undefined };
     await check({ json }, { ...question, previous: join(folder, 'kept') });
     return said;
   };
@@ -92,7 +92,7 @@ describe('an altered log beside a bundle of what it was', () => {
       said = '';
       const question = {
         file: join(folder, 'altered'),
-        key: log.key,
+        keys: [log.key],
         against: undefined,
         previous: undefined,
       };

@@ -1,0 +1,87 @@
+import { type StoredEvent, tryDecode } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
+import { type AuditEvent } from '../plants/operation.js';
+import { type EventMetadata } from '../ports/event-log.js';
+import { type Checkpoint, openCheckpoint } from './checkpoint.js';
+import { NoteRefused, parseVerifierKey, type VerifierKey, verifyNote } from './signed-note.js';
+
+/** A checkpoint that the log records, once its signature was verified with the key beside it. */
+export interface Recorded {
+  /** When it was recorded: RFC 3339, or empty where the event does not say. */
+  readonly at: string;
+  readonly key: VerifierKey;
+  readonly note: string;
+  readonly checkpoint: Checkpoint;
+  /** When the oldest checkpoint of the tree was signed. */
+  readonly treeSince: string;
+}
+
+/** Reads an event of AUDIT_STREAM. Gives why it cannot be used where it is malformed, or not signed by its key. */
+export const readRecorded = (event: StoredEvent): Recorded | string => {
+  const fact = tryDecode(event);
+  if (fact instanceof EventRefused) return fact.reason;
+  const { key, note, treeSince } = (fact.event as AuditEvent).data; // the codec lets nothing else stand in that stream
+  const { decidedAt = '' } = event.metadata as Partial<EventMetadata>;
+  try {
+    const verifier = parseVerifierKey(key);
+    const checkpoint = openCheckpoint(note, verifier.name, [verifier]);
+    return { at: decidedAt, key: verifier, note, checkpoint, treeSince };
+  } catch (error) {
+    if (error instanceof NoteRefused) return error.message;
+    throw error;
+  }
+};
+
+/** How a key is named to people, and in notes. */
+export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
+
+/** Whether a note is signed by this key. */
+export const isSignedBy = (note: string, key: VerifierKey): boolean => {
+  try {
+    verifyNote(note, [key]);
+    return true;
+  } catch (error) {
+    if (error instanceof NoteRefused) return false;
+    throw error;
+  }
+};
+
+/** The log records that checkpoints are signed with another key from then on. */
+export interface KeyChange {
+  /** The event that records it. */
+  readonly index: number;
+  readonly from: string;
+  readonly to: string;
+  /** Whether the key before has signed the change, too. */
+  readonly confirmed: boolean;
+}
+
+/** Changes of the key that are kept, the newest: more are no reason to take more memory. */
+const MAX_CHANGES = 100;
+
+/** Follows the key that checkpoints are signed with from record to record. */
+export class KeyHistory {
+  #changes: readonly KeyChange[] = [];
+  #last: VerifierKey | undefined;
+
+  /** The changes so far, oldest first. */
+  get changes(): readonly KeyChange[] {
+    return this.#changes;
+  }
+
+  /** Takes the next event of AUDIT_STREAM. What cannot be used changes nothing. */
+  add(event: StoredEvent, index: number): void {
+    const recorded = readRecorded(event);
+    if (typeof recorded === 'string') return;
+    const last = this.#last;
+    this.#last = recorded.key;
+    if (!last || keyName(last) === keyName(recorded.key)) return;
+    const change = {
+      index,
+      from: keyName(last),
+      to: keyName(recorded.key),
+      confirmed: isSignedBy(recorded.note, last),
+    };
+    this.#changes = [...this.#changes, change].slice(-MAX_CHANGES);
+  }
+}
