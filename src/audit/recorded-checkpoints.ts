@@ -223,6 +223,9 @@ export class RecordedCheckpoints {
     if (ours) return `${was}, which tree.db does not hold: it was put back to an older state. ${KEEP}`;
     if (this.#isByUs(last))
       return `${was}, and tree.db was begun after that: it was lost or removed, or this is a further auditor with that key. ${KEEP}`;
+    const previous = this.options.recording?.previousKey;
+    if (previous && keyName(previous) === keyName(last.key))
+      return `${was}, and this auditor signs with ${keyName(this.key)}, which the key before confirms in the log: give auditors both keys, and delete audit-key-previous.pem (docs/audit.md)`;
     return `${was}, and this auditor signs with ${keyName(this.key)}: the key was changed, lost or replaced, or this is a further auditor. If it was not meant, stop the service and put audit-key.pem back; else give auditors both keys (docs/audit.md)`;
   }
 

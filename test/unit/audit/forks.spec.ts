@@ -369,6 +369,9 @@ describe('an auditor whose files are not those of its last start', () => {
       await dir.signed(started, 2);
       const [, change] = await started.log.readStream(STREAM);
       const { key, note } = change?.data as { key: string; note: string };
+      expect(started.logged).toEqual([
+        expect.stringMatching(/, which the key before confirms in the log: give auditors both keys/),
+      ]);
       expect(key).toBe(formatVerifierKey(second));
       expect(verifyNote(note, [dir.first, second]).keys).toHaveLength(2);
       await until(() => started.auditor.status.signing?.before !== undefined);
