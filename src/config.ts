@@ -101,6 +101,17 @@ export const SETTINGS = [
       'How long an auditor waits before it reads the whole log again and compares it with its tree, 1 to 31536000.',
   },
   {
+    name: 'VERIFY_EVERY_SECONDS',
+    default: '86400',
+    meaning:
+      'How long after the last comparison of the lists with the log the working projector compares them again, giving way to requests, 0 to 31536000; 0: never by itself.',
+  },
+  {
+    name: 'VERIFY_REBUILD',
+    default: 'off',
+    meaning: 'Whether a difference that this comparison finds begins a rebuild by itself: on or off.',
+  },
+  {
     name: 'LOG_LEVEL',
     default: 'info',
     meaning: 'fatal, error, warn, info, debug, trace or silent.',
@@ -208,6 +219,10 @@ export interface Config {
   /** What the log is called in its checkpoints; undefined where its identity names it. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
+  /** Between two comparisons of the lists with the log; 0 where there are none. */
+  readonly verifyEverySeconds: number;
+  /** Whether a difference begins a rebuild. */
+  readonly verifyRebuild: boolean;
   readonly logLevel: LogLevel;
   /** Requests a minute for one owner. */
   readonly rateLimit: number | 'off';
@@ -244,7 +259,7 @@ export const loadConfig = (env: Environment): Config => {
     host: host(setting(env, 'HOST')),
     port: integer(env, 'PORT', 0, 65_535),
     metrics: metrics(env),
-    docs: docs(env),
+    docs: onOrOff(env, 'DOCS'),
     roles: roles(setting(env, 'ROLES')),
     dataDir,
     eventLog,
@@ -254,6 +269,8 @@ export const loadConfig = (env: Environment): Config => {
     drainMs: integer(env, 'DRAIN_MS', 0, 10_000),
     auditOrigin: auditOrigin(env),
     auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
+    verifyEverySeconds: integer(env, 'VERIFY_EVERY_SECONDS', 0, 31_536_000),
+    verifyRebuild: onOrOff(env, 'VERIFY_REBUILD'),
     logLevel: logLevel(setting(env, 'LOG_LEVEL')),
     rateLimit: rateLimit(env, 'RATE_LIMIT'),
     strangerLimit: rateLimit(
@@ -369,9 +386,9 @@ const metrics = (env: Environment): Config['metrics'] => {
   return { host: address, port: Number(port) };
 };
 
-const docs = (env: Environment): boolean => {
-  const value = setting(env, 'DOCS');
-  if (value !== 'on' && value !== 'off') throw bad('DOCS', value, 'on or off');
+const onOrOff = (env: Environment, name: 'DOCS' | 'VERIFY_REBUILD'): boolean => {
+  const value = setting(env, name);
+  if (value !== 'on' && value !== 'off') throw bad(name, value, 'on or off');
   return value === 'on';
 };
 

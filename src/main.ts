@@ -26,9 +26,10 @@ import { countRequests } from './metrics/http.js';
 import { showLastRuns, showSkips } from './metrics/operations.js';
 import { showProjector } from './metrics/projection.js';
 import { createRegistry, showIssuerKeys, showTokenCache } from './metrics/registry.js';
+import { BoundedLook } from './metrics/bounded-look.js';
 import { showTree } from './metrics/tree.js';
 import { countCommits, measuredEventLog, measuredReadModel } from './metrics/stores.js';
-import { recordVerify } from './operate/last-run.js';
+import { lastVerify, recordVerify } from './operate/last-run.js';
 import { reportText } from './operate/process-report.js';
 import { Reporter } from './operate/reporter.js';
 import { type RefusalKind } from './plants/errors.js';
@@ -37,6 +38,8 @@ import { type ReadModel, ReadModelAhead } from './ports/read-model.js';
 import { Courtesy } from './projector/courtesy.js';
 import { Traffic } from './projector/traffic.js';
 import { Projector, type ProjectorStatus } from './projector/projector.js';
+import { requestRebuild } from './projector/rebuilds.js';
+import { Verifier } from './projector/verifier.js';
 import { type Failpoint, type RefusalNotice } from './projector/rebuilder.js';
 import { Freshness } from './read/freshness.js';
 import { LogMissing, StartError } from './start-error.js';
@@ -169,10 +172,11 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       address: url,
       since: now().toISOString(),
     };
+    const verified = new BoundedLook(() => lastVerify(config.dataDir));
     const reporter = new Reporter(
       model,
       instance,
-      () => reportText(identity, projector, tree?.auditor, log.health()),
+      async () => reportText(identity, projector, tree?.auditor, log.health(), await verified.result()),
       () => projector?.rebuild !== undefined,
     );
     opened.push(() => reporter.close());
@@ -313,6 +317,41 @@ const assertLogIsThere = (config: Config): void => {
   if (reason !== undefined) throw new LogMissing(reason);
 };
 
+/** What compares the lists with the log by itself; undefined where the settings want none. */
+const verifierOf = (
+  log: EventLog,
+  model: ReadModel,
+  { dataDir, verifyEverySeconds, verifyRebuild }: Config,
+  traffic: Traffic,
+  logger: Logger,
+  onVerified: (differing: number) => Promise<void>,
+): Verifier | undefined => {
+  if (verifyEverySeconds === 0) return undefined;
+  return new Verifier(log, model, {
+    now,
+    traffic,
+    everyMs: verifyEverySeconds * 1_000,
+    last: () => lastVerify(dataDir),
+    onVerified,
+    onDifference: async ({ differing }) => {
+      const next = verifyRebuild
+        ? 'a rebuild is begun'
+        : 'plants verify names them, plants rebuild mends them';
+      logger.error(
+        { differing },
+        `the lists are not the fold of the log: ${differing} plants differ; ${next}`,
+      );
+      if (!verifyRebuild) return;
+      const rebuild = randomUUID();
+      const operator = { actor: { sub: 'plants projector' }, correlationId: `verify ${rebuild}` };
+      await requestRebuild(log, { rebuild, rate: null, unskip: false }, operator, now);
+    },
+    onProblem: (reason) => {
+      logger.warn({ reason }, 'the lists cannot be compared with the log, it is tried again each minute');
+    },
+  });
+};
+
 const startProjector = (
   log: EventLog,
   model: ReadModel,
@@ -323,6 +362,16 @@ const startProjector = (
   shutdown: Shutdown,
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
+  const onVerified = async (differing: number): Promise<void> => {
+    try {
+      await recordVerify(config.dataDir, { at: now().toISOString(), differing });
+    } catch (error) {
+      logger.warn(
+        { err: error },
+        'DATA_DIR cannot be written, so status and metrics do not show this verification',
+      );
+    }
+  };
   const projector = new Projector(
     log,
     model,
@@ -335,16 +384,7 @@ const startProjector = (
       onDone: (message) => {
         logger.info(message);
       },
-      onVerified: async (differing) => {
-        try {
-          await recordVerify(config.dataDir, { at: now().toISOString(), differing });
-        } catch (error) {
-          logger.warn(
-            { err: error },
-            'DATA_DIR cannot be written, so the metrics do not show this verification',
-          );
-        }
-      },
+      onVerified,
       onProblem: (reason) => {
         logger.warn({ reason }, 'rebuild does not get on, it is tried again');
       },
@@ -354,6 +394,7 @@ const startProjector = (
       failpoint,
       traffic,
     },
+    verifierOf(log, model, config, traffic, logger, onVerified),
   );
   const stopping = new AbortController();
   const running = projector.run(stopping.signal);

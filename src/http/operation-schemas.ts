@@ -92,6 +92,10 @@ const ProcessStatus = z.object({
     })
     .nullable()
     .meta({ description: 'What it rebuilds.' }),
+  verified: z
+    .object({ at: z.string(), differing: z.number() })
+    .optional()
+    .meta({ description: 'The last comparison of the lists with the log that its DATA_DIR records.' }),
   auditor: z
     .object({
       state: z.string(),

@@ -3,6 +3,7 @@ import { type AuditorStatus } from '../audit/auditor.js';
 import { type AppendHealth } from '../ports/event-log.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type ProjectorStatus } from '../projector/projector.js';
+import { type LastVerify } from './last-run.js';
 import { type RebuildProgress } from '../projector/rebuilder.js';
 
 /** What the processes of a system tell about themselves, as text in the read model's store. */
@@ -42,6 +43,8 @@ const ProcessReport = z.object({
     .nullable(),
   /** Why a rebuild, or what follows one, does not get on; absent where nothing is wrong. */
   rebuildProblem: z.string().optional(),
+  /** The last comparison of the lists with the log that is recorded in its DATA_DIR; absent where none is. */
+  verified: z.object({ at: z.string(), differing: z.number() }).optional(),
   /** Null where the process is no auditor, absent where it is of a version that knows none. */
   auditor: z
     .object({
@@ -106,6 +109,7 @@ export const reportText = (
     | undefined,
   auditor?: { readonly status: AuditorStatus },
   eventLog?: AppendHealth,
+  verified?: LastVerify,
 ): string =>
   JSON.stringify(
     {
@@ -115,6 +119,7 @@ export const reportText = (
       rebuildProblem: projector?.rebuildProblem,
       auditor: auditor ? shownAuditor(auditor.status) : null,
       eventLog,
+      verified,
     },
     (_name, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );

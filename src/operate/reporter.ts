@@ -24,7 +24,7 @@ export class Reporter {
   constructor(
     private readonly model: ReadModel,
     private readonly process: string,
-    private readonly text: () => string,
+    private readonly text: () => Promise<string>,
     private readonly isBusy: () => boolean,
   ) {
     this.#running = this.#run();
@@ -51,7 +51,7 @@ export class Reporter {
 
   async #tell(forMs: number): Promise<void> {
     try {
-      await this.model.report(this.process, this.text(), forMs);
+      await this.model.report(this.process, await this.text(), forMs);
     } catch {
       // it holds a little longer, and is told again soon
     }

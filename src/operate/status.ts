@@ -125,6 +125,7 @@ export const readStatus = async (system: System): Promise<Status> => {
       ...logProblems(processes, log.health()),
       ...problemsOf(processes, generations, head, rebuild),
       ...parkedProblems(parked),
+      ...differenceProblems(lastVerified(processes)),
     ],
     warnings: [
       ...processes.flatMap(noticesOf),
@@ -379,6 +380,7 @@ const statusText = (status: Status, now: Date): string => {
       `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
     ],
     ['rebuild', rebuildText(status)],
+    ['checked', verifiedText(lastVerified(processes), since)],
     ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
     ...processes.flatMap(({ host, pid, auditor }) =>
       auditor?.signing ? [['signing', signingText(`${host}/${pid}`, auditor.signing)]] : [],
@@ -446,6 +448,24 @@ const statusText = (status: Status, now: Date): string => {
 };
 
 type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;
+
+/** The newest comparison of the lists with the log that a process knows of. */
+const lastVerified = (processes: readonly ProcessReport[]): ProcessReport['verified'] =>
+  processes
+    .flatMap(({ verified }) => (verified ? [verified] : []))
+    .reduce<ProcessReport['verified']>((last, one) => (last && last.at >= one.at ? last : one), undefined);
+
+const differenceProblems = (verified: ProcessReport['verified']): string[] =>
+  verified && verified.differing > 0
+    ? [
+        `the lists are not the fold of the log: ${verified.differing} plants differed at ${verified.at}; plants verify names them, plants rebuild builds the lists anew`,
+      ]
+    : [];
+
+const verifiedText = (verified: ProcessReport['verified'], since: (at: string) => string): string =>
+  verified
+    ? `${verified.differing === 0 ? 'the lists are the fold of the log' : `${verified.differing} plants differ`}, compared ${since(verified.at)} ago`
+    : 'never';
 
 const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
   if (!auditor) return '';

@@ -11,6 +11,7 @@ import {
 } from './rebuilder.js';
 import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
 import { Traffic } from './traffic.js';
+import { type Verifier } from './verifier.js';
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 100;
@@ -62,6 +63,8 @@ export class Projector {
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
+    /** Compares the lists with the log now and then; undefined where nobody wants that. */
+    private readonly verifier?: Verifier,
   ) {
     this.#status = { state: 'starting', since: now() };
     this.#traffic = options.traffic ?? new Traffic();
@@ -128,6 +131,7 @@ export class Projector {
         switched.abort();
       }),
       this.#rebuilder.heal(over.signal),
+      this.verifier?.run(over.signal, () => this.#status.state === 'live'),
     ]);
     try {
       while (!over.signal.aborted) {

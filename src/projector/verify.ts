@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
 import { OPERATION_STREAMS, ownerOfStream, plantStream } from '../plants/stream.js';
@@ -21,6 +20,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
+import { pause } from './pause.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 
@@ -117,12 +117,12 @@ export const verify = async (
     maxBytes = MAX_BYTES,
     giveWay = () => Promise.resolve(),
     onProgress = () => undefined,
-    signal,
+    signal = NEVER,
   }: VerifyOptions = {},
 ): Promise<Verified> => {
   const total = { plants: 0, owners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
   const differences: Difference[] = [];
-  await assertNotAhead(log, model, generation, signal ?? NEVER);
+  await assertNotAhead(log, model, generation, signal);
   let position = START;
   let events = 0;
   let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
@@ -130,7 +130,7 @@ export const verify = async (
   let tellAt = -Infinity;
   const breathe = async (): Promise<void> => {
     await giveWay();
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
   };
   while (todo.size > 0) {
     const comparedBefore = total.plants;
@@ -157,7 +157,7 @@ export const verify = async (
       const compareOwner = async (owner: string): Promise<void> => {
         total.owners += 1;
         let parked = false;
-        for await (const page of pages(model, generation, owner, fold)) {
+        for await (const page of pages(model, generation, owner, fold, signal)) {
           parked ||= page.parked !== undefined;
           if (!fold.isComparable(owner, page)) {
             // Healed meanwhile, or on the way there, or by another version: none of it is a difference.
@@ -211,12 +211,13 @@ async function* pages(
   generation: Generation,
   owner: string,
   fold: Fold,
+  signal: AbortSignal,
 ): AsyncGenerator<ComparedPage, void, undefined> {
   const ids = fold.idsOf(owner).sort(ascending);
   let at = 0;
   let after: number | undefined;
   for (;;) {
-    const page = await pageNotBefore(model, generation, owner, after, fold.changedAt(owner));
+    const page = await pageNotBefore(model, generation, owner, after, fold.changedAt(owner), signal);
     const changed = await fold.to(page.position, owner);
     if (changed.length > 0) {
       for (const id of changed) ids.push(id);
@@ -234,10 +235,13 @@ async function* pages(
           wrong.push({ id, found: undefined });
       }
     };
+    let before: number | undefined;
     for (const { id, row } of page.rows) {
       passMissing(id);
       while (ids[at] === id) at += 1;
-      if (fold.hashOf(owner, id) !== hashOf(row)) wrong.push({ id, found: row });
+      if (id === before) wrong.push({ id, found: `${row} (repeated)` });
+      else if (fold.hashOf(owner, id) !== hashOf(row)) wrong.push({ id, found: row });
+      before = id;
     }
     if (!page.more) passMissing(Infinity);
     yield { ...page, wrong };
@@ -253,6 +257,7 @@ const pageNotBefore = async (
   owner: string,
   after: number | undefined,
   position: Position,
+  signal: AbortSignal,
 ): Promise<Page> => {
   const giveUp = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -262,7 +267,8 @@ const pageNotBefore = async (
       throw new ReadModelUnavailable(
         `generation ${generation} has stood still at ${page.position || 'the start'} for ${PATIENCE_MS / 1_000} s: does a projector run, or is it blocked?`,
       );
-    await delay(LOOK_EVERY_MS);
+    await pause(LOOK_EVERY_MS, signal);
+    signal.throwIfAborted();
   }
 };
 

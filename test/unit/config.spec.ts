@@ -45,6 +45,8 @@ describe('without any setting', () => {
       writeWaitMs: 2000,
       drainMs: 3000,
       auditRecheckSeconds: 3600,
+      verifyEverySeconds: 86_400,
+      verifyRebuild: false,
       logLevel: 'info',
       rateLimit: 'off',
       strangerLimit: 'off',
@@ -90,6 +92,8 @@ describe('good values', () => {
     [{ DRAIN_MS: '0' }, { drainMs: 0 }],
     [{ DRAIN_MS: '10000' }, { drainMs: 10_000 }],
     [{ AUDIT_RECHECK_SECONDS: '1' }, { auditRecheckSeconds: 1 }],
+    [{ VERIFY_EVERY_SECONDS: '0' }, { verifyEverySeconds: 0 }],
+    [{ VERIFY_REBUILD: 'on' }, { verifyRebuild: true }],
     [
       { DATA_DIR: '/var/lib/plants' },
       {
@@ -185,6 +189,7 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ ROLES: ',' }, /^ROLES must be/],
     [{ AUDIT_ORIGIN: 'my log' }, /^AUDIT_ORIGIN must be at most 200 visible ASCII characters/],
     [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
+    [{ VERIFY_REBUILD: 'yes' }, 'VERIFY_REBUILD must be on or off, not "yes"'],
     [{ AUDIT_RECHECK_SECONDS: '0' }, 'AUDIT_RECHECK_SECONDS must be an integer from 1 to 31536000, not "0"'],
     [{ ROLES: 'api,' }, /^ROLES must be/],
     [{ ROLES: 'API' }, /^ROLES must be/],

@@ -38,6 +38,7 @@ import {
   DROP,
   HEAL,
   LIST,
+  PAGE,
   PROBE,
   PROMOTE,
   REPORT,
@@ -362,7 +363,7 @@ class RedisReadModel extends ReadModel {
     return this.#call(READ_MS, async (deadline) => {
       for (;;) {
         const copy = this.#copies.get(generation) ?? (await this.#copyOf(generation, deadline));
-        const page = await this.#readPage(copy, owner, after, limit, deadline);
+        const page = await this.#pageWithScores(copy, owner, after, limit, deadline);
         // A drop first takes the generation from the list, and then its rows: they were whole if it is still there.
         // If it is there as another copy, the number was given again, after all data were lost.
         if ((await this.#copyOf(generation, deadline)) !== copy) continue;
@@ -495,6 +496,30 @@ class RedisReadModel extends ReadModel {
       deadline,
     );
     return text === null ? undefined : pageOf(text as string, owner, limit);
+  }
+
+  async #pageWithScores(
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ): Promise<Page | undefined> {
+    const partition = partitionOf(owner);
+    const answer = await this.#run(
+      PAGE,
+      this.#keys.slotOf(partition),
+      [
+        this.#keys.position(copy, partition),
+        this.#keys.plants(copy, partition, owner),
+        this.#keys.parked(copy, partition),
+      ],
+      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
+      deadline,
+    );
+    return answer === null
+      ? undefined
+      : scoredPageOf(answer as [head: string, members: string[]], owner, limit);
   }
 
   async #ownersStep(
@@ -893,12 +918,35 @@ const pageOf = (text: string, owner: string, limit: number): Page => {
     at = afterLength + 1 + Number(text.slice(afterId + 1, afterLength));
     rows.push({ id, row: text.slice(afterLength + 1, at) });
   }
-  const head = text.slice(0, lineEnd);
+  return { rows, more: at < text.length, ...headOf(text.slice(0, lineEnd), owner) };
+};
+
+/** A position, and where the owner is parked if so. */
+const headOf = (head: string, owner: string): Pick<Page, 'position' | 'parked'> => {
   const space = head.indexOf(' ');
-  const more = at < text.length;
-  if (space === -1) return { rows, more, position: head as Position };
+  if (space === -1) return { position: head as Position };
   const parked = parkedOwnerOf(owner, head.slice(space + 1));
-  return { rows, more, position: head.slice(0, space) as Position, parked };
+  return { position: head.slice(0, space) as Position, parked };
+};
+
+/**
+ * The same of members and their scores. A member that is not the one of its score stands there whole, as a row that the
+ * projection never writes; a member more of the last score belongs to the page, which would not be met again.
+ */
+const scoredPageOf = (
+  [head, found]: [head: string, members: string[]],
+  owner: string,
+  limit: number,
+): Page => {
+  const rows: { id: number; row: string }[] = [];
+  for (let at = 0; at < found.length; at += 2) {
+    const [member = '', score = ''] = found.slice(at, at + 2);
+    const id = Number(score);
+    if (rows.length >= limit && rows.at(-1)?.id !== id) return { rows, more: true, ...headOf(head, owner) };
+    const [, of, row] = /^([^:]*):\d*:(.*)$/s.exec(member) ?? [];
+    rows.push({ id, row: row === undefined || of !== score ? member : row });
+  }
+  return { rows, more: false, ...headOf(head, owner) };
 };
 
 /**

@@ -36,6 +36,15 @@ return position .. (parked and ' ' .. parked or '') .. '\\n' ..
   table.concat(redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'LIMIT', 0, ARGV[2]))
 `);
 
+/** As LIST, with the score behind each member, as an array: for verification, which is not to be fooled by a score. */
+export const PAGE = script(`
+local position = redis.call('GET', KEYS[1])
+if not position then return false end
+local parked = redis.call('HGET', KEYS[3], ARGV[3])
+return {position .. (parked and ' ' .. parked or ''),
+  redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])}
+`);
+
 /** Positions have one length, but for the start, which is empty. Lua's own < would follow the server's language. */
 const BEFORE = `
 local function before(a, b)

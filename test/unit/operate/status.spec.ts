@@ -230,6 +230,35 @@ describe('the status', () => {
     expect((await readStatus(office.desk())).wayBack).toBeNull();
   });
 
+  it('tells when the lists were last compared with the log, by whichever process, and what differed', async () => {
+    const tell = (name: string, verified: unknown): Promise<void> =>
+      office.tellText(
+        name,
+        JSON.stringify({
+          ...{
+            host: 'oak',
+            pid: 7,
+            roles: ['projector'],
+            version: '1.2.3',
+            address: 'http://127.0.0.1:8080',
+          },
+          ...{ since: NOON.toISOString(), projector: null, rebuild: null, verified },
+        }),
+      );
+    await tell('one', { at: '2026-01-31T11:00:00.000Z', differing: 2 });
+    await tell('two', undefined);
+    await status(office.desk());
+    expect(office.out).toMatch(
+      /^PROBLEM {2}the lists are not the fold of the log: 2 plants differed at 2026-01-31T11/m,
+    );
+    expect(office.out).toMatch(/^checked +2 plants differ, compared .* ago$/m);
+    await tell('two', { at: '2026-01-31T11:30:00.000Z', differing: 0 });
+    await tell('three', { at: '2026-01-31T11:10:00.000Z', differing: 1 });
+    expect((await readStatus(office.desk())).problems).not.toContainEqual(
+      expect.stringContaining('fold of the log'),
+    );
+  });
+
   it('tells what is skipped, by whom and why, and what a rebuild has taken in again', async () => {
     await live(await office.answer());
     const stream = plantStream('anne', 1);

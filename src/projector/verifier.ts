@@ -1,0 +1,103 @@
+import { type EventLog } from '../ports/event-log.js';
+import { type ReadModel } from '../ports/read-model.js';
+import { Courtesy } from './courtesy.js';
+import { pause } from './pause.js';
+import { readRebuilds, readSkipsInForce } from './rebuilds.js';
+import { type Traffic } from './traffic.js';
+import { type Verified, verify } from './verify.js';
+
+/** How often it is looked whether a comparison is due, and the pause after one that failed, in milliseconds. */
+const LOOK_EVERY_MS = 60_000;
+
+/** When the lists were last compared with the log, and how many plants differed. */
+export interface Verification {
+  /** RFC 3339, UTC. */
+  readonly at: string;
+  readonly differing: number;
+}
+
+export interface VerifierOptions {
+  readonly now: () => Date;
+  /** Between two comparisons, in milliseconds. */
+  readonly everyMs: number;
+  /** Who a comparison gives way to. */
+  readonly traffic: Traffic;
+  /** The last comparison that was recorded, by whomever: the next is due `everyMs` after it. */
+  readonly last: () => Promise<Verification | undefined>;
+  /** Records a comparison. Must not reject. */
+  readonly onVerified: (differing: number) => Promise<void>;
+  /** Called where lists differ, and no rebuild is under way. May reject: it is called again after the next comparison. */
+  readonly onDifference: (found: Verified) => Promise<void>;
+  /** Called with the reason when comparing begins to fail, for the log. */
+  readonly onProblem: (reason: string) => void;
+  /** How often it is looked whether one is due, in milliseconds; a minute without it. */
+  readonly lookEveryMs?: number;
+}
+
+/**
+ * Compares the lists that are answered with the log, again and again, while this process holds the lease. The time of
+ * the last comparison is recorded outside, so that neither a restart nor another process begins one anew.
+ */
+export class Verifier {
+  #problem: string | undefined;
+  /** When the last comparison of this process ended, in milliseconds since 1970. */
+  #ended = -Infinity;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly options: VerifierOptions,
+  ) {}
+
+  /** Runs until `signal` aborts; never rejects. `isLive`: the lists are up with the log. */
+  async run(signal: AbortSignal, isLive: () => boolean): Promise<void> {
+    const { lookEveryMs = LOOK_EVERY_MS } = this.options;
+    const isOver = (): boolean => signal.aborted;
+    for (;;) {
+      await pause(lookEveryMs, signal);
+      if (isOver()) return;
+      if (!isLive()) continue;
+      try {
+        if (await this.#isDue()) await this.#verify(signal);
+        this.#problem = undefined;
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (!isOver() && reason !== this.#problem) this.options.onProblem(reason);
+        this.#problem = reason;
+      }
+    }
+  }
+
+  async #isDue(): Promise<boolean> {
+    const now = this.options.now().getTime();
+    const recorded = Date.parse((await this.options.last())?.at ?? '') || -Infinity;
+    // One in the future was made by a clock that was wrong.
+    const last = Math.max(this.#ended, recorded > now ? -Infinity : recorded);
+    return now - last >= this.options.everyMs;
+  }
+
+  async #verify(signal: AbortSignal): Promise<void> {
+    const active = (await this.model.generations()).find((one) => one.active);
+    if (!active) return;
+    const courtesy = new Courtesy(this.options.traffic);
+    let skips = await readSkipsInForce(this.log);
+    const compare = (): Promise<Verified> =>
+      verify(this.log, this.model, active.generation, {
+        skips,
+        signal,
+        giveWay: () => courtesy.giveWay(signal),
+      });
+    let found = await compare();
+    const skipsNow = await readSkipsInForce(this.log);
+    if (skipsNow.size > skips.size) {
+      // An event was skipped meanwhile, and its owner healed.
+      skips = skipsNow;
+      found = await compare();
+    }
+    this.#ended = this.options.now().getTime();
+    const { differing, unreadable } = found;
+    // Where owners could not be compared, the last complete comparison stays the last one.
+    if (differing > 0 || unreadable === 0) await this.options.onVerified(differing);
+    if (differing > 0 && !(await readRebuilds(this.log)).building) await this.options.onDifference(found);
+  }
+}
