@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../../src/audit/auditor.js';
@@ -16,6 +17,7 @@ import { storedConsistency } from '../../../src/audit/stored-tree.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
 import { AuditedLog } from '../../support/audited-log.js';
+import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
 import { pastTriggers } from '../../support/past-triggers.js';
@@ -49,6 +51,7 @@ class DataDir {
   readonly folder = mkdtempSync(join(tmpdir(), 'plants-forks-'));
   readonly first = newKey();
   plants = 0;
+  openLog = (): Promise<EventLog> => openSqliteEventLog(join(this.folder, 'events.db'));
   #running: Started | undefined;
 
   async start(
@@ -56,7 +59,7 @@ class DataDir {
     recording: Partial<RecordingOptions> = {},
     withFaults: (faults: Faults<EventLog>) => Faults<EventLog> = (faults) => faults,
   ): Promise<Started> {
-    const opened = await openSqliteEventLog(join(this.folder, 'events.db'));
+    const opened = await this.openLog();
     const log = withFaults(new Faults(opened)).port;
     const store = await openSqliteTreeStore(join(this.folder, 'tree.db'), log.identity());
     const logged: string[] = [];
@@ -295,6 +298,25 @@ describe('an auditor whose files are not those of its last start', () => {
       const later = await dir.start();
       await until(() => later.auditor.status.signing !== undefined);
       expect(later.logged).toEqual([]);
+    }),
+  );
+
+  it.concurrent(
+    'does so on EventStoreDB, whose log is none of the files',
+    inDataDir(async (dir) => {
+      const server = await eventStoreForTests();
+      try {
+        dir.openLog = () => openEventStoreDb(server.place, { deadlineMs: 30_000, readDeadlineMs: 3_000 });
+        await dir.before();
+        dir.removeTree();
+        const started = await dir.start(newKey());
+        await dir.signed(started, 2);
+        expect(started.logged).toEqual([expect.stringMatching(/: the key was changed, lost or replaced/)]);
+        await started.stop();
+      } finally {
+        await dir.remove();
+        await server.stop();
+      }
     }),
   );
 
