@@ -10,6 +10,7 @@ import {
   type TreeStore,
 } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
+import { type DoubtfulTimes } from './event-times.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
 import { RecordedCheckpoints, type RecordingOptions, type Signing } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
@@ -57,6 +58,8 @@ export interface AuditorStatus {
   readonly alarm: Alarm | undefined;
   /** With which key it signs, and what the log records of that; undefined before the log was looked at. */
   readonly signing?: Signing | undefined;
+  /** Events whose times contradict the checkpoints around them, as the last reading of the whole log found; absent where none does. */
+  readonly times?: DoubtfulTimes | undefined;
   /** What a person should know of this start of it, though it is not in the way. */
   readonly notice?: string | undefined;
 }
@@ -70,7 +73,7 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys'> {
   readonly notice?: string | undefined;
   /** When checkpoints are recorded in the log; they are not, without it. */
   readonly recording?: RecordingOptions;
-  /** Called once with each of the warnings of `signing`, for the log. */
+  /** Called once with each of the warnings of `signing`, and with that of `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
 
@@ -340,9 +343,11 @@ export class Auditor {
     if (alarm) await this.#raise(alarm);
     if (!signal.aborted) await this.#compareRecorded(signal);
     if (signal.aborted) return;
+    const times = this.#reread.times.doubtful;
     this.#reread = new Reread();
     this.#recheckAt = performance.now() + this.options.recheckMs;
-    this.#show({ recheckedAt: this.#now() });
+    this.#show({ recheckedAt: this.#now(), times });
+    if (times) this.#warn(times.message);
   }
 
   /** Raises the alarm where the tree contradicts what this key has signed before, as the log records it. */
@@ -368,10 +373,12 @@ export class Auditor {
   #showSigning(): void {
     const { signing } = this.#recorded;
     this.#show({ signing });
-    for (const warning of signing.warnings) {
-      if (!this.#warned.has(warning)) this.options.onWarning?.(warning);
-      this.#warned.add(warning);
-    }
+    for (const warning of signing.warnings) this.#warn(warning);
+  }
+
+  #warn(warning: string): void {
+    if (!this.#warned.has(warning)) this.options.onWarning?.(warning);
+    this.#warned.add(warning);
   }
 
   async #raise(alarm: Alarm): Promise<never> {

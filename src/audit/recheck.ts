@@ -2,6 +2,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type Alarm, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { leafOf } from './leaf.js';
+import { EventTimes } from './event-times.js';
 import {
   GrowingTree,
   type Hash,
@@ -54,6 +55,8 @@ export class Reread {
   tree: TreeState = { size: 0, hashes: new Uint8Array() };
   /** Where the event of its last leaf stands. */
   position: Position = START;
+  /** What the times of the events up to there have shown; of all events, once the log was read to its end. */
+  times = new EventTimes();
   /** Up to where the log agrees with itself. */
   checked: Position = START;
 }
@@ -82,11 +85,14 @@ export const recheck = async (
   // What was read before was compared with the tiles, but with a checkpoint that may be older.
   if (signed && signed.size <= again.size && !(await hasRoot(store, signed)))
     return alarm(broken(otherRoot(signed)));
+  let { times } = from;
   const checkpoints = await CheckpointsInOrder.from(store, options.keys, again.size);
   const faultOfCheckpoint = async (): Promise<Alarm | undefined> => {
     if (!checkpoints.isDue(again.size)) return undefined;
     await options.giveWay(signal); // a signature takes as long as a slice of events
+    const { signedAt } = checkpoints;
     const fault = await checkpoints.faultOf(again);
+    if (signedAt !== undefined) times = times.signed(signedAt);
     return fault === undefined ? undefined : alarm(broken(fault));
   };
   const atFirst = await faultOfCheckpoint();
@@ -106,12 +112,14 @@ export const recheck = async (
           return alarm(moved(index - 1, position, mark?.before));
         reread.tree = again.state();
         reread.position = position;
+        reread.times = times;
       }
       const at = (index % TILE_WIDTH) * HASH_BYTES;
       const stored = tile.subarray(at, at + HASH_BYTES);
       const hash = hashIfAny(event);
       if (!hash || !sameHash(hash, stored))
         return alarm(await differenceOf(log, store, { index, event, hash, stored, signed }));
+      times = times.next(event, checkpoints.signedAt);
       const higher = await appendAndCheck(again, hash, store);
       if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
       const fault = await faultOfCheckpoint();
@@ -136,6 +144,7 @@ export const recheck = async (
   if (!sameHash(again.state().hashes, tree.hashes))
     return alarm(broken(`what it consists of at ${tree.size} leaves is not made of them`));
   if (position !== tree.position) return alarm(moved(tree.size - 1, position, tree.position));
+  reread.times = times;
   const contradiction = await contradictionIn(log, options, signal, reread);
   return contradiction && alarm(contradiction);
 };

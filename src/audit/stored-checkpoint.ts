@@ -43,6 +43,11 @@ export class CheckpointsInOrder {
     return new CheckpointsInOrder(store, keys, await store.checkpointFrom(size));
   }
 
+  /** When the next one was signed; undefined after the last. */
+  get signedAt(): string | undefined {
+    return this.next?.signedAt;
+  }
+
   /** Whether the next one is of a tree of this size. */
   isDue(size: number): boolean {
     return this.next?.size === size;

@@ -114,6 +114,10 @@ const ProcessStatus = z.object({
       notice: z.string().optional().meta({
         description: 'What a person should know of its start, such as that its tree was begun anew.',
       }),
+      times: z.object({ count: z.number(), position, message: z.string() }).optional().meta({
+        description:
+          'Events whose times contradict the checkpoints that were signed around them, and the first of them; absent where none does.',
+      }),
       signing: z
         .object({
           key: z.string().meta({ description: 'Name and id of the key that it signs with.' }),

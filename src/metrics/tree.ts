@@ -49,6 +49,14 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
     },
   });
   new Gauge({
+    name: 'plants_tree_doubtful_times',
+    help: 'Events whose times contradict the checkpoints signed around them, as the last re-reading found.',
+    registers,
+    collect() {
+      this.set(auditor.status.times?.count ?? 0);
+    },
+  });
+  new Gauge({
     name: 'plants_tree_unsigned_events',
     help: 'Events in the tree that no checkpoint covers yet.',
     registers,

@@ -56,6 +56,7 @@ const ProcessReport = z.object({
       recheckedAt: z.string().optional(),
       reason: z.string().optional(),
       notice: z.string().optional(),
+      times: z.object({ count: z.number(), position: z.string(), message: z.string() }).optional(),
       signing: z
         .object({
           key: z.string(),

@@ -154,9 +154,14 @@ export const readStatus = async (system: System): Promise<Status> => {
 const MAX_WARNINGS = 20;
 
 const noticesOf = ({ host, pid, auditor }: ProcessReport): string[] =>
-  [...(auditor?.notice === undefined ? [] : [auditor.notice]), ...(auditor?.signing?.warnings ?? [])].map(
-    (notice) => `the auditor ${host}/${pid}: ${notice}`,
-  );
+  [
+    ...(auditor?.notice === undefined ? [] : [auditor.notice]),
+    ...(auditor?.signing?.warnings ?? []),
+    ...(auditor?.times ? [timesText(auditor.times)] : []),
+  ].map((notice) => `the auditor ${host}/${pid}: ${notice}`);
+
+const timesText = ({ count, message }: { readonly count: number; readonly message: string }): string =>
+  count === 1 ? message : `${message}; and ${count - 1} more like it`;
 
 const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
   heldBy?.position === event.position

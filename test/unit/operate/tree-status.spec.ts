@@ -108,6 +108,23 @@ describe('what is told about the tree', () => {
     expect(SystemStatus.safeParse(found).success).toBe(true);
   });
 
+  it('is a warning where times of events contradict checkpoints', async () => {
+    const times = {
+      count: 1,
+      position: '0000000000000007' as Position,
+      message: 'the time of event 0 cannot be true',
+    };
+    for (const [count, more] of [
+      [1, ''],
+      [3, '; and 2 more like it'],
+    ] as const) {
+      await tell({ ...live, times: { ...times, count } });
+      const found = await readStatus(office.desk());
+      expect(found.warnings).toEqual([`the auditor yew/3: the time of event 0 cannot be true${more}`]);
+      expect(SystemStatus.safeParse(found).success).toBe(true);
+    }
+  });
+
   it('is in the metrics', async () => {
     const auditor: { status: AuditorStatus } = { status: live };
     const registry = new Registry();
@@ -119,11 +136,14 @@ describe('what is told about the tree', () => {
     expect(before).toMatch(/^plants_tree_recheck_age_seconds 60\n/m);
     expect(before).toMatch(/^plants_tree_alarm 0\n/m);
     expect(before).toMatch(/^plants_tree_signing_warnings 0\n/m);
+    expect(before).toMatch(/^plants_tree_doubtful_times 0\n/m);
+    const times = { count: 2, position: '0000000000000007' as Position, message: 'one' };
     const signing = { key: 'k', since: undefined, recorded: undefined, before: undefined, warnings: ['one'] };
-    auditor.status = { ...alarmed, checkpoint: undefined, signing };
+    auditor.status = { ...alarmed, checkpoint: undefined, signing, times };
     const after = await registry.metrics();
     expect(after).toMatch(/^plants_tree_alarm 1\n/m);
     expect(after).toMatch(/^plants_tree_signing_warnings 1\n/m);
+    expect(after).toMatch(/^plants_tree_doubtful_times 2\n/m);
     expect(after).toMatch(/^plants_auditor_state\{state="alarm"\} 1$/m);
     expect(after).not.toMatch(/^plants_tree_checkpoint_age_seconds /m);
   });
