@@ -1,4 +1,5 @@
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { pastTriggers } from './past-triggers.js';
 
 /** Random numbers that are the same in each run. */
 export const randomOf = (seed: number): ((below: number) => number) => {
@@ -8,6 +9,19 @@ export const randomOf = (seed: number): ((below: number) => number) => {
     return Math.floor((state / 2 ** 32) * below);
   };
 };
+
+/** Ways that leave what an event says as it was, and so its leaf. Each changes one row. */
+const TEXTS: Readonly<Record<string, string>> = {
+  'repeats a name': `data = replace(data, '"name":', '"name":"other","name":')`,
+  'repeats the time': `metadata = '{"decidedAt":"2020-01-01T00:00:00.000Z",' || substr(metadata, 2)`,
+  'escapes a letter': `data = replace(data, '"n', '"\\u006e')`,
+  'puts a space in': `data = replace(data, ',', ', ')`,
+  'hides text behind a NUL': `data = data || char(0) || '{"name":"other"}'`,
+  'hides an id behind a NUL': `id = id || char(0) || 'other'`,
+};
+
+/** Whether the leaf of the event is as it was, so that no bundle shows the alteration. */
+export const isTextOnly = (way: string): boolean => way in TEXTS;
 
 /** Ways to alter a log of `events` events by hand; each gives the index of the first event that is not as it was. */
 const WAYS: Readonly<
@@ -88,6 +102,20 @@ const WAYS: Readonly<
   },
 };
 
+const ALL_WAYS: typeof WAYS = {
+  ...WAYS,
+  ...Object.fromEntries(
+    Object.entries(TEXTS).map(([way, change]): [string, (typeof WAYS)[string]] => [
+      way,
+      (alter, events, random) => {
+        const seq = 1 + random(events);
+        alter(`UPDATE events SET ${change} WHERE seq = ${seq}`);
+        return seq - 1;
+      },
+    ]),
+  ),
+};
+
 /** What was done to a log, and the index of the first event that is not as it was. */
 export interface Alteration {
   readonly way: string;
@@ -103,16 +131,16 @@ export const alterLog = (
 ): Alteration => {
   const database = new DatabaseSync(file);
   try {
-    const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all();
-    for (const { name } of triggers as { name: string }[]) database.exec(`DROP TRIGGER ${name}`);
-    const ways = Object.entries(WAYS);
+    const ways = Object.entries(ALL_WAYS);
     const [way, alter] = ways[nth % ways.length] ?? ['', () => 0];
-    const index = alter(
-      (sql) => {
-        database.exec(sql);
-      },
-      events,
-      random,
+    const index = pastTriggers(database, () =>
+      alter(
+        (sql) => {
+          database.exec(sql);
+        },
+        events,
+        random,
+      ),
     );
     return { way, index };
   } finally {
