@@ -183,7 +183,8 @@ export const fromBase64 = (encoded: string): Buffer | undefined => {
   return encoded !== '' && bytes.toString('base64') === encoded ? bytes : undefined;
 };
 
-const isKeyName = (name: string): boolean => /^[^\p{White_Space}\p{Cc}\p{Surrogate}+]+$/u.test(name);
+/** As C2SP signed-note has it: no spaces and no plus; a note's text has no characters below U+0020 either. DEL is none. */
+const isKeyName = (name: string): boolean => /^[^\p{White_Space}\0-\x1f\p{Surrogate}+]+$/u.test(name);
 
 /** A public key behind its type, as key ids and verifier keys are made of it. */
 const typedKey = (publicKey: KeyObject): Buffer =>

@@ -21,9 +21,13 @@ export const RECEIPT_WAIT = Symbol('receipt wait');
 /** A checkpoint holds for a moment only: the next may come in a second. */
 const MOMENT = 'public, max-age=1';
 
-/** What is full never changes. A partial tile or a proof does not either, but nobody asks for it for long. */
+/**
+ * What is full never changes. A partial tile or a proof does not either, but nobody asks for it for long: the tile is
+ * another one, or full, as soon as something is written.
+ */
 const FOR_EVER = 'public, max-age=31536000, immutable';
 const FOR_AN_HOUR = 'public, max-age=3600';
+const FOR_A_MINUTE = 'public, max-age=60';
 
 const BYTES = 'application/octet-stream';
 
@@ -132,7 +136,7 @@ export class LogController {
     readQuery(request, NoQuery);
     const bytes = await this.tree.tile(tile);
     if (!bytes) throw noTile();
-    const own = tile.width === TILE_WIDTH ? FOR_EVER : FOR_AN_HOUR;
+    const own = tile.width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE;
     await reply
       .header('cache-control', caching ?? own)
       .type(BYTES)

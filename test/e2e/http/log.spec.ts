@@ -101,7 +101,7 @@ describe('/log', () => {
     const { size } = (await covering()).checkpoint;
     const width = Math.min(size, 5);
     const path = `/log/tile/0/000.p/${width}`;
-    expect((await get(path)).headers['cache-control']).toBe('public, max-age=3600');
+    expect((await get(path)).headers['cache-control']).toBe('public, max-age=60');
     for (const other of [
       `/log/tile/0/0.p/${width}`,
       `/log/tile/00/000.p/${width}`,

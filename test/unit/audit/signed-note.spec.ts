@@ -122,13 +122,18 @@ describe('verifier keys', () => {
     expect(refuses(() => parseVerifierKey(vkey))).toBe(true);
   });
 
-  it.each(['', 'a b', 'a+b', 'a\u00a0b', 'a\u2003b', 'a\u0085b', 'a\nb', 'a\0', 'a\u007f', 'a\ud800'])(
+  it.each(['', 'a b', 'a+b', 'a\u00a0b', 'a\u2003b', 'a\u0085b', 'a\nb', 'a\0', 'a\u001f', 'a\ud800'])(
     'are never named %j',
     (name) => {
       expect(refuses(() => signerKey(name, peterSigns.privateKey))).toBe(true);
       expect(refuses(() => verifierKey(name, peter.publicKey))).toBe(true);
     },
   );
+
+  it('may be named with DEL, which the format forbids nowhere', () => {
+    const vkey = formatVerifierKey(verifierKey('a\u007fb', peter.publicKey));
+    expect(parseVerifierKey(vkey).name).toBe('a\u007fb');
+  });
 
   it('are Ed25519 keys, each in its half', () => {
     const { privateKey: other, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
