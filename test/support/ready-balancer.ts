@@ -1,4 +1,5 @@
 import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** How long a health check may take, in milliseconds. */
@@ -9,6 +10,8 @@ const CHECK_TIMEOUT_MS = 2_000;
  * names in turn those that answered 200 last. It repeats no request and knows nothing else.
  */
 export class ReadyBalancer {
+  /** When and why each process was not named any more. */
+  readonly refusals: string[] = [];
   readonly #ready = new Set<number>();
   readonly #checking: Promise<void>[];
   #stopped = false;
@@ -40,28 +43,36 @@ export class ReadyBalancer {
 
   async #check(port: number): Promise<void> {
     while (!this.#stopped) {
-      if ((await readiness(port)) === 200) this.#ready.add(port);
-      else this.#ready.delete(port);
+      const refusal = await refusalOf(port);
+      if (refusal === undefined) this.#ready.add(port);
+      else if (this.#ready.delete(port))
+        this.refusals.push(`${new Date().toISOString()} ${port}: ${refusal}`);
       await delay(this.everyMs);
     }
   }
 }
 
-/** The status of /health/ready; undefined where there was no answer in time. */
-const readiness = (port: number): Promise<number | undefined> =>
+/** Why a process is not ready; undefined where it is. */
+const refusalOf = (port: number): Promise<string | undefined> =>
   new Promise((resolve) => {
     const path = '/health/ready';
     const check = request({ host: '127.0.0.1', port, path, agent: false, timeout: CHECK_TIMEOUT_MS });
     check
       .on('response', (answer) => {
-        answer.resume();
-        resolve(answer.statusCode);
+        text(answer).then(
+          (body) => {
+            resolve(answer.statusCode === 200 ? undefined : body);
+          },
+          (error: unknown) => {
+            resolve(String(error));
+          },
+        );
       })
       .on('timeout', () => {
-        check.destroy();
+        check.destroy(new Error(`no answer in ${CHECK_TIMEOUT_MS} ms`));
       })
-      .on('error', () => {
-        resolve(undefined);
+      .on('error', (error) => {
+        resolve(String(error));
       })
       .end();
   });
