@@ -8,6 +8,7 @@ import {
   type BigIntStats,
 } from 'node:fs';
 import { FileNames, isSame, standingAt, type FileFault } from './file-names.js';
+import { WalIndex, type WalIndexState } from './wal-index.js';
 
 /** What the open connection knows, by which a truncation of SQLite's own is told from one by somebody else. */
 export interface DatabaseSizes {
@@ -37,18 +38,16 @@ const FRAME_SALTS = 8;
  */
 const BEGINNING_BYTES = 64 * 1024;
 
+/** How long that header is, and where in it the size of a page and the number of pages are. */
+const DATABASE_HEADER_BYTES = 100;
+const PAGE_SIZE = 16;
+const PAGES = 28;
+
 /** No database is smaller. */
 const LEAST_DATABASE_BYTES = 512n;
 
-/**
- * In FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: from where the salts are, up to how many
- * frames a checkpoint has brought, or is bringing, into the database.
- */
-const INDEX_SALTS = 32;
-const INDEX_SALTS_BYTES = 8;
-const INDEX_BACKFILLED = 96;
-const INDEX_ATTEMPTED = 128;
-const INDEX_BYTES = INDEX_ATTEMPTED + 4;
+/** How often a look is begun anew while other processes write: then what is read does not fit together. */
+const MAX_LOOKS = 20;
 
 /**
  * Watches the files of an open database in write-ahead-log mode: FILE, FILE-wal and FILE-shm. SQLite goes on reading
@@ -68,10 +67,10 @@ export class FileWatch {
   readonly #frameHeader = Buffer.alloc(FRAME_HEADER_BYTES);
   /** Where the last frame of the file stood at the last look. */
   #lastFrame: number | undefined;
-  readonly #index = Buffer.alloc(INDEX_BYTES);
-  #indexHandle: number | undefined;
-  /** What the index said of checkpoints at the last look; undefined where that cannot be read. */
-  #checkpoints: string | undefined;
+  /** Undefined where the system does not show SQLite's handles. */
+  readonly #index: WalIndex | undefined;
+  /** What the index said at the last look. */
+  #lastIndex: WalIndexState | undefined;
   #databaseHandle: number | undefined;
   /** How FILE began after the last checkpoint that was seen. */
   #beginning: Buffer | undefined;
@@ -83,11 +82,10 @@ export class FileWatch {
   ) {
     this.#names = new FileNames(file);
     this.#walHandle = openSync(this.#names.wal.path, 'r'); // SQLite takes no locks on this one
-    this.#salts = this.#saltsNow();
-    this.#lastFrame = this.#frameBefore(this.#names.wal.seen.size);
-    this.#indexHandle = handlesOf(this.#names.shm.seen)[0];
-    this.#checkpoints = this.#checkpointsNow();
+    const indexHandle = handlesOf(this.#names.shm.seen)[0];
+    this.#index = indexHandle === undefined ? undefined : new WalIndex(indexHandle);
     this.#beginning = this.#beginningOf(this.#names.database.seen);
+    this.look(); // so that the next one has something to compare with
   }
 
   /** Which three files these are: equal for names that lead to the same ones. */
@@ -115,24 +113,37 @@ export class FileWatch {
    * at the last look. Throws an error of the file system where a name cannot be looked at, such as EACCES.
    */
   look(): FileFault | undefined {
-    const fault = this.#lookOnce();
-    // Another process may have written between the parts of a look: what was cut from outside stays so.
-    return fault?.kind === 'truncated' ? this.#lookOnce() : fault;
+    for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
+      const found = this.#lookOnce();
+      if (found !== 'moving') return found;
+    }
+    return undefined; // the next look is soon
   }
 
-  #lookOnce(): FileFault | undefined {
-    const checkpoints = this.#checkpointsNow();
+  /** `moving` where another process has written between the parts of the look: they do not fit together. */
+  #lookOnce(): FileFault | 'moving' | undefined {
+    const index = this.#index?.now();
     const now = this.#names.look();
     if ('kind' in now) return now;
+    const { database, wal, shm } = now;
+    if (shm.size < this.#names.shm.seen.size)
+      return truncated(this.#names.shm.path, this.#names.shm.seen.size, shm.size);
+    const isWritten = database.mtimeNs !== this.#names.database.seen.mtimeNs;
+    const beginning = isWritten ? this.#beginningOf(database) : this.#beginning;
+    const salts = this.#saltsNow();
     const fault =
-      this.#overwritten(now.database, checkpoints) ??
-      this.#databaseCut(now.database) ??
-      this.#walCut(now.wal) ??
-      this.#shmCut(now.shm);
+      this.#overwritten(database, index, beginning) ??
+      this.#databaseCut(database, index, beginning) ??
+      this.#walCut(wal, index, salts);
+    if (this.#index && (index === undefined || index.version !== this.#index.now()?.version)) return 'moving';
     if (fault) return fault;
-    this.#names.database.seen = now.database;
-    this.#names.wal.seen = now.wal;
-    this.#names.shm.seen = now.shm;
+    this.#beginning = beginning;
+    this.#salts = salts;
+    this.#lastFrame = index ? lastOf(index) : this.#frameBefore(wal.size);
+    this.#lastIndex = index;
+    this.#names.database.seen = database;
+    this.#names.wal.seen = wal;
+    this.#names.shm.seen = shm;
     return undefined;
   }
 
@@ -172,33 +183,36 @@ export class FileWatch {
     closeSync(this.#walHandle);
   }
 
-  #databaseCut({ size }: BigIntStats): FileFault | undefined {
+  /** FILE gets shorter where it was vacuumed, and is then as long as its header says. */
+  #databaseCut(
+    { size }: BigIntStats,
+    index: WalIndexState | undefined,
+    beginning: Buffer | undefined,
+  ): FileFault | undefined {
     const { path, seen } = this.#names.database;
-    if (size >= seen.size || size >= orElse(this.sizes.bytes, Infinity)) return undefined; // or somebody ran VACUUM
+    if (size >= seen.size || index?.isUnfinished) return undefined;
+    if (size >= (beginning ? bytesBy(beginning) : orElse(this.sizes.bytes, Infinity))) return undefined;
     return truncated(path, seen.size, size);
   }
 
   /**
    * FILE is written by checkpoints only, which leave their mark in the index before they write. Whatever else writes it,
-   * such as `cp` of another database, is somebody else; unless it has only touched it. `before`: what the index said
-   * before FILE was looked at.
+   * such as `cp` of another database, is somebody else; unless it has only touched it.
    */
-  #overwritten(database: BigIntStats, before: string | undefined): FileFault | undefined {
+  #overwritten(
+    { mtimeNs, size }: BigIntStats,
+    index: WalIndexState | undefined,
+    beginning: Buffer | undefined,
+  ): FileFault | undefined {
     const { path, seen } = this.#names.database;
-    const after = this.#checkpointsNow();
-    if (database.mtimeNs !== seen.mtimeNs && database.size >= LEAST_DATABASE_BYTES) {
-      const beginning = this.#beginningOf(database);
-      const isNoCheckpoint = before !== undefined && before === after && before === this.#checkpoints;
-      if (isNoCheckpoint && !before.startsWith('unfinished') && !beginAlike(beginning, this.#beginning))
-        return {
-          path,
-          kind: 'overwritten',
-          message: `${path} was written over by something else than this service while it was in use`,
-        };
-      this.#beginning = beginning;
-    }
-    this.#checkpoints = after;
-    return undefined;
+    if (mtimeNs === seen.mtimeNs || size < LEAST_DATABASE_BYTES) return undefined;
+    if (!index || index.isUnfinished || index.checkpoints !== this.#lastIndex?.checkpoints) return undefined;
+    if (beginAlike(beginning, this.#beginning)) return undefined;
+    return {
+      path,
+      kind: 'overwritten',
+      message: `${path} was written over by something else than this service while it was in use`,
+    };
   }
 
   /** How FILE begins; undefined where it cannot be read. */
@@ -210,47 +224,33 @@ export class FileWatch {
     return beginning.subarray(0, readSync(this.#databaseHandle, beginning, 0, BEGINNING_BYTES, 0));
   }
 
-  /** Changes with each checkpoint, before it writes. Undefined where it cannot be read. */
-  #checkpointsNow(): string | undefined {
-    if (this.#indexHandle === undefined) return undefined;
-    try {
-      if (readSync(this.#indexHandle, this.#index, 0, INDEX_BYTES, 0) < INDEX_BYTES) return undefined;
-    } catch {
-      this.#indexHandle = undefined; // SQLite has closed it
-      return undefined;
-    }
-    const salts = this.#index.toString('hex', INDEX_SALTS, INDEX_SALTS + INDEX_SALTS_BYTES);
-    const attempted = this.#index.readUInt32LE(INDEX_ATTEMPTED);
-    const backfilled = this.#index.readUInt32LE(INDEX_BACKFILLED);
-    return `${attempted === backfilled ? '' : 'unfinished '}${salts} ${attempted} ${backfilled}`;
-  }
-
   /**
-   * The write-ahead log gets shorter only where SQLite has brought all of it into the database: its index is then
-   * empty, or it has begun anew with other salts. One that was cut from outside and written to again since the last
-   * look has no header, or zeros where the last frame was.
+   * The write-ahead log has all frames that its index counts, behind a header with the salts of the index; SQLite makes
+   * it shorter only where none of them is needed. One that was cut from outside and written to again since the last look
+   * has no header, or zeros where the last frame was.
    */
-  #walCut({ size }: BigIntStats): FileFault | undefined {
+  #walCut(
+    { size }: BigIntStats,
+    index: WalIndexState | undefined,
+    salts: bigint | undefined,
+  ): FileFault | undefined {
     const { path, seen } = this.#names.wal;
-    const salts = size === 0n ? undefined : this.#saltsNow();
-    const isCut =
-      size === 0n
+    const isCut = index
+      ? index.frames > 0 &&
+        (Number(size) < index.offsetOf(index.frames + 1) ||
+          salts !== index.salts ||
+          (salts === this.#salts && !this.#hasLastFrame(salts)))
+      : size === 0n
         ? seen.size > 0n && orElse(this.sizes.frames, 1) > 0
         : salts === undefined || (size < seen.size ? salts === this.#salts : !this.#hasLastFrame());
-    if (isCut) return truncated(path, seen.size, size);
-    this.#salts = salts;
-    this.#lastFrame = this.#frameBefore(size);
-    return undefined;
+    return isCut ? truncated(path, seen.size, size) : undefined;
   }
 
-  /**
-   * Whether a frame stands where the last one did: the same, or one that was written over it since, by whatever
-   * process. Its salts are those of any run of the log since then, of which a busy one begins several between two looks.
-   */
-  #hasLastFrame(): boolean {
+  /** Whether a frame stands where the last one did, with these salts, or any without them. */
+  #hasLastFrame(of?: bigint): boolean {
     if (this.#lastFrame === undefined) return true;
     const salts = this.#frameSaltsAt(this.#lastFrame);
-    return salts !== undefined && salts !== 0n;
+    return of === undefined ? salts !== undefined && salts !== 0n : salts === of;
   }
 
   /** Where the last frame of a file of that size begins. */
@@ -265,11 +265,6 @@ export class FileWatch {
     return read === FRAME_HEADER_BYTES ? this.#frameHeader.readBigUInt64BE(FRAME_SALTS) : undefined;
   }
 
-  #shmCut({ size }: BigIntStats): FileFault | undefined {
-    const { path, seen } = this.#names.shm;
-    return size < seen.size ? truncated(path, seen.size, size) : undefined;
-  }
-
   /** The salts of the write-ahead log, undefined where it has no header. */
   #saltsNow(): bigint | undefined {
     const read = readSync(this.#walHandle, this.#header, 0, WAL_HEADER_BYTES, 0);
@@ -278,12 +273,23 @@ export class FileWatch {
   }
 }
 
+/** Where the last frame of the log begins; undefined where it has none. */
+const lastOf = ({ frames, offsetOf }: WalIndexState): number | undefined =>
+  frames > 0 ? offsetOf(frames) : undefined;
+
 const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
   path,
   kind: 'truncated',
   bytes: now,
   message: `${path} was truncated while it was in use (${now} bytes, not ${before})`,
 });
+
+/** How many bytes a database has by its header. */
+const bytesBy = (beginning: Buffer): number => {
+  if (beginning.length < DATABASE_HEADER_BYTES) return Infinity;
+  const pageSize = beginning.readUInt16BE(PAGE_SIZE);
+  return beginning.readUInt32BE(PAGES) * (pageSize === 1 ? 65_536 : pageSize);
+};
 
 /** As far as both go: what was only cut begins as before. */
 const beginAlike = (one: Buffer | undefined, other: Buffer | undefined): boolean => {
