@@ -108,7 +108,7 @@ export class HealthController {
     const { since, ...status } = projector.status;
     const indicator = this.indicators.check('projector');
     const data = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
-    return status.state === 'live' || status.state === 'standby'
+    return projector.keepsUp
       ? indicator.up({ ...data, since: since.toISOString() })
       : indicator.down({ ...data, since: since.toISOString() });
   }

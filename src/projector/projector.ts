@@ -27,6 +27,12 @@ const LONGEST_PAUSE_MS = 1_000;
  */
 const LEASE_MS = 1_200;
 
+/**
+ * How long a projector that takes over, or begins anew, still counts as keeping up, in milliseconds: it takes some 200,
+ * and for two seconds lists and writes wait for it.
+ */
+const TAKEOVER_MS = 2_000;
+
 /** How often the lease is kept, or asked for, in milliseconds: two tries may fail before it runs out. */
 const LEASE_EVERY_MS = 400;
 
@@ -48,6 +54,8 @@ export type ProjectorStatus = Readonly<
  */
 export class Projector {
   #status: ProjectorStatus;
+  /** When it last stood by or was live, before the present state. */
+  #keptUpAt = -Infinity;
   /** In a row: since the projection last caught up, or the lease was last found to be another process's. */
   #failures = 0;
   readonly #rebuilder: Rebuilder;
@@ -84,6 +92,17 @@ export class Projector {
 
   get status(): ProjectorStatus {
     return this.#status;
+  }
+
+  /**
+   * Whether the lists follow the log, for all that is known here: by this projector or, where it stands by, another
+   * one. A takeover does not end it, unless it takes longer than TAKEOVER_MS: no request fails meanwhile.
+   */
+  get keepsUp(): boolean {
+    const { state } = this.#status;
+    if (state === 'live' || state === 'standby') return true;
+    const begins = state === 'starting' || state === 'catching_up';
+    return begins && this.now().getTime() - this.#keptUpAt < TAKEOVER_MS;
   }
 
   /** The rebuild that this process works on, if any. */
@@ -237,6 +256,7 @@ export class Projector {
 
   #become(status: ProjectorStatus): void {
     const changed = status.state !== this.#status.state;
+    if (changed && ['live', 'standby'].includes(this.#status.state)) this.#keptUpAt = this.now().getTime();
     this.#status = changed ? status : { ...status, since: this.#status.since };
     if (changed) this.onState(this.#status);
   }

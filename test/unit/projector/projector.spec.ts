@@ -354,6 +354,32 @@ describe('the projector', () => {
       expect(two.states()).toEqual(['standby', 'live']);
     });
 
+    it('keep up while one takes over, unless that takes seconds', async () => {
+      const one = start();
+      expect(one.projector.keepsUp).toBe(false);
+      await one.becomes('live');
+      const own = new Faults(await stores.log());
+      const two = start(own.port, (await another()).port);
+      await two.becomes('standby');
+      const held = gate();
+      own.every('subscribe', async function* (...subscription) {
+        for await (const batch of inPieces(1)(...subscription)) {
+          yield batch;
+          await held.opened;
+        }
+      });
+      await one.stop();
+      for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+      await two.becomes('catching_up');
+      expect(two.projector.keepsUp).toBe(true);
+      await until(() => !two.projector.keepsUp); // its clock goes on with each look at it
+      expect(two.projector.status.state).toBe('catching_up');
+      held.open();
+      await lists('anne', 1, 2, 3);
+      await two.becomes('live');
+      expect(two.projector.keepsUp).toBe(true);
+    });
+
     it('go on within seconds after that one has died', async () => {
       const one = start();
       await one.becomes('live');
