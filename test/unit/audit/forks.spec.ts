@@ -87,7 +87,8 @@ class DataDir {
   async add({ log }: Pick<Started, 'log'>, count: number, name = 'n'): Promise<void> {
     for (const end = this.plants + count; this.plants < end; this.plants++) {
       const data = { id: this.plants, name, tag: '' };
-      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: metadataOf() };
+      const metadata = metadataOf({ decidedAt: new Date().toISOString() });
+      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata };
       await log.append(`plant-owner/${this.plants}`, 'none', [event]);
     }
   }
@@ -346,7 +347,12 @@ describe('an auditor whose files are not those of its last start', () => {
       await dir.add(started, 3);
       const note = signCheckpoint({ origin: dir.first.name, size: 9, root: Buffer.alloc(32, 7) }, dir.first);
       const data = { key: formatVerifierKey(dir.first), note, treeSince: '2026-01-01T00:00:00.000Z' };
-      const event = { id: randomUUID(), type: 'SigningStarted', data, metadata: metadataOf() };
+      const event = {
+        id: randomUUID(),
+        type: 'SigningStarted',
+        data,
+        metadata: metadataOf({ decidedAt: new Date().toISOString() }),
+      };
       await until(() => started.auditor.status.checkpoint?.size === 3);
       await started.stop();
       dir.removeTree();
@@ -469,7 +475,7 @@ describe('an auditor whose files are not those of its last start', () => {
       const log = await openSqliteEventLog(join(dir.folder, 'events.db'));
       const note = signCheckpoint({ origin: dir.first.name, size: 2, root: Buffer.alloc(32, 7) }, newKey());
       const forged = { key: formatVerifierKey(dir.first), note, treeSince: 'then' };
-      const metadata = metadataOf();
+      const metadata = metadataOf({ decidedAt: new Date().toISOString() });
       await log.append(STREAM, 0n, [
         { id: randomUUID(), type: 'CheckpointRecorded', data: forged, metadata },
         { id: randomUUID(), type: 'CheckpointForgotten', data: {}, metadata },
