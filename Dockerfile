@@ -28,7 +28,7 @@ COPY package.json LICENSE CHANGELOG.md ./
 COPY bin ./bin
 COPY deploy/eventstoredb-account.js ./deploy/
 COPY --from=production /app/node_modules ./node_modules
-COPY --from=build /app/dist ./dist
+COPY --from=build /app/build/src ./build/src
 
 # 0.0.0.0 is every interface of the container, not of the host: nothing is reachable until a port is published.
 ENV NODE_ENV=production \

@@ -28,6 +28,7 @@ const ABOUT_FILES = [
   'openapi',
   'metrics-listen',
   'open-files',
+  'packed',
   'hostile',
   'tracing',
 ];

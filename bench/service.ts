@@ -5,7 +5,7 @@ import { loadConfig } from '../src/config.js';
 import { signToken } from '../src/token.js';
 import { answers, freePort, launch, type Running, stop, until } from './processes.js';
 
-export const CLI = fileURLToPath(new URL('../src/cli.js', import.meta.url));
+export const CLI = fileURLToPath(new URL('../../bin/plants.js', import.meta.url));
 
 /** How many tokens are signed at a time: more would only wait in memory. */
 const SIGNED_TOGETHER = 500;

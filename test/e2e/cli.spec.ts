@@ -54,7 +54,7 @@ describe('plants token', () => {
 describe('plants', () => {
   it('ends quietly where nobody reads what it prints', async () => {
     const { NODE_V8_COVERAGE, PATH = '' } = process.env;
-    const child = spawn(process.execPath, ['build/src/cli.js', 'serve', '--help'], {
+    const child = spawn(process.execPath, ['bin/plants.js', 'serve', '--help'], {
       env: { PATH, ...(NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE }) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -1,14 +1,12 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { nextPage, PlantsClient } from '../support/history-client.js';
 import { randomBy } from '../support/history-run.js';
+import { CLI } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';
-
-const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
 interface Houseplant {
   readonly id: number;

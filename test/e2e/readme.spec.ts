@@ -33,7 +33,7 @@ describe('the README', () => {
       .map(({ command }) => `${command}\necho '${mark}'`)
       .join('\n')
       .replaceAll('http://127.0.0.1:3000', service.url)
-      .replaceAll('npx plants', `'${process.execPath}' build/src/cli.js`);
+      .replaceAll('npx plants', `'${process.execPath}' bin/plants.js`);
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { env: service.env });
     const printed = stdout.split(`${mark}\n`).map((text) => text.replaceAll('\r', '').trim());
     expect(printed.slice(0, -1)).toEqual(tour.map((step) => step.printed));

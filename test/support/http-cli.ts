@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-export const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+/** The command as users start it: it loads what `npm run build` made, and what ships. */
+export const CLI = fileURLToPath(new URL('../../../bin/plants.js', import.meta.url));
 
 /** Runs `plants` with these arguments and settings until it ends. */
 export const runCli = async (

@@ -4,15 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../src/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
 import { openEventLog } from '../../src/stores.js';
 import { signToken } from '../../src/token.js';
+import { CLI } from './http-cli.js';
 import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
-
-const CLI = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
 /** A new folder for one test's files. */
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'plants-test-'));

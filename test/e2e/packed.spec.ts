@@ -1,0 +1,69 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { temporaryFolder } from '../support/service.js';
+
+/** How long npm may take to pack and to install, in milliseconds: it asks its registry where its cache lacks something. */
+const INSTALL_MS = 300_000;
+
+const run = promisify(execFile);
+const folder = temporaryFolder();
+const elsewhere = join(folder, 'elsewhere');
+const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', DATA_DIR: join(folder, 'data') };
+
+beforeAll(async () => {
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env });
+  mkdirSync(elsewhere);
+  writeFileSync(join(elsewhere, 'package.json'), '{"private":true}');
+  const [packed = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
+  await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, packed)], {
+    env,
+    cwd: elsewhere,
+  });
+}, INSTALL_MS);
+
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+it('ships the files that the other tests run, byte for byte', () => {
+  const installed = join(elsewhere, 'node_modules', 'plants');
+  for (const part of ['bin', 'build/src']) {
+    const files = readdirSync(part, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    const shipped = readdirSync(join(installed, part), { recursive: true, withFileTypes: true });
+    expect(shipped.filter((entry) => entry.isFile())).toHaveLength(files.length);
+    for (const { parentPath, name } of files) {
+      const file = join(parentPath, name);
+      expect([file, readFileSync(join(installed, file)).equals(readFileSync(file))]).toEqual([file, true]);
+    }
+  }
+});
+
+it('is a command that serves, where it was installed from a packed package', async () => {
+  const plants = join(elsewhere, 'node_modules', '.bin', 'plants');
+  const service = spawn(plants, ['serve'], { cwd: elsewhere, env: { ...env, PORT: '0' } });
+  try {
+    let printed = '';
+    service.stderr.resume();
+    service.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+    const url = (): string | undefined => /http:\/\/127\.0\.0\.1:\d+/.exec(printed)?.[0];
+    while (url() === undefined) await once(service.stdout, 'data');
+    const { stdout: token } = await run(plants, ['token', '--owner', 'alice'], { cwd: elsewhere, env });
+    const headers = { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' };
+    const plant = { name: '観音竹', tag: '椰子' };
+    const body = JSON.stringify({ ...plant, id: 142 });
+    const created = await fetch(`${url()}/plants`, { method: 'POST', headers, body });
+    expect([created.status, await created.json()]).toEqual([201, plant]);
+    const list = await fetch(`${url()}/plants`, { headers });
+    expect([list.status, await list.json()]).toEqual([200, [plant]]);
+  } finally {
+    service.kill();
+    await once(service, 'exit');
+  }
+  expect(service.exitCode).toBe(0);
+});
