@@ -469,21 +469,19 @@ class Comparison {
 
   /** The event of the older bundle with this index, which is not before those that were compared; undefined for none. */
   async keptAt(index: number): Promise<string | undefined> {
-    for (; ; this.#at++) {
-      while (this.#at >= this.#batch.length) {
-        const next = await this.#batches.next();
-        if (next.done) return undefined;
-        [this.#batch, this.#at] = [next.value, 0];
-      }
-      const event = this.#batch[this.#at];
-      if (event && event.index >= index) return event.index === index ? textOf(event) : undefined;
-    }
+    const event = await this.#next((one) => one.index >= index);
+    return event?.index === index ? textOf(event) : undefined;
   }
 
   /** The next event of the older one that the newer one has to have. */
-  async #old(newer: BundleCheck): Promise<BundleEvent | undefined> {
+  #old(newer: BundleCheck): Promise<BundleEvent | undefined> {
     const { from, owner } = newer.header;
     const isOwned = owner === undefined ? () => true : (this.#isOwned ??= ownedBy(owner));
+    return this.#next((event) => event.index >= from && isOwned(event.stream));
+  }
+
+  /** Goes to the first event of the older one, from where this is on, that is asked for. Undefined after the last. */
+  async #next(isAskedFor: (event: BundleEvent) => boolean): Promise<BundleEvent | undefined> {
     for (; ; this.#at++) {
       while (this.#at >= this.#batch.length) {
         const next = await this.#batches.next();
@@ -491,7 +489,7 @@ class Comparison {
         [this.#batch, this.#at] = [next.value, 0];
       }
       const event = this.#batch[this.#at];
-      if (event && event.index >= from && isOwned(event.stream)) return event;
+      if (event && isAskedFor(event)) return event;
     }
   }
 }

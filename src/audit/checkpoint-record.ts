@@ -3,7 +3,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type AuditEvent } from '../plants/operation.js';
 import { type EventMetadata } from '../ports/event-log.js';
 import { type Checkpoint, openCheckpoint } from './checkpoint.js';
-import { NoteRefused, parseVerifierKey, type VerifierKey, verifyNote } from './signed-note.js';
+import { keyName, NoteRefused, parseVerifierKey, type VerifierKey, verifyNote } from './signed-note.js';
 
 /** A checkpoint that the log records, once its signature was verified with the key beside it. */
 export interface Recorded {
@@ -31,9 +31,6 @@ export const readRecorded = (event: StoredEvent): Recorded | string => {
     throw error;
   }
 };
-
-/** How a key is named to people, and in notes. */
-export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
 
 /** Whether a note is signed by this key. */
 export const isSignedBy = (note: string, key: VerifierKey): boolean => {

@@ -13,10 +13,10 @@ import {
 } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
-import { isSignedBy, keyName, readRecorded, type Recorded } from './checkpoint-record.js';
+import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { sameHash } from './merkle.js';
 import { hasRoot } from './recheck.js';
-import { cosignNote, formatVerifierKey, type SignerKey } from './signed-note.js';
+import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './signed-note.js';
 
 /**
  * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an

@@ -88,9 +88,12 @@ export const signerKey = (name: string, privateKey: KeyObject): SignerKey => {
   return { ...verifierKey(name, createPublicKey(privateKey)), privateKey };
 };
 
+/** How a key is named to people. */
+export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
+
 /** A key as auditors are given it ("vkey"): `plants.example+530d903a+AekyeR…`. */
-export const formatVerifierKey = ({ name, id, publicKey }: VerifierKey): string =>
-  `${name}+${id}+${typedKey(publicKey).toString('base64')}`;
+export const formatVerifierKey = (key: VerifierKey): string =>
+  `${keyName(key)}+${typedKey(key.publicKey).toString('base64')}`;
 
 /** Reads what `formatVerifierKey` wrote, or another program did. Throws NoteRefused. */
 export const parseVerifierKey = (vkey: string): VerifierKey => {
@@ -145,22 +148,22 @@ export const parseNote = (note: string | Uint8Array): Note => {
  */
 export const verifyNote = (note: string | Uint8Array, keys: readonly VerifierKey[]): VerifiedNote => {
   const { text, signatures } = parseNote(note);
-  const known = new Map(keys.map((key) => [`${key.name}+${key.id}`, key]));
+  const known = new Map(keys.map((key) => [keyName(key), key]));
   const signed = Buffer.from(text, 'utf8');
   const signedBy = new Set<VerifierKey>();
-  for (const { name, id, signature, line } of signatures) {
-    const key = known.get(`${name}+${id}`);
+  for (const signature of signatures) {
+    const key = known.get(keyName(signature));
     if (!key) continue;
-    if (!verify(null, signed, key.publicKey, signature))
+    if (!verify(null, signed, key.publicKey, signature.signature))
       throw new NoteRefused(
-        `the signature is not by the key ${quoted(`${name}+${id}`)}, or not of this text`,
-        line,
+        `the signature is not by the key ${quoted(keyName(key))}, or not of this text`,
+        signature.line,
       );
     signedBy.add(key);
   }
   if (signedBy.size === 0) {
     const names = (of: readonly { name: string; id: string }[]): string =>
-      of.length === 0 ? 'none' : quoted(of.map(({ name, id }) => `${name}+${id}`).join(', '));
+      of.length === 0 ? 'none' : quoted(of.map(keyName).join(', '));
     throw new NoteRefused(
       `it is signed by ${names(signatures)}, and by none of the known keys: ${names(keys)}`,
     );

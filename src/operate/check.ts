@@ -1,7 +1,8 @@
 import { BundleRefused } from '../audit/bundle.js';
 import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
 import { type PlantChanges } from '../audit/plants-held.js';
-import { type KeyChange, keyName } from '../audit/checkpoint-record.js';
+import { type KeyChange } from '../audit/checkpoint-record.js';
+import { keyName } from '../audit/signed-note.js';
 import { Progress } from '../progress.js';
 import { bytesIn } from './check-files.js';
 import { type Desk, print, printable, table } from './desk.js';

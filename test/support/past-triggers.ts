@@ -1,4 +1,4 @@
-import { type Database } from '../../src/adapters/sqlite/database.js';
+import { type Database, DatabaseSync } from '../../src/adapters/sqlite/database.js';
 
 /** Does something to a database past its triggers, which are there again afterwards. */
 export const pastTriggers = <T>(database: Database, change: () => T): T => {
@@ -10,4 +10,16 @@ export const pastTriggers = <T>(database: Database, change: () => T): T => {
   const changed = change();
   for (const { sql } of triggers) database.exec(sql);
   return changed;
+};
+
+/** Changes the database in a file by SQL past its triggers, which are there again afterwards. */
+export const alterFile = (file: string, change: string): void => {
+  const database = new DatabaseSync(file, { defensive: false, timeout: 5_000 });
+  try {
+    pastTriggers(database, () => {
+      database.exec(change);
+    });
+  } finally {
+    database.close();
+  }
 };

@@ -483,18 +483,7 @@ class RedisReadModel extends ReadModel {
     limit: number,
     deadline: Deadline,
   ): Promise<Page | undefined> {
-    const partition = partitionOf(owner);
-    const text = await this.#run(
-      LIST,
-      this.#keys.slotOf(partition),
-      [
-        this.#keys.position(copy, partition),
-        this.#keys.plants(copy, partition, owner),
-        this.#keys.parked(copy, partition),
-      ],
-      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
-      deadline,
-    );
+    const text = await this.#runOnPage(LIST, copy, owner, after, limit, deadline);
     return text === null ? undefined : pageOf(text as string, owner, limit);
   }
 
@@ -505,9 +494,24 @@ class RedisReadModel extends ReadModel {
     limit: number,
     deadline: Deadline,
   ): Promise<Page | undefined> {
+    const answer = await this.#runOnPage(PAGE, copy, owner, after, limit, deadline);
+    return answer === null
+      ? undefined
+      : scoredPageOf(answer as [head: string, members: string[]], owner, limit);
+  }
+
+  /** Runs LIST or PAGE, which take the same keys and arguments. */
+  #runOnPage(
+    script: Script,
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ) {
     const partition = partitionOf(owner);
-    const answer = await this.#run(
-      PAGE,
+    return this.#run(
+      script,
       this.#keys.slotOf(partition),
       [
         this.#keys.position(copy, partition),
@@ -517,9 +521,6 @@ class RedisReadModel extends ReadModel {
       [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
       deadline,
     );
-    return answer === null
-      ? undefined
-      : scoredPageOf(answer as [head: string, members: string[]], owner, limit);
   }
 
   async #ownersStep(

@@ -8,7 +8,7 @@ import {
   type BigIntStats,
 } from 'node:fs';
 import { FileNames, isSame, standingAt, type FileFault } from './file-names.js';
-import { WalIndex, type WalIndexState } from './wal-index.js';
+import { FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalIndex, type WalIndexState } from './wal-index.js';
 
 /** What the open connection knows, by which a truncation of SQLite's own is told from one by somebody else. */
 export interface DatabaseSizes {
@@ -22,14 +22,12 @@ export interface DatabaseSizes {
 export const LOOK_EVERY_MS = 250;
 
 /** The header of a write-ahead log, https://www.sqlite.org/fileformat.html#the_write_ahead_log */
-const WAL_HEADER_BYTES = 32;
 const WAL_MAGIC = [0x377f0682, 0x377f0683];
 /** Where in the header the salts are, which are others after each restart of the write-ahead log: 8 bytes. */
 const WAL_SALTS = 16;
 /** Where in the header the size of a page is. */
 const WAL_PAGE_SIZE = 8;
-/** Before the page in each frame; the salts are at 8. */
-const FRAME_HEADER_BYTES = 24;
+/** Where in the header of each frame the salts are. */
 const FRAME_SALTS = 8;
 
 /**

@@ -14,8 +14,8 @@ const ATTEMPTED = 128;
 const BYTES = ATTEMPTED + 4;
 
 /** Before the first frame of a write-ahead log, and before the page in each frame. */
-const WAL_HEADER_BYTES = 32;
-const FRAME_HEADER_BYTES = 24;
+export const WAL_HEADER_BYTES = 32;
+export const FRAME_HEADER_BYTES = 24;
 
 /** What the index of a write-ahead log said at one moment. */
 export interface WalIndexState {

@@ -11,7 +11,7 @@ import { leafOf } from '../../../src/audit/leaf.js';
 import { type EventLog, LogDamaged, START } from '../../../src/ports/event-log.js';
 import { noon } from '../../support/domain-stores.js';
 import { all, newEvents } from '../../support/log-events.js';
-import { pastTriggers } from '../../support/past-triggers.js';
+import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/service.js';
 
 const STREAMS = 150;
@@ -48,14 +48,7 @@ describe('a log that is compared with itself', () => {
   };
   /** As `sql`, past the triggers, which are there again afterwards. */
   const sqlUnseen = (change: string): void => {
-    const database = new DatabaseSync(file);
-    try {
-      pastTriggers(database, () => {
-        database.exec(change);
-      });
-    } finally {
-      database.close();
-    }
+    alterFile(file, change);
   };
 
   /**

@@ -14,7 +14,7 @@ import {
   START,
 } from '../../../src/ports/event-log.js';
 import { all, newEvent } from '../../support/log-events.js';
-import { pastTriggers } from '../../support/past-triggers.js';
+import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/service.js';
 
 const STREAM = 'plant-owner/7';
@@ -33,16 +33,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Changes rows by SQL past the triggers, which are there again afterwards. */
 const alter = (change: string): void => {
-  const database = new DatabaseSync(file, { defensive: false });
-  try {
-    pastTriggers(database, () => {
-      database.exec(change);
-    });
-  } finally {
-    database.close();
-  }
+  alterFile(file, change);
 };
 
 const found = async (): Promise<unknown> => {

@@ -4,7 +4,6 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
-import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -20,7 +19,7 @@ import { AuditedLog } from '../../support/audited-log.js';
 import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
-import { pastTriggers } from '../../support/past-triggers.js';
+import { alterFile } from '../../support/past-triggers.js';
 
 const STREAM = 'operation-audit';
 const newKey = (): SignerKey => signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
@@ -108,6 +107,16 @@ class DataDir {
     await started.stop();
   }
 
+  /** A further run after that: five plants more, signed and recorded. Gives the last checkpoint. */
+  async after(): Promise<string> {
+    const started = await this.start();
+    await this.add(started, 5);
+    await this.signed(started, 2);
+    const kept = (await started.store.latestCheckpoint())?.note ?? '';
+    await started.stop();
+    return kept;
+  }
+
   snapshot(): void {
     for (const file of ['events.db', 'tree.db'])
       cpSync(join(this.folder, file), join(this.folder, `old-${file}`));
@@ -122,11 +131,10 @@ class DataDir {
   }
 
   alterEvent(): void {
-    const database = new DatabaseSync(join(this.folder, 'events.db'), { timeout: 5_000 });
-    pastTriggers(database, () => {
-      database.exec(`UPDATE events SET data = replace(data, '"n"', '"m"') WHERE seq = 4`);
-    });
-    database.close();
+    alterFile(
+      join(this.folder, 'events.db'),
+      `UPDATE events SET data = replace(data, '"n"', '"m"') WHERE seq = 4`,
+    );
   }
 
   async remove(): Promise<void> {
@@ -251,12 +259,7 @@ describe('an auditor whose files are not those of its last start', () => {
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
-      const lost = await dir.start();
-      await dir.add(lost, 5);
-      await dir.signed(lost, 2);
-      const kept = (await lost.store.latestCheckpoint())?.note ?? '';
-      await lost.stop();
-
+      const kept = await dir.after();
       dir.putBack('events.db', 'tree.db');
       const [from] = [(dir.plants -= 5)];
       const started = await dir.start();
@@ -437,10 +440,7 @@ describe('an auditor whose files are not those of its last start', () => {
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
-      const lost = await dir.start();
-      await dir.add(lost, 5);
-      await dir.signed(lost, 2);
-      await lost.stop();
+      await dir.after();
       dir.putBack('tree.db');
       const started = await dir.start();
       await dir.signed(started, 3);
@@ -456,10 +456,7 @@ describe('an auditor whose files are not those of its last start', () => {
     inDataDir(async (dir) => {
       await dir.before();
       dir.snapshot();
-      const lost = await dir.start();
-      await dir.add(lost, 5);
-      await dir.signed(lost, 2);
-      await lost.stop();
+      await dir.after();
       dir.putBack('events.db');
       const started = await dir.start();
       expect(await alarmOf(started)).toMatch(
