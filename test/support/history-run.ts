@@ -131,10 +131,19 @@ class History implements Stage {
     return { life: this.life, url: this.url };
   }
 
-  /** Operations go on until the last kill has happened, too. */
+  /**
+   * Operations go on until the last kill has happened, too, and until a lock has made a list late
+   * (up to three times as many: where locks refuse no list, the run ends, and its counts say so).
+   */
   next(): Promise<boolean> {
     this.#begun += 1;
-    return Promise.resolve(this.#begun <= this.options.operations || this.#kills < this.options.kills);
+    const { operations, kills } = this.options;
+    const goesOn = this.#awaitsLateList && this.#begun <= 3 * operations;
+    return Promise.resolve(this.#begun <= operations || this.#kills < kills || goesOn);
+  }
+
+  get #awaitsLateList(): boolean {
+    return this.options.locks > 0 && this.counts['503 not_fresh_yet'] === undefined;
   }
 
   tick(): number {
@@ -174,6 +183,7 @@ class History implements Stage {
   /** Holds the read model's write lock, as another process may, while each client does a few operations. */
   #toggleLock(): void {
     if (this.#lock) {
+      if (this.#awaitsLateList && !this.#restarting) return;
       this.unlock();
       this.#nextLock = this.#ended + this.#lockPause();
       return;
