@@ -1,9 +1,9 @@
 import { Controller, Get, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
-import { batchText } from '../audit/cloud-event.js';
+import { EventPage } from '../audit/cloud-event.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../audit/history.js';
-import { EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { EventLog, type Position, START } from '../ports/event-log.js';
 import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-schemas.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
@@ -85,21 +85,17 @@ export class AuditController {
     const page = await this.#collect(query, range, limit, goneSignal(request, reply));
     if (page.more) reply.header('link', `<${nextPage(request.url, page.position)}>; rel="next"`);
     if (page.position !== START) reply.header('plants-position', page.position);
-    await reply.type(`${type}; charset=utf-8`).send(await batchText(page.events));
+    await reply.type(`${type}; charset=utf-8`).send(page.text);
   }
 
   async #collect(filter: EventFilter, { after, upTo }: Range, limit: number, gone: AbortSignal) {
     const giveUp = performance.now() + PAGE_MS;
-    const events: RecordedEvent[] = [];
-    let position = after;
-    for await (const batch of readHistory(this.log, filter, after, upTo, gone)) {
-      for (const event of batch.events) {
-        if (events.length === limit) return { events, position: lastOf(events), more: true };
-        events.push(event);
-      }
-      position = batch.position;
-      if (batch.done) return { events, position, more: false };
-      if (performance.now() > giveUp) return { events, position, more: true };
+    const page = new EventPage(limit);
+    for await (const { events, position, done } of readHistory(this.log, filter, after, upTo, gone)) {
+      if (!(await page.add(events)))
+        return { text: page.text(), position: page.last?.position ?? START, more: true };
+      if (done) return { text: page.text(), position, more: false };
+      if (performance.now() > giveUp) return { text: page.text(), position, more: true };
     }
     throw gone.reason;
   }
@@ -110,8 +106,6 @@ interface Range {
   readonly after: Position;
   readonly upTo: Position;
 }
-
-const lastOf = (events: readonly RecordedEvent[]): Position => events.at(-1)?.position ?? START;
 
 const startOf = (text: string | undefined, head: Position, where: string): Position => {
   if (text === undefined) return START;

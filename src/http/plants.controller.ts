@@ -3,11 +3,11 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
 import { PastLists, type PointInTime } from '../audit/as-of.js';
-import { batchText } from '../audit/cloud-event.js';
+import { EventPage } from '../audit/cloud-event.js';
 import { knownPosition, readStreamHistory } from '../audit/history.js';
 import { instantOf } from '../audit/instant.js';
 import { plantStream } from '../plants/stream.js';
-import { type Appended, EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type Appended, EventLog, type Position, START } from '../ports/event-log.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsQuery } from '../read/list-plants.js';
 import { CreatePlantCommand, DeletePlantCommand } from '../write/handlers.js';
@@ -148,20 +148,20 @@ export class PlantsController {
   ): Promise<void> {
     const most = Math.min(limit, MAX_EVENTS);
     const gone = goneSignal(request, reply);
-    const events: RecordedEvent[] = [];
-    for await (const page of readStreamHistory(this.log, stream, from, gone)) {
-      events.push(...page.events);
-      if (events.length > most) break;
+    const page = new EventPage(most);
+    let whole = true;
+    for await (const { events } of readStreamHistory(this.log, stream, from, gone)) {
+      whole = await page.add(events);
+      if (!whole) break;
     }
     gone.throwIfAborted();
-    const shown = events.slice(0, most);
-    const last = shown.at(-1);
-    if (last && events.length > most) {
+    const { last } = page;
+    if (last && !whole) {
       const query = new URLSearchParams({ limit: String(limit), after: cursorOf(Number(last.revision)) });
       reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
     }
     if (last) reply.header(POSITION, last.position);
-    await reply.type(`${type}; charset=utf-8`).send(await batchText(shown));
+    await reply.type(`${type}; charset=utf-8`).send(page.text());
   }
 
   @Delete(':id')
