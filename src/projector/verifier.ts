@@ -1,12 +1,15 @@
 import { type EventLog } from '../ports/event-log.js';
-import { type ReadModel } from '../ports/read-model.js';
+import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Courtesy } from './courtesy.js';
 import { pause } from './pause.js';
 import { readRebuilds, readSkipsInForce } from './rebuilds.js';
 import { type Traffic } from './traffic.js';
 import { type Verified, verify } from './verify.js';
 
-/** How often it is looked whether a comparison is due, and the pause after one that failed, in milliseconds. */
+/**
+ * How often it is looked whether a comparison is due, and the pause after one that failed, in milliseconds: more often
+ * where comparisons follow each other sooner than that.
+ */
 const LOOK_EVERY_MS = 60_000;
 
 /** When the lists were last compared with the log, and how many plants differed. */
@@ -30,7 +33,7 @@ export interface VerifierOptions {
   readonly onDifference: (found: Verified) => Promise<void>;
   /** Called with the reason when comparing begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
-  /** How often it is looked whether one is due, in milliseconds; a minute without it. */
+  /** How often it is looked whether one is due, in milliseconds; without it a minute, or `everyMs` if that is less. */
   readonly lookEveryMs?: number;
 }
 
@@ -51,7 +54,7 @@ export class Verifier {
 
   /** Runs until `signal` aborts; never rejects. `isLive`: the lists are up with the log. */
   async run(signal: AbortSignal, isLive: () => boolean): Promise<void> {
-    const { lookEveryMs = LOOK_EVERY_MS } = this.options;
+    const { everyMs, lookEveryMs = Math.min(LOOK_EVERY_MS, everyMs) } = this.options;
     const isOver = (): boolean => signal.aborted;
     for (;;) {
       await pause(lookEveryMs, signal);
@@ -76,13 +79,17 @@ export class Verifier {
     return now - last >= this.options.everyMs;
   }
 
+  async #active(): Promise<Generation | undefined> {
+    return (await this.model.generations()).find(({ active }) => active)?.generation;
+  }
+
   async #verify(signal: AbortSignal): Promise<void> {
-    const active = (await this.model.generations()).find((one) => one.active);
-    if (!active) return;
+    const active = await this.#active();
+    if (active === undefined) return;
     const courtesy = new Courtesy(this.options.traffic);
     let skips = await readSkipsInForce(this.log);
     const compare = (): Promise<Verified> =>
-      verify(this.log, this.model, active.generation, {
+      verify(this.log, this.model, active, {
         skips,
         signal,
         giveWay: () => courtesy.giveWay(signal),
@@ -94,6 +101,8 @@ export class Verifier {
       skips = skipsNow;
       found = await compare();
     }
+    // A rebuild was promoted meanwhile: this result is not that of the lists that are answered now.
+    if ((await this.#active()) !== active) return;
     this.#ended = this.options.now().getTime();
     const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.

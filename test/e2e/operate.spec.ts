@@ -1,19 +1,19 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { loadConfig } from '../../src/config.js';
 import { type Status } from '../../src/operate/status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { openEventLog, openReadModel } from '../../src/stores.js';
 import { CliProcess } from '../support/cli-process.js';
+import { damageLists } from '../support/damaged-lists.js';
 import { nextPage } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { newEvent } from '../support/log-events.js';
 import { TestService, temporaryFolder } from '../support/service.js';
-import { serverOf, STORES } from '../support/stores-of-this-run.js';
+import { STORES } from '../support/stores-of-this-run.js';
 
 /** Whether there is a program that gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
@@ -210,7 +210,7 @@ describe('the commands of operators, beside a running service', () => {
 
   describe('plants verify', () => {
     it('finds rows that somebody has changed by hand, and a rebuild heals them', async () => {
-      tamper(service, owner);
+      damageLists(service, owner);
       const differences = [
         { owner, id: 7, expected: '{"name":"plant 7","tag":""}', found: null },
         { owner, id: 9, expected: '{"name":"plant 9","tag":""}', found: '{"name":"added","tag":""}' },
@@ -373,36 +373,3 @@ describe('the commands of operators, beside a running service', () => {
     rmSync(folder, { recursive: true });
   });
 });
-
-/** Removes plant 7 of an owner, and adds one that nobody has created, in every generation. */
-const tamper = ({ dataDir }: TestService, owner: string): void => {
-  const encoded = encodeURIComponent(owner);
-  const row = '{"name":"added","tag":""}';
-  if (STORES === 'servers') {
-    const redis = (...args: string[]): string[] =>
-      execFileSync('redis-cli', ['-u', serverOf('PLANTS_TEST_REDIS'), ...args], { encoding: 'utf8' }).split(
-        '\n',
-      );
-    for (const key of redis('--scan', '--pattern', `plants:*:owner:${encoded}`).filter(
-      (line) => line !== '',
-    )) {
-      redis('ZREMRANGEBYSCORE', key, '7', '7');
-      redis('ZREMRANGEBYSCORE', key, '9', '9');
-      for (const id of [9, 5000]) redis('ZADD', key, `${id}`, `${id}:${row.length}:${row}`);
-    }
-    return;
-  }
-  const database = new DatabaseSync(join(dataDir, 'read-model.db'));
-  try {
-    database.exec('PRAGMA busy_timeout = 5000');
-    database.prepare('DELETE FROM plants WHERE owner = ? AND id = 7').run(encoded);
-    database.prepare('UPDATE plants SET row = ? WHERE owner = ? AND id = 9').run(row, encoded);
-    database
-      .prepare(
-        'INSERT INTO plants (generation, owner, id, row) SELECT generation, ?, 5000, ? FROM generations',
-      )
-      .run(encoded, row);
-  } finally {
-    database.close();
-  }
-};

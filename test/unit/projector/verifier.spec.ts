@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type Generation, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { readRebuilds, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { Traffic } from '../../../src/projector/traffic.js';
@@ -185,6 +185,24 @@ describe('a projector that compares the lists with the log by itself', () => {
     start(verifier(faults.port));
     await until(() => verified.length === 1);
     expect(verified).toEqual([0]);
+  });
+
+  it('forgets what it found in lists that a rebuild has replaced meanwhile, and compares the new ones', async () => {
+    await fill(2);
+    stores.tamper('DELETE FROM plants WHERE id = 1');
+    const rebuilt = await model.createGeneration();
+    await catchUp(log, model, rebuilt);
+    const compared: Generation[] = [];
+    const faults = new Faults(model).every('page', async (proceed, ...args) => {
+      compared.push(args[0]);
+      const page = await proceed(...args);
+      await model.promote(rebuilt);
+      return page;
+    });
+    start(verifier(faults.port));
+    await until(() => verified.length === 1);
+    expect([verified, differences, problems]).toEqual([[0], [], []]);
+    expect(new Set(compared).size).toBe(2);
   });
 
   it('is the work of the one projector that holds the lease', async () => {
