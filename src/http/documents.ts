@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
-import Negotiator from 'negotiator';
 import { type Role } from '../config.js';
 import { type Docs } from './docs.js';
+import { type Coding, codingFor, contentTag, entityTag, isNamed } from './representation.js';
 
 /** How long making the documents may take, in milliseconds: a second is usual, on a machine that is busy ten. */
 const MAKING_MS = 60_000;
@@ -59,11 +58,10 @@ export const makeDocuments = async (documented: Documented): Promise<DocumentFil
 /** A document in the encodings that it is answered in. */
 interface KeptDocument {
   readonly type: string;
-  readonly etag: string;
-  readonly bodies: Readonly<Record<Encoding, Buffer>>;
+  /** What its entity tags have in common. */
+  readonly tag: string;
+  readonly bodies: Readonly<Record<Coding, Buffer>>;
 }
-
-type Encoding = 'identity' | 'gzip' | 'br';
 
 /**
  * Answers with documents from one buffer for each of them and encoding, whoever asks. Their strong entity tag is the
@@ -88,35 +86,26 @@ const keep = async ({ type, body }: DocumentFile): Promise<KeptDocument> => {
     // A tenth of the time of the best quality, and still smaller than gzip.
     compressMore(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
   ]);
-  const etag = createHash('sha256').update(identity).digest('base64url').slice(0, 22);
-  return { type, etag, bodies: { identity, gzip: zipped, br } };
+  return { type, tag: contentTag(identity), bodies: { identity, gzip: zipped, br } };
 };
 
-const answerWith = ({ type, etag, bodies }: KeptDocument, headers: Parameters<Docs>[0]['headers']) => {
-  const encoding = encodingFor(headers['accept-encoding'], bodies);
-  const tag = `"${etag}-${encoding}"`; // a strong tag is that of one encoding
-  const fields = { 'cache-control': 'no-cache', vary: 'accept-encoding', etag: tag };
-  if (isNamed(headers['if-none-match'], tag)) return { status: 304, headers: fields, body: undefined };
+const answerWith = ({ type, tag, bodies }: KeptDocument, headers: Parameters<Docs>[0]['headers']) => {
+  const coding = codingFor(
+    headers['accept-encoding'],
+    (['br', 'gzip', 'identity'] as const).filter(
+      (one) => one === 'identity' || bodies[one].length < bodies.identity.length,
+    ),
+  );
+  const etag = entityTag(tag, coding);
+  const fields = { 'cache-control': 'no-cache', vary: 'accept-encoding', etag };
+  if (isNamed(headers['if-none-match'], etag)) return { status: 304, headers: fields, body: undefined };
   return {
     status: 200,
     headers: {
       ...fields,
       'content-type': type,
-      ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }),
+      ...(coding === 'identity' ? {} : { 'content-encoding': coding }),
     },
-    body: bodies[encoding],
+    body: bodies[coding],
   };
 };
-
-const encodingFor = (accepted: string | string[] | undefined, bodies: KeptDocument['bodies']): Encoding => {
-  if (accepted === undefined) return 'identity';
-  const offered = (['br', 'gzip', 'identity'] as const).filter(
-    (one) => one === 'identity' || bodies[one].length < bodies.identity.length,
-  );
-  const chosen = new Negotiator({ headers: { 'accept-encoding': String(accepted) } }).encoding([...offered]);
-  return offered.find((one) => one === chosen) ?? 'identity';
-};
-
-/** Whether If-None-Match names an entity tag; it is compared weakly (RFC 9110, section 13.1.2). */
-const isNamed = (field: string | undefined, tag: string): boolean =>
-  field?.split(',').some((one) => one.trim() === '*' || one.trim().replace(/^W\//, '') === tag) === true;

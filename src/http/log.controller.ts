@@ -12,6 +12,7 @@ import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
 import { Described } from './described.js';
 import { Problem } from './problem.js';
+import { BoundedGzip, type Coding, codingFor, contentTag, entityTag, isNamed } from './representation.js';
 import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from './requests.js';
 import { NoQuery } from './schemas.js';
 
@@ -25,9 +26,9 @@ const MOMENT = 'public, max-age=1';
  * What is full never changes. A partial tile or a proof does not either, but nobody asks for it for long: the tile is
  * another one, or full, as soon as something is written.
  */
-const FOR_EVER = 'public, max-age=31536000, immutable';
-const FOR_AN_HOUR = 'public, max-age=3600';
-const FOR_A_MINUTE = 'public, max-age=60';
+const FOR_EVER = 'max-age=31536000, immutable';
+const FOR_A_MINUTE = 'max-age=60';
+const PROOF_FOR_AN_HOUR = 'public, max-age=3600';
 
 const BYTES = 'application/octet-stream';
 
@@ -38,6 +39,8 @@ const BYTES = 'application/octet-stream';
 @Controller('log')
 @Described('log')
 export class LogController {
+  readonly #gzip = new BoundedGzip();
+
   constructor(
     private readonly tree: PublishedTree,
     private readonly log: EventLog,
@@ -61,13 +64,16 @@ export class LogController {
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    await this.#tile(request, reply, 'no-store');
+    const tile = await this.#tile(request);
+    // Only who has a token of this scope may have it: no cache that others share.
+    await this.#send(request, reply, tile, { caches: 'private', codings: ['gzip', 'identity'] });
   }
 
   @Get('tile/:level/*')
   @Described('readTile')
   async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    await this.#tile(request, reply, undefined);
+    // Hashes are not compressible.
+    await this.#send(request, reply, await this.#tile(request), { caches: 'public', codings: [] });
   }
 
   @Get('proof/inclusion')
@@ -101,7 +107,7 @@ export class LogController {
     const { from, to } = readQuery(request, ConsistencyQuery);
     const until = to ?? (await this.tree.checkpoint()).size;
     const proof = await inRange('?to', () => this.tree.consistency(from, until));
-    reply.header('cache-control', to === undefined ? MOMENT : FOR_AN_HOUR);
+    reply.header('cache-control', to === undefined ? MOMENT : PROOF_FOR_AN_HOUR);
     return {
       from,
       to: until,
@@ -131,16 +137,42 @@ export class LogController {
     return receiptText(entry.leaf, { index: entry.index, proof: proof.map(base64), checkpoint: note });
   }
 
-  async #tile(request: FastifyRequest, reply: FastifyReply, caching: string | undefined): Promise<void> {
+  /** The tile that a request names, with its bytes. */
+  async #tile(request: FastifyRequest): Promise<Tile & { readonly bytes: Uint8Array }> {
     const tile = tileOf(request);
     readQuery(request, NoQuery);
     const bytes = await this.tree.tile(tile);
     if (!bytes) throw noTile();
-    const own = tile.width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE;
+    return { ...tile, bytes };
+  }
+
+  /** Sends a tile in one of the codings, or 304 to who has it. */
+  async #send(
+    { headers }: FastifyRequest,
+    reply: FastifyReply,
+    { bytes, width }: Tile & { readonly bytes: Uint8Array },
+    { caches, codings }: { readonly caches: 'public' | 'private'; readonly codings: readonly Coding[] },
+  ): Promise<void> {
+    const fields = {
+      'cache-control': `${caches}, ${width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE}`,
+      ...(codings.length > 0 && { vary: 'accept-encoding' }),
+    };
+    const tag = contentTag(bytes);
+    const wanted = codingFor(headers['accept-encoding'], codings);
+    const etag = entityTag(tag, wanted);
+    if (isNamed(headers['if-none-match'], etag)) {
+      await reply
+        .status(304)
+        .headers({ ...fields, etag })
+        .send();
+      return;
+    }
+    const zipped = wanted === 'gzip' ? await this.#gzip.compress(bytes) : undefined;
+    if (zipped) reply.header('content-encoding', 'gzip');
     await reply
-      .header('cache-control', caching ?? own)
+      .headers({ ...fields, etag: entityTag(tag, zipped ? 'gzip' : 'identity') })
       .type(BYTES)
-      .send(Buffer.from(bytes));
+      .send(zipped ?? Buffer.from(bytes));
   }
 }
 

@@ -418,13 +418,21 @@ const readCheckpoint = applyDecorators(
   problems('invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
 );
 
-const bytes = (description: string) =>
-  ApiResponse({
-    status: 200,
-    description,
-    headers: caching,
-    content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
-  });
+const tileCaching = {
+  ...caching,
+  ETag: textHeader('Names the content in this coding: send it as `If-None-Match`.'),
+};
+
+const bytes = (description: string, headers: typeof tileCaching = tileCaching) =>
+  applyDecorators(
+    ApiResponse({
+      status: 200,
+      description,
+      headers,
+      content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+    }),
+    ApiResponse({ status: 304, description: 'It is what `If-None-Match` names.', headers }),
+  );
 
 const tilePathParameter = ApiParam({
   name: 'path',
@@ -442,6 +450,11 @@ const readTile = applyDecorators(
   problems(...TREE, 'log_altered'),
 );
 
+const bundleCoding = {
+  'Content-Encoding': textHeader('`gzip`, or not there.'),
+  Vary: textHeader('`accept-encoding`.'),
+};
+
 /** All that is said of GET /log/tile/entries/{path}. */
 const readEntries = applyDecorators(
   ApiBearerAuth('token'),
@@ -450,7 +463,10 @@ const readEntries = applyDecorators(
     summary: 'Get leaves of the tree: events as canonical JSON (C2SP tlog-tiles entry bundle)',
   }),
   tilePathParameter,
-  bytes('Leaves, each behind its length in two bytes.'),
+  bytes('Leaves, each behind its length in two bytes; as gzip to clients that accept it.', {
+    ...tileCaching,
+    ...bundleCoding,
+  }),
   problems(...EVERYWHERE, ...TREE, 'log_altered', 'log_unavailable'),
 );
 

@@ -4,6 +4,7 @@ import { type FastifyInstance } from 'fastify';
 import { openFilesLimit } from '../open-files.js';
 import { endInPieces, PIECE } from './large-answers.js';
 import { Problem } from './problem.js';
+import { EVERY_ANSWER } from './server.js';
 
 /**
  * How long a client may take nothing of an answer, in milliseconds, before its connection is cut: where packets are
@@ -117,6 +118,16 @@ export class UnsentAnswers {
   }
 }
 
+/** What is said of the answer that a refusal takes the place of: a cache would keep the refusal for as long. */
+const FIELDS_OF_AN_ANSWER = [
+  'content-encoding',
+  'content-length',
+  'etag',
+  'link',
+  'plants-position',
+  'vary',
+] as const;
+
 /**
  * Answers 503 in place of what would be too much. Not counted are the answers of routes whose `config.shared` says that
  * all clients are sent the same bytes.
@@ -130,7 +141,8 @@ export const refuseTooMuch = (fastify: FastifyInstance, unsent: UnsentAnswers): 
       done(null, payload);
       return;
     }
-    reply.removeHeader('link').removeHeader('plants-position').removeHeader('content-length');
+    for (const field of FIELDS_OF_AN_ANSWER) reply.removeHeader(field);
+    reply.headers(EVERY_ANSWER);
     done(
       new Problem(
         'overloaded',

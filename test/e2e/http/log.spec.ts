@@ -97,6 +97,35 @@ describe('/log', () => {
     if (size < TILE_WIDTH) expect(Buffer.from(rootOf(size, below))).toEqual(Buffer.from(checkpoint.root));
   });
 
+  it('compresses entries for clients that accept it, and has an entity tag for each coding', async () => {
+    const { size } = (await covering()).checkpoint;
+    const path = `/log/tile/entries/000.p/${Math.min(size, 5)}`;
+    const ask = (accepted: string, fields: Record<string, string> = {}): Promise<Response> =>
+      fetch(http.service.url + path, {
+        headers: { authorization: `Bearer ${audit}`, 'accept-encoding': accepted, ...fields },
+      });
+    const [zipped, plain] = [await ask('gzip, identity'), await ask('identity')];
+    const shown = (answer: Response): unknown[] =>
+      ['content-encoding', 'vary', 'cache-control'].map((name) => answer.headers.get(name));
+    expect(shown(zipped)).toEqual(['gzip', 'accept-encoding', 'private, max-age=60']);
+    expect(shown(plain)).toEqual([null, 'accept-encoding', 'private, max-age=60']);
+    expect(Number(zipped.headers.get('content-length'))).toBeLessThan(
+      Number(plain.headers.get('content-length')),
+    );
+    expect(await zipped.arrayBuffer()).toEqual(await plain.arrayBuffer());
+    const etag = zipped.headers.get('etag') ?? '';
+    expect(etag).not.toBe(plain.headers.get('etag'));
+    const again = await ask('gzip', { 'if-none-match': etag });
+    expect([again.status, ...shown(again), again.headers.get('etag')]).toEqual([
+      304,
+      null,
+      'accept-encoding',
+      'private, max-age=60',
+      etag,
+    ]);
+    expect((await ask('identity', { 'if-none-match': etag })).status).toBe(200);
+  });
+
   it('has one path for each tile, and none beyond the tree', async () => {
     const { size } = (await covering()).checkpoint;
     const width = Math.min(size, 5);

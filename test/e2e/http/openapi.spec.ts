@@ -166,10 +166,11 @@ describe('/openapi.json', () => {
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, ...always].sort((a, b) => a - b));
     expect(statuses.readEvents).toEqual([200, ...always].sort((a, b) => a - b));
-    for (const found of [statuses.readEntries, statuses.proveInclusion, statuses.readReceipt])
+    for (const found of [statuses.proveInclusion, statuses.readReceipt])
       expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
+    expect(statuses.readEntries).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
     expect(statuses.proveConsistency).toEqual([200, 400, 406, 503]);
-    expect(statuses.readTile).toEqual([200, 400, 404, 503]);
+    expect(statuses.readTile).toEqual([200, 304, 400, 404, 503]);
     expect(statuses.readCheckpoint).toEqual([200, 400, 503]);
     expect(statuses.readPlantHistory).toEqual([200, ...always, 404].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { UnsentAnswers } from '../../../src/http/unsent-answers.js';
+import { fastify } from 'fastify';
+import { refuseTooMuch, UnsentAnswers } from '../../../src/http/unsent-answers.js';
 import { until } from '../../support/domain-stores.js';
 
 const MEGABYTE = 1024 * 1024;
@@ -80,4 +81,24 @@ describe('answers that clients do not take', () => {
     idle.response.end('still here');
     expect(String((await once(idle.socket, 'data'))[0])).toContain('still here');
   });
+});
+
+it('a refusal in place of an answer says nothing that was said of the answer', async () => {
+  const app = fastify();
+  refuseTooMuch(app, new UnsentAnswers(app.server, 1_500, MEGABYTE));
+  app.get('/', (_request, reply) =>
+    reply
+      .headers({
+        'cache-control': 'private, max-age=31536000, immutable',
+        etag: '"1"',
+        vary: 'accept-encoding',
+        'content-encoding': 'gzip',
+      })
+      .send(Buffer.alloc(2 * MEGABYTE)),
+  );
+  const answer = await fetch(await app.listen({ host: '127.0.0.1', port: 0 }));
+  expect(await answer.text()).toContain('Too many answers wait');
+  expect(answer.headers.get('cache-control')).toBe('no-store');
+  for (const name of ['etag', 'vary', 'content-encoding']) expect(answer.headers.has(name)).toBe(false);
+  await app.close();
 });
