@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { fastify } from 'fastify';
+import { fastify, type FastifyInstance } from 'fastify';
 import { refuseTooMuch, UnsentAnswers } from '../../../src/http/unsent-answers.js';
 import { until } from '../../support/domain-stores.js';
 
@@ -83,6 +83,9 @@ describe('answers that clients do not take', () => {
   });
 });
 
+const opened: FastifyInstance[] = [];
+afterAll(() => Promise.all(opened.map((app) => app.close())));
+
 it('a refusal in place of an answer says nothing that was said of the answer', async () => {
   const app = fastify();
   refuseTooMuch(app, new UnsentAnswers(app.server, 1_500, MEGABYTE));
@@ -96,9 +99,9 @@ it('a refusal in place of an answer says nothing that was said of the answer', a
       })
       .send(Buffer.alloc(2 * MEGABYTE)),
   );
+  opened.push(app);
   const answer = await fetch(await app.listen({ host: '127.0.0.1', port: 0 }));
   expect(await answer.text()).toContain('Too many answers wait');
   expect(answer.headers.get('cache-control')).toBe('no-store');
   for (const name of ['etag', 'vary', 'content-encoding']) expect(answer.headers.has(name)).toBe(false);
-  await app.close();
 });
