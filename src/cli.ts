@@ -16,6 +16,7 @@ import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from 
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { SHUTDOWN_MS } from './http/shutdown.js';
+import { limitHeapGrowth } from './heap-growth.js';
 import { createLogger } from './logging.js';
 import { BASH_COMPLETION } from './operate/bash-completion.js';
 import { type Desk } from './operate/desk.js';
@@ -113,6 +114,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
       else process.exit();
     });
   });
+  limitHeapGrowth();
   const { start } = await import('./main.js'); // Nest takes most of a second to load, which only this command needs
   const service = await start(config, logger, version);
   started = true;
