@@ -82,7 +82,7 @@ export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): 
   const against = note && olderCheckpoint(note, keys);
   const older = previous && (await checkPrevious(previous, keys, onProgress));
   const check = new BundleCheck(keys, { checkpoint: against, bundle: older?.checkpoint });
-  const compare = previous && new Comparison(previous, keys);
+  const compare = previous && older && new Comparison(previous, keys, older.checkpoint.size);
   try {
     for await (const events of check.events(bundle())) {
       await compare?.take(events, check);
@@ -298,11 +298,11 @@ class BundleCheck {
   #checkOlder(older: Checkpoint, { origin, size, root }: Checkpoint, from: number | 'compared'): void {
     if (older.origin !== origin)
       throw new BundleRefused('what was kept from before is of another log: its origin is another one', 1);
-    if (older.size > size)
-      throw new BundleRefused(
-        `what was kept from before is of ${older.size} events, and this is of ${size}: it is the older one, or the log was cut off`,
-        1,
-      );
+    if (older.size > size) {
+      // Where the older bundle is at hand, what both have is compared first.
+      if (older === this.older.bundle) return;
+      throw new BundleRefused(goesOnFurther(older.size, size), 1);
+    }
     // Where the older bundle is at hand, it tells which event that is.
     if (older.size === size && !sameHash(older.root, root) && !this.older.bundle)
       throw new BundleRefused(
@@ -428,6 +428,10 @@ class BundleCheck {
   }
 }
 
+/** Why what is called newer is not. */
+const goesOnFurther = (older: number, size: number): string =>
+  `what was kept from before is of ${older} events, and this is of ${size}: it is the older one, or the log was cut off`;
+
 /** An older bundle beside a newer one. */
 class Comparison {
   readonly #batches: AsyncGenerator<BundleEvent[], void, undefined>;
@@ -435,7 +439,12 @@ class Comparison {
   #at = 0;
   #isOwned: ((stream: string) => boolean) | undefined;
 
-  constructor(previous: ReadBytes, keys: readonly VerifierKey[]) {
+  constructor(
+    previous: ReadBytes,
+    keys: readonly VerifierKey[],
+    /** How many events the checkpoint of the older bundle is of. */
+    private readonly size: number,
+  ) {
     this.#batches = new BundleCheck(keys, {}).events(previous());
   }
 
@@ -464,6 +473,8 @@ class Comparison {
   /** Throws BundleRefused where the newer one, which has come to its end, lacks what the older one has. */
   async end(newer: BundleCheck): Promise<void> {
     const old = await this.#old(newer);
+    const { size } = newer.checkpoint;
+    if (this.size > size) throw newer.refusal(goesOnFurther(this.size, size), old?.index);
     if (old) throw newer.refusal(`event ${old.index} of the older bundle is missing`, old.index);
   }
 

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { AUDIT_STREAM } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import {
@@ -12,6 +13,7 @@ import {
   ownedBy,
 } from './bundle.js';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
+import { readRecorded } from './checkpoint-record.js';
 import { knownPosition } from './history.js';
 import { leafOf } from './leaf.js';
 import {
@@ -83,14 +85,14 @@ export async function* bundleOf(
   onProgress: (events: number, total: number) => void,
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
-  const latest = await store.latestCheckpoint();
-  if (!latest)
+  const note = (await store.latestCheckpoint())?.note ?? (altered ? await lastRecorded(log) : undefined);
+  if (note === undefined)
     throw new ExportRefused('no checkpoint has been signed yet: run a service with the role auditor first');
-  const checkpoint = readCheckpoint(latest.note);
+  const checkpoint = readCheckpoint(note);
   const { size } = checkpoint;
   const tree = new StoredNodes(store, size);
   const from = await firstIndex(log, store, asked, size);
-  const bundle = { checkpoint: latest.note, from };
+  const bundle = { checkpoint: note, from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
   const isMeant = owner === undefined ? () => true : ownedBy(owner);
@@ -126,10 +128,20 @@ export async function* bundleOf(
       `the log ends before event ${next}, and ${size} were signed: it has lost some, or it is another log`,
     );
   if (running && !altered && !sameHash(running.root(), checkpoint.root)) throw damaged();
-  onProgress(size - from, size - from);
+  onProgress(next - from, size - from);
   yield `${piece}${endLine(events)}\n`;
   return { origin: checkpoint.origin, size, from, events };
 }
+
+/**
+ * The note of the last checkpoint that the log records. An auditor whose tree.db is new, and contradicts the records,
+ * has signed none: the altered log is exported up to this one.
+ */
+const lastRecorded = async (log: EventLog): Promise<string | undefined> => {
+  const last = await log.readLast(AUDIT_STREAM);
+  const recorded = last && readRecorded(last);
+  return typeof recorded === 'object' ? recorded.note : undefined;
+};
 
 const readCheckpoint = (note: string): Checkpoint => {
   try {

@@ -9,11 +9,11 @@ import { signCheckpoint } from '../../src/audit/checkpoint.js';
 import { leafOf } from '../../src/audit/leaf.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/make-bundle.js';
 import { GrowingTree, leafHash } from '../../src/audit/merkle.js';
-import { signerKey, type SignerKey } from '../../src/audit/signed-note.js';
+import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/signed-note.js';
 import { grown } from '../../src/audit/stored-tree.js';
-import { plantStream } from '../../src/plants/stream.js';
+import { AUDIT_STREAM, plantStream } from '../../src/plants/stream.js';
 import { type EventLog } from '../../src/ports/event-log.js';
-import { type TreeStore } from '../../src/ports/tree-store.js';
+import { type StoredTree, type TreeStore } from '../../src/ports/tree-store.js';
 import { all, metadataOf } from './log-events.js';
 import { pastTriggers } from './past-triggers.js';
 
@@ -60,14 +60,29 @@ export class AuditedLog {
     await Promise.all(appends);
   }
 
-  /** Puts what is new into the tree, and signs it. Gives the checkpoint. */
-  async sign(key = this.key): Promise<string> {
+  /** Puts what is new into the tree. Gives the tree. */
+  async grow(): Promise<StoredTree> {
     const stored = await this.tree.tree();
     const events = await all(this.log.readAll(stored.position));
     const leaves = events.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
     const growth = leaves.length > 0 ? grown(stored, leaves) : undefined;
     if (growth) await this.tree.append(growth);
-    const tree = growth?.tree ?? stored;
+    return growth?.tree ?? stored;
+  }
+
+  /** Records the last checkpoint in the log, as an auditor does. */
+  async record(): Promise<void> {
+    const latest = await this.tree.latestCheckpoint();
+    if (!latest) throw new Error('nothing was signed');
+    const { note, signedAt } = latest;
+    const data = { key: formatVerifierKey(this.key), note, treeSince: signedAt };
+    const event = { id: randomUUID(), type: 'SigningStarted', data, metadata: metadataOf({}) };
+    await this.log.append(AUDIT_STREAM, 'none', [event]);
+  }
+
+  /** Puts what is new into the tree, and signs it. Gives the checkpoint. */
+  async sign(key = this.key): Promise<string> {
+    const tree = await this.grow();
     const root = new GrowingTree(tree).root();
     const note = signCheckpoint({ origin: key.name, size: tree.size, root }, key);
     await this.tree.saveCheckpoint({ size: tree.size, root, note, signedAt: '2026-01-31T12:00:00.000Z' });

@@ -100,6 +100,59 @@ describe('an altered log beside a bundle of what it was', () => {
     },
   );
 
+  it('is exported up to the last recorded checkpoint where tree.db is gone and nothing was signed since', async () => {
+    await log.record();
+    log.alter(`UPDATE events SET metadata = replace(metadata, '2026-01-31', '2026-01-30') WHERE seq = 42`);
+    log.forgetTree();
+    await log.grow();
+    await expect(exported('refused')).rejects.toThrow('no checkpoint has been signed yet');
+    expect(await exported('altered', { altered: true })).toMatch(
+      /exported 270 events .*: as the log holds them now, NOT verified against the checkpoint of 270 events/,
+    );
+    expect(await compared('altered')).toMatch(
+      /^refused: line 43, event 41: the event is not the one of the older bundle/,
+    );
+  });
+
+  it.each([
+    [
+      'the log was put back',
+      'DELETE FROM events WHERE seq > 100',
+      'SELECT 1',
+      100,
+      'it is the older one, or the log was cut off',
+    ],
+    [
+      'and it was altered',
+      'DELETE FROM events WHERE seq > 100',
+      `UPDATE events SET metadata = replace(metadata, '2026-01-31', '2026-01-30') WHERE seq = 42`,
+      41,
+      'the event is not the one of the older bundle',
+    ],
+  ])('is compared as far as it goes where %s', async (_what, cut, change, index, reason) => {
+    log.alter(cut);
+    log.alter(change);
+    log.forgetTree();
+    await log.sign();
+    await exported('shorter');
+    const text = await compared('shorter');
+    expect(text).toMatch(new RegExp(`^refused: line \\d+, event ${index}: .*${reason}`));
+    expect(text).toContain('in the older bundle: {"data":');
+  });
+
+  it('of one owner is no continuation of a bundle of more events, though none of the owner is missing', async () => {
+    const id = 1_000;
+    const data = { id, name: 'Aloe', tag: 'aloe' };
+    await log.log.append(plantStream('carol', id), 'none', [{ ...newEvent(data), type: 'PlantCreated' }]);
+    await exported('owner', { owner: 'alice' });
+    await log.sign();
+    rmSync(join(folder, 'kept'));
+    await exported('kept');
+    expect(await compared('owner')).toMatch(
+      /^refused: .*of 271 events, and this is of 270: it is the older one/,
+    );
+  });
+
   it('is named also where it was signed anew at the same size', async () => {
     log.alter(`UPDATE events SET metadata = replace(metadata, '2026-01-31', '2026-01-30') WHERE seq = 42`);
     log.forgetTree();
