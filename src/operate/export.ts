@@ -22,8 +22,8 @@ const STDOUT = '-';
 
 /**
  * Writes a bundle into a new file, compressed as its name says, or to standard output for `-`, and prints what it
- * holds: on standard error, where the bundle itself goes to standard output. An alarm that stands is told first. Throws
- * as bundleOf and `published` do.
+ * holds: on standard error, where the bundle itself goes to standard output. An alarm that stands is told first; that the
+ * stored tree was altered is a reason to refuse. Throws as bundleOf and `published` do, and ExportRefused.
  */
 export const exportBundle = async (
   { log, tree, signal, json, published }: ExportDesk,
@@ -31,6 +31,10 @@ export const exportBundle = async (
 ): Promise<void> => {
   const compressor = compressorFor(file); // before any work that would be in vain
   const alarm = await tree.alarm();
+  if (alarm?.kind === 'tree' && !question.altered)
+    throw new ExportRefused(
+      `an alarm of the auditor stands, and nothing can be verified against its tree until that is put back: ${alarm.message}`,
+    );
   if (alarm)
     process.stderr.write(
       printable(

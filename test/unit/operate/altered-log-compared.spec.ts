@@ -100,6 +100,16 @@ describe('an altered log beside a bundle of what it was', () => {
     },
   );
 
+  it('is not called verified against a tree that was altered itself', async () => {
+    await log.tree.raise({
+      kind: 'tree',
+      message: 'the stored tree was altered: …',
+      raisedAt: '2026-01-31T12:00:00.000Z',
+    });
+    await expect(exported('refused')).rejects.toThrow('nothing can be verified against its tree');
+    expect(await exported('altered', { altered: true })).toContain('NOT verified');
+  });
+
   it('is exported up to the last recorded checkpoint where tree.db is gone and nothing was signed since', async () => {
     await log.record();
     log.alter(`UPDATE events SET metadata = replace(metadata, '2026-01-31', '2026-01-30') WHERE seq = 42`);
