@@ -53,6 +53,8 @@ export interface AuditorStatus {
   readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> | undefined;
   /** When the whole log was last found as it was signed. */
   readonly recheckedAt: string | undefined;
+  /** The reading of the whole log that is under way: when it began (RFC 3339), and how many events it has read. */
+  readonly rechecking?: { readonly since: string; readonly events: number };
   /** Why it is disconnected or blocked. */
   readonly reason: string | undefined;
   readonly alarm: Alarm | undefined;
@@ -122,7 +124,8 @@ export class Auditor {
   }
 
   get status(): AuditorStatus {
-    return this.#status;
+    const { since, tree } = this.#reread;
+    return since === undefined ? this.#status : { ...this.#status, rechecking: { since, events: tree.size } };
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -333,6 +336,7 @@ export class Auditor {
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {
+    this.#reread.since ??= this.#now();
     const alarm = await recheck(
       this.log,
       this.store,

@@ -51,6 +51,8 @@ export const leafHashOf = (event: RecordedEvent): Hash => leafHash(takenLeafOf(e
 
 /** How far a log was read again. A reading that failed goes on from there: a long one might never come to its end. */
 export class Reread {
+  /** When it began, RFC 3339; undefined before that. */
+  since: string | undefined;
   /** What was read makes this tree, of full tiles only. */
   tree: TreeState = { size: 0, hashes: new Uint8Array() };
   /** Where the event of its last leaf stands. */

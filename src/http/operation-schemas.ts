@@ -110,6 +110,10 @@ const ProcessStatus = z.object({
         .string()
         .optional()
         .meta({ description: 'When it last found the whole log as it was signed.' }),
+      rechecking: z.object({ since: z.string(), events: z.number() }).optional().meta({
+        description:
+          'The reading of the whole log that is under way: since when, and how many events it has compared with the tree.',
+      }),
       reason: z.string().optional(),
       notice: z.string().optional().meta({
         description: 'What a person should know of its start, such as that its tree was begun anew.',

@@ -54,6 +54,7 @@ const ProcessReport = z.object({
       position: z.string(),
       checkpoint: z.object({ size: z.number(), signedAt: z.string() }).optional(),
       recheckedAt: z.string().optional(),
+      rechecking: z.object({ since: z.string(), events: z.number() }).optional(),
       reason: z.string().optional(),
       notice: z.string().optional(),
       times: z.object({ count: z.number(), position: z.string(), message: z.string() }).optional(),

@@ -474,12 +474,15 @@ const verifiedText = (verified: ProcessReport['verified'], since: (at: string) =
 
 const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
   if (!auditor) return '';
-  const { size, position, checkpoint, state, recheckedAt } = auditor;
+  const { size, position, checkpoint, state, recheckedAt, rechecking } = auditor;
   const signed = checkpoint
     ? `last checkpoint of ${checkpoint.size}, ${since(checkpoint.signedAt)} ago`
     : 'no checkpoint yet';
   const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
-  return `${size} events up to ${position || 'start'}; ${signed}; ${read}; ${host}/${pid} is ${state.replace('_', ' ')}`;
+  const reading = rechecking
+    ? `; being re-read for ${since(rechecking.since)}, ${rechecking.events} events so far`
+    : '';
+  return `${size} events up to ${position || 'start'}; ${signed}; ${read}${reading}; ${host}/${pid} is ${state.replace('_', ' ')}`;
 };
 
 const signingText = (who: string, { key, since, recorded, before }: SigningReport): string =>

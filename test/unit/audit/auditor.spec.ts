@@ -186,6 +186,29 @@ describe('an auditor', () => {
     for (const { auditor } of both) expect(auditor.status.alarm).toBeUndefined();
   });
 
+  it('shows that it reads the log again, since when and how far, until it has', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 700);
+    const before = run(log, store);
+    await until(() => before.auditor.status.checkpoint?.size === 700);
+    await before.stop();
+    let resume: () => void = () => undefined;
+    const resumed = new Promise<void>((resolve) => (resume = resolve));
+    const faults = new Faults(store).every('markOfIndex', async (proceed, index) => {
+      if (index === 512) await resumed;
+      return proceed(index);
+    });
+    const { auditor } = run(log, faults.port);
+    await until(() => auditor.status.rechecking?.events === 256);
+    const { rechecking, recheckedAt } = auditor.status;
+    expect(recheckedAt).toBeUndefined();
+    expect(Date.parse(rechecking?.since ?? '')).toBeLessThanOrEqual(Date.now());
+    resume();
+    await until(() => auditor.status.recheckedAt !== undefined);
+    expect(auditor.status.rechecking).toBeUndefined();
+  });
+
   it('goes on with reading the log again where that broke off', async () => {
     const log = await openLog();
     const store = await openStore(log);

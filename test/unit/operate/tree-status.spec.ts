@@ -63,6 +63,18 @@ describe('what is told about the tree', () => {
     expect(office.out).not.toMatch(/PROBLEM .*auditor/);
   });
 
+  it('says that the log is being read again, since when, and how far that is', async () => {
+    const rechecking = { since: '2026-01-31T11:59:57.000Z', events: 25 };
+    await tell({ ...live, recheckedAt: undefined, rechecking });
+    const found = await readStatus(office.desk());
+    expect(found.processes[0]?.auditor).toMatchObject({ rechecking });
+    expect(SystemStatus.safeParse(found).success).toBe(true);
+    await status(office.desk());
+    expect(office.out).toMatch(
+      /^tree .*; log not yet re-read; being re-read for 3 s, 25 events so far; yew\/3 is live$/m,
+    );
+  });
+
   it('is a problem where it is alarmed, blocked or disconnected', async () => {
     await tell(alarmed);
     const found = await readStatus(office.desk());
