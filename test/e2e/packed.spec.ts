@@ -12,15 +12,21 @@ const INSTALL_MS = 300_000;
 const run = promisify(execFile);
 const folder = temporaryFolder();
 const elsewhere = join(folder, 'elsewhere');
+const plants = join(elsewhere, 'node_modules', '.bin', 'plants');
 const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', DATA_DIR: join(folder, 'data') };
 
+/** What npm gets: how this machine reaches its registry (proxies, certificates), and nothing of the npm that runs this. */
+const npmEnv = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_(?:OPTIONS|V8_COVERAGE)$/.test(name)),
+);
+
 beforeAll(async () => {
-  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env });
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env: npmEnv });
   mkdirSync(elsewhere);
   writeFileSync(join(elsewhere, 'package.json'), '{"private":true}');
   const [packed = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, packed)], {
-    env,
+    env: npmEnv,
     cwd: elsewhere,
   });
 }, INSTALL_MS);
@@ -44,26 +50,46 @@ it('ships the files that the other tests run, byte for byte', () => {
   }
 });
 
-it('is a command that serves, where it was installed from a packed package', async () => {
-  const plants = join(elsewhere, 'node_modules', '.bin', 'plants');
+/** Starts the installed service, does something at its address, and stops it. Gives how it ended, and what it said. */
+const serving = async (act: (url: string) => Promise<void>): Promise<{ exitCode: number; said: string }> => {
   const service = spawn(plants, ['serve'], { cwd: elsewhere, env: { ...env, PORT: '0' } });
+  const ended = once(service, 'close') as Promise<[number]>;
+  let said = '';
+  for (const stream of [service.stdout, service.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const url = (): string | undefined => /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
   try {
-    let printed = '';
-    service.stderr.resume();
-    service.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
-    const url = (): string | undefined => /http:\/\/127\.0\.0\.1:\d+/.exec(printed)?.[0];
-    while (url() === undefined) await once(service.stdout, 'data');
+    while (url() === undefined && service.exitCode === null)
+      await Promise.race([once(service.stdout, 'data'), ended]);
+    await act(url() ?? '');
+  } finally {
+    service.kill();
+  }
+  const [exitCode] = await ended;
+  return { exitCode, said };
+};
+
+it('is a command that serves, where it was installed from a packed package', async () => {
+  const { exitCode } = await serving(async (url) => {
     const { stdout: token } = await run(plants, ['token', '--owner', 'alice'], { cwd: elsewhere, env });
     const headers = { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' };
     const plant = { name: '観音竹', tag: '椰子' };
     const body = JSON.stringify({ ...plant, id: 142 });
-    const created = await fetch(`${url()}/plants`, { method: 'POST', headers, body });
+    const created = await fetch(`${url}/plants`, { method: 'POST', headers, body });
     expect([created.status, await created.json()]).toEqual([201, plant]);
-    const list = await fetch(`${url()}/plants`, { headers });
+    const list = await fetch(`${url}/plants`, { headers });
     expect([list.status, await list.json()]).toEqual([200, [plant]]);
-  } finally {
-    service.kill();
-    await once(service, 'exit');
+  });
+  expect(exitCode).toBe(0);
+});
+
+it('needs a package for SQLite only where Node has none of its own, and says so there', async () => {
+  rmSync(join(elsewhere, 'node_modules', '@photostructure'), { recursive: true });
+  const { exitCode, said } = await serving(() => Promise.resolve());
+  expect(said).not.toContain('ExperimentalWarning');
+  if (process.getBuiltinModule('node:sqlite')) expect(exitCode).toBe(0);
+  else {
+    expect(exitCode).toBe(1);
+    expect(said).toMatch(/no SQLite of its own .* @photostructure\/sqlite cannot be loaded: install it/);
   }
-  expect(service.exitCode).toBe(0);
 });

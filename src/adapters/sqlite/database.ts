@@ -1,9 +1,36 @@
-import { DatabaseSync as DropIn } from '@photostructure/sqlite';
+import type * as Sqlite from '@photostructure/sqlite';
+
+type DatabaseClass = typeof Sqlite.DatabaseSync;
+
+/** Node's own SQLite, without the warning that Node 22 gives in each thread that loads it. */
+const builtinSqlite = (): DatabaseClass | undefined => {
+  const emitWarning = process.emitWarning.bind(process);
+  process.emitWarning = () => undefined;
+  try {
+    return (process.getBuiltinModule('node:sqlite') as typeof Sqlite | undefined)?.DatabaseSync;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+};
+
+/** What Node lacks, on 20. A service on EventStoreDB and Redis needs neither, so it is an error for who opens a file. */
+const packagedSqlite = async (): Promise<DatabaseClass> => {
+  try {
+    return (await import('@photostructure/sqlite')).DatabaseSync;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : String(error);
+    const refuse = function (): never {
+      throw new Error(
+        `Node ${process.version} has no SQLite of its own (22.13 and newer have), and the package @photostructure/sqlite cannot be loaded: install it, or use a newer Node (${reason})`,
+      );
+    };
+    return refuse as unknown as DatabaseClass;
+  }
+};
 
 /** Node's own SQLite where this Node has it (from 22.13 without a flag), else its drop-in, which runs on 20. */
-const builtin = process.getBuiltinModule('node:sqlite') as { DatabaseSync: typeof DropIn } | undefined;
-export const DatabaseSync = builtin?.DatabaseSync ?? DropIn;
-export type Database = InstanceType<typeof DropIn>;
+export const DatabaseSync = builtinSqlite() ?? (await packagedSqlite());
+export type Database = InstanceType<DatabaseClass>;
 
 type Statement = ReturnType<Database['prepare']>;
 
