@@ -15,7 +15,7 @@ import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../
 import { storedConsistency } from '../../../src/audit/stored-tree.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
-import { AuditedLog } from '../../support/audited-log.js';
+import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
@@ -196,6 +196,23 @@ describe('checkpoints that are recorded in the log', () => {
     await look(recorded);
     expect(await types(audited)).toEqual(['SigningStarted', 'CheckpointRecorded']);
   });
+
+  it.each(['signed, and recorded', 'signed, and not yet recorded'])(
+    'lead to a warning where the origin is another one than that which was %s',
+    async (was) => {
+      await audited.fill(3);
+      await audited.sign();
+      if (was === 'signed, and recorded') await (await recorder()).recordIfDue();
+      const { log, tree } = audited;
+      const renamed = new RecordedCheckpoints(log, tree, newSigner('renamed.example/log'), options);
+      await renamed.compare(never);
+      expect(renamed.signing.warnings).toEqual([
+        expect.stringMatching(
+          /^the log was signed under the origin plants\.example\/log, and this auditor signs under renamed\.example\/log: .*set AUDIT_ORIGIN to plants\.example\/log/,
+        ),
+      ]);
+    },
+  );
 
   it('wait for their time', async () => {
     await audited.fill(3);
