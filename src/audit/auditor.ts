@@ -10,13 +10,21 @@ import {
   type TreeStore,
 } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
+import { knownKeys } from './checkpoint-record.js';
 import { type DoubtfulTimes } from './event-times.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
 import { RecordedCheckpoints, type RecordingOptions, type Signing } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { type SignerKey } from './signed-note.js';
 import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
-import { grown, type NewLeaf, storedConsistency, storedRoot } from './stored-tree.js';
+import {
+  grown,
+  isLastInPlace,
+  type NewLeaf,
+  storedConsistency,
+  storedRoot,
+  treeFault,
+} from './stored-tree.js';
 import { TileRefused } from './tiles.js';
 
 /** Between two checkpoints, in milliseconds: clients wait no longer for one, and nobody has to read more of them. */
@@ -66,7 +74,7 @@ export interface AuditorStatus {
   readonly notice?: string | undefined;
 }
 
-export interface AuditorOptions extends Omit<RecheckOptions, 'keys'> {
+export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedFrom'> {
   /** Between two readings of the whole log, in milliseconds. */
   readonly recheckMs: number;
   /** Called with each new state, for the log. */
@@ -153,7 +161,10 @@ export class Auditor {
       await pause(LOOK_EVERY_MS, signal);
       return;
     }
-    if (this.#distrusts) {
+    const fault = treeFault(await this.store.tree());
+    if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
+    // Where it is not, nothing may be appended before the log was read again: it, or the tree, was altered.
+    if (this.#distrusts || !(await isLastInPlace(this.log, this.store))) {
       await this.#recheck(signal);
       if (signal.aborted) return;
       this.#distrusts = false;
@@ -337,13 +348,9 @@ export class Auditor {
 
   async #recheck(signal: AbortSignal): Promise<void> {
     this.#reread.since ??= this.#now();
-    const alarm = await recheck(
-      this.log,
-      this.store,
-      { ...this.options, keys: [this.key] },
-      signal,
-      this.#reread,
-    );
+    const { giveWay, recording } = this.options;
+    const known = await knownKeys(this.log, [this.key, recording?.previousKey], () => giveWay(signal));
+    const alarm = await recheck(this.log, this.store, { ...this.options, ...known }, signal, this.#reread);
     if (alarm) await this.#raise(alarm);
     if (!signal.aborted) await this.#compareRecorded(signal);
     if (signal.aborted) return;
@@ -356,10 +363,11 @@ export class Auditor {
 
   /** Raises the alarm where the tree contradicts what this key has signed before, as the log records it. */
   async #compareRecorded(signal: AbortSignal): Promise<void> {
-    const message = await this.#recorded.compare(signal);
-    if (message !== undefined) await this.#raise({ kind: 'fork', message, raisedAt: this.#now() });
-    if (signal.aborted) return;
-    this.#compared = true;
+    const found = await this.#recorded.compare(signal);
+    if (found?.contradiction) await this.#raise({ ...found.contradiction, raisedAt: this.#now() });
+    if (!found) return;
+    // A tree that is being built has yet to come to the last records: they are compared before it is signed.
+    this.#compared = found.isWhole;
     this.#showSigning();
   }
 

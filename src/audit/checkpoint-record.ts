@@ -1,9 +1,18 @@
 import { type StoredEvent, tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
-import { type AuditEvent } from '../plants/operation.js';
-import { type EventMetadata } from '../ports/event-log.js';
+import { type AuditEvent, type RecordedCheckpoint } from '../plants/operation.js';
+import { AUDIT_STREAM } from '../plants/stream.js';
+import { type EventLog, type EventMetadata } from '../ports/event-log.js';
 import { type Checkpoint, openCheckpoint } from './checkpoint.js';
-import { keyName, NoteRefused, parseVerifierKey, type VerifierKey, verifyNote } from './signed-note.js';
+import {
+  formatVerifierKey,
+  keyName,
+  NoteRefused,
+  parseVerifierKey,
+  type VerifierKey,
+  verifyNote,
+} from './signed-note.js';
+import { type KnownKeys } from './stored-checkpoint.js';
 
 /** A checkpoint that the log records, once its signature was verified with the key beside it. */
 export interface Recorded {
@@ -29,6 +38,41 @@ export const readRecorded = (event: StoredEvent): Recorded | string => {
   } catch (error) {
     if (error instanceof NoteRefused) return error.message;
     throw error;
+  }
+};
+
+/** Events that are read at once. */
+const PAGE = 500;
+
+/**
+ * These keys, and those that the log records, of which only the first good record is verified. `giveWay` is called
+ * after each page. Throws LogUnavailable.
+ */
+export const knownKeys = async (
+  log: Pick<EventLog, 'readStream'>,
+  own: readonly (VerifierKey | undefined)[],
+  giveWay: () => Promise<unknown>,
+): Promise<KnownKeys> => {
+  const keys = new Map(
+    own.filter((key) => key !== undefined).map((key) => [formatVerifierKey(key), key] as const),
+  );
+  const seen = new Set<string>();
+  let recordedFrom: number | undefined;
+  let after: bigint | undefined;
+  for (;;) {
+    const page = await log.readStream(AUDIT_STREAM, after, PAGE);
+    for (const event of page) {
+      const { key } = event.data as Partial<RecordedCheckpoint>;
+      if (typeof key !== 'string' || seen.has(key)) continue;
+      const recorded = readRecorded(event);
+      if (typeof recorded === 'string') continue;
+      seen.add(key);
+      keys.set(key, recorded.key);
+      recordedFrom ??= recorded.checkpoint.size;
+    }
+    if (page.length < PAGE) return { keys: [...keys.values()], recordedFrom };
+    after = page.at(-1)?.revision;
+    await giveWay();
   }
 };
 

@@ -13,22 +13,19 @@ import {
   type TreeState,
   verifyInclusion,
 } from './merkle.js';
-import { type VerifierKey } from './signed-note.js';
-import { CheckpointsInOrder, otherRoot } from './stored-checkpoint.js';
+import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
 /** Events between two occasions to give way: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
 
-export interface RecheckOptions {
+export interface RecheckOptions extends KnownKeys {
   readonly now: () => Date;
   /** Called after each slice of work. */
   readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
   /** How long a log may seem shorter than the tree before that is believed, in milliseconds. */
   readonly patienceMs: number;
-  /** Those that the log's checkpoints are signed with. */
-  readonly keys: readonly VerifierKey[];
 }
 
 /**
@@ -88,7 +85,7 @@ export const recheck = async (
   if (signed && signed.size <= again.size && !(await hasRoot(store, signed)))
     return alarm(broken(otherRoot(signed)));
   let { times } = from;
-  const checkpoints = await CheckpointsInOrder.from(store, options.keys, again.size);
+  const checkpoints = await CheckpointsInOrder.from(store, options, again.size);
   const faultOfCheckpoint = async (): Promise<Alarm | undefined> => {
     if (!checkpoints.isDue(again.size)) return undefined;
     await options.giveWay(signal); // a signature takes as long as a slice of events

@@ -11,12 +11,13 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../ports/event-log.js';
-import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
+import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
 import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { sameHash } from './merkle.js';
-import { hasRoot } from './recheck.js';
+import { broken, hasRoot } from './recheck.js';
 import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './signed-note.js';
+import { otherRoot } from './stored-checkpoint.js';
 
 /**
  * Checkpoints are recorded in the log itself, so that a lost or exchanged tree.db or audit key is noticed: what an
@@ -60,6 +61,14 @@ export interface RecordingOptions {
   readonly everyMs: number;
   /** The key before, where it is still there: it signs the first record of the new one, too. */
   readonly previousKey: SignerKey | undefined;
+}
+
+/** What a comparison of the records with the tree has shown. */
+export interface Compared {
+  /** How what this key has signed is contradicted, first. */
+  readonly contradiction: Omit<Alarm, 'raisedAt'> | undefined;
+  /** Whether the tree is as far as the last record. */
+  readonly isWhole: boolean;
 }
 
 /** What the stream holds, as it concerns one key and one tree. */
@@ -117,26 +126,25 @@ export class RecordedCheckpoints {
   }
 
   /**
-   * Compares every record whose event is in the tree with the tree. Gives how what this key has signed is contradicted,
-   * in one line; undefined where it is not, or `signal` aborts. What other keys have signed leads to a warning only.
-   * Throws what the ports throw.
+   * Compares every record whose event is in the tree with the tree. What other keys have signed leads to a warning only.
+   * Undefined where `signal` aborts. Throws what the ports throw.
    */
-  async compare(signal: AbortSignal): Promise<string | undefined> {
+  async compare(signal: AbortSignal): Promise<Compared | undefined> {
     const tree = await this.store.tree();
     const treeSince = await this.#treeSince();
     const warnings: string[] = [];
     let records = NONE;
-    let contradiction: string | undefined;
+    let contradiction: Compared['contradiction'];
+    let isWhole = true;
     for await (const event of this.#eventsAfter(undefined)) {
       const recorded = readRecorded(event);
       records = this.#add(records, event, recorded, treeSince);
-      const fault =
-        typeof recorded === 'string'
-          ? unusable(event, recorded)
-          : await this.#faultOf(event.position, recorded, tree);
-      if (fault !== undefined) {
-        if (typeof recorded === 'string' || !this.#isByUs(recorded)) warnings.push(fault);
-        else contradiction ??= fault;
+      if (event.position > tree.position) isWhole = false;
+      else if (typeof recorded === 'string') warnings.push(unusable(event, recorded));
+      else {
+        const fault = await this.#faultOf(event.position, recorded, tree);
+        if (fault && this.#isByUs(recorded)) contradiction ??= fault;
+        else if (fault) warnings.push(fault.message);
       }
       await this.options.giveWay(signal);
       if (signal.aborted) return undefined;
@@ -145,7 +153,7 @@ export class RecordedCheckpoints {
     this.#compared = true;
     this.#records = records;
     this.#warnings = warnings.slice(-MAX_WARNINGS);
-    return contradiction;
+    return { contradiction, isWhole };
   }
 
   /**
@@ -233,18 +241,24 @@ export class RecordedCheckpoints {
     return `${was}, and this auditor signs with ${keyName(this.key)}: the key was changed, lost or replaced, or this is a further auditor. If it was not meant, stop the service and put audit-key.pem back; else give auditors both keys (docs/audit.md)`;
   }
 
-  /** How what is recorded is not what the tree has; undefined where it is, or where the tree is not so far yet. */
+  /** How what is recorded is not what the tree has; undefined where it is. */
   async #faultOf(
     position: Position,
     { at, key, checkpoint }: Recorded,
     tree: StoredTree,
-  ): Promise<string | undefined> {
-    if (position > tree.position) return undefined;
-    const { size } = checkpoint;
+  ): Promise<Compared['contradiction']> {
+    const { size, root } = checkpoint;
     const was = `the log records at position ${position} that ${keyName(key)} had signed ${size} events by ${at}`;
-    if (size > tree.size) return `${was}, and holds only ${tree.size}: some were taken out`;
+    if (size > tree.size)
+      return { kind: 'fork', message: `${was}, and holds only ${tree.size}: some were taken out` };
     if (await hasRoot(this.store, checkpoint)) return undefined;
-    return `${was}, and its first ${size} events have another root now: the log was altered before this tree was built, or the stored tree was`;
+    // The tree that signed it holds it: then its hashes are not those that it was signed over.
+    const stored = await this.store.checkpoint(size);
+    if (stored && sameHash(stored.root, root)) return broken(otherRoot(stored));
+    return {
+      kind: 'fork',
+      message: `${was}, and its first ${size} events have another root now: the log was altered before this tree was built, or the stored tree was`,
+    };
   }
 
   #isByUs({ key }: Recorded): boolean {

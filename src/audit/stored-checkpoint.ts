@@ -6,18 +6,23 @@ import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './signed-n
 /**
  * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its text has to be
  * of the size and root that it is stored with, and a signature that names one of these keys has to be by that key. One
- * that names none of them is of a key that was replaced, which only who has kept that key can verify.
+ * that names none of them is of a key that was replaced, which only who has kept that key can verify; not where the
+ * checkpoint is of more than `recordedFrom` events, since the log records each key that has signed since.
  */
 export const faultOfCheckpoint = (
   { size, root, note }: SignedCheckpoint,
   keys: readonly VerifierKey[],
+  recordedFrom = Infinity,
 ): string | undefined => {
   try {
     const { text, signatures } = parseNote(note);
     const signed = parseCheckpoint(text);
     if (signed.size !== size || !sameHash(signed.root, root))
       return `the checkpoint of ${size} is not the one that was signed`;
-    if (signatures.some(({ name, id }) => keys.some((key) => key.name === name && key.id === id)))
+    if (
+      size > recordedFrom ||
+      signatures.some(({ name, id }) => keys.some((key) => key.name === name && key.id === id))
+    )
       verifyNote(note, keys);
     return undefined;
   } catch (error) {
@@ -26,21 +31,24 @@ export const faultOfCheckpoint = (
   }
 };
 
+/** Which keys the checkpoints of a log are signed with. */
+export interface KnownKeys {
+  readonly keys: readonly VerifierKey[];
+  /** All checkpoints of more events than that are by these keys; none need be, without it. */
+  readonly recordedFrom?: number | undefined;
+}
+
 /** The stored checkpoints in the order of their sizes, each compared with a tree that grows. */
 export class CheckpointsInOrder {
   private constructor(
     private readonly store: TreeStore,
-    private readonly keys: readonly VerifierKey[],
+    private readonly known: KnownKeys,
     private next: SignedCheckpoint | undefined,
   ) {}
 
   /** From the first one on that has as many leaves as this, or more. */
-  static async from(
-    store: TreeStore,
-    keys: readonly VerifierKey[],
-    size: number,
-  ): Promise<CheckpointsInOrder> {
-    return new CheckpointsInOrder(store, keys, await store.checkpointFrom(size));
+  static async from(store: TreeStore, known: KnownKeys, size: number): Promise<CheckpointsInOrder> {
+    return new CheckpointsInOrder(store, known, await store.checkpointFrom(size));
   }
 
   /** When the next one was signed; undefined after the last. */
@@ -59,7 +67,7 @@ export class CheckpointsInOrder {
     if (!due) return undefined;
     this.next = await this.store.checkpointFrom(due.size + 1);
     if (!sameHash(tree.root(), due.root)) return otherRoot(due);
-    return faultOfCheckpoint(due, this.keys);
+    return faultOfCheckpoint(due, this.known.keys, this.known.recordedFrom);
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Position } from '../ports/event-log.js';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
   MARK_EVERY,
   type Mark,
@@ -57,6 +57,31 @@ export const grown = (stored: StoredTree, leaves: readonly NewLeaf[]): TreeGrowt
     })),
     marks,
   };
+};
+
+/** Why what is stored can be no tree, in one line; undefined where it can. */
+export const treeFault = (stored: StoredTree): string | undefined => {
+  try {
+    new GrowingTree(stored);
+    return undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return error.message;
+    throw error;
+  }
+};
+
+/** Whether the log holds as many events as the tree up to the position that the tree ends at. Throws what the ports throw. */
+export const isLastInPlace = async (log: EventLog, store: TreeStore): Promise<boolean> => {
+  const tree = await store.tree();
+  const last = tree.size - 1;
+  if (last < 0) return true;
+  const mark = await store.markOfIndex(last);
+  let index = mark?.index ?? 0;
+  for await (const { position } of log.readAll(mark?.before ?? START)) {
+    if (index === last) return position === tree.position;
+    index += 1;
+  }
+  return false;
 };
 
 /** Fetches what these nodes are made of. What it gives throws TileRefused where the store lacks some of it. */

@@ -27,7 +27,12 @@ export class EventLogCheck {
   readonly #bad;
   readonly #texts;
 
-  constructor(private readonly db: Database) {
+  /** `identity` is that which the log had when it was opened. Throws whatever SQLite does. */
+  constructor(
+    private readonly db: Database,
+    private readonly identity: string,
+  ) {
+    db.exec('PRAGMA shrink_memory'); // pages that were read before hide what was done to them in the file since
     this.#texts = new EventTexts(db);
     this.#end = db.prepare(
       `SELECT max(seq) AS seq FROM (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT ${STEP})`,
@@ -45,10 +50,19 @@ export class EventLogCheck {
     );
   }
 
-  /** As `schemaFault`. */
+  /** As `schemaFault`; and whether it is still the log that was opened. Reads the pages that hold no events, too. */
   schema(): FileDisagreement | undefined {
-    const message = schemaFault(this.db);
+    const message = schemaFault(this.db) ?? this.#identityFault();
     return message === undefined ? undefined : { message };
+  }
+
+  #identityFault(): string | undefined {
+    const { identity } = this.db
+      .prepare("SELECT identity, (SELECT seq FROM sqlite_sequence WHERE name = 'events') FROM log")
+      .get() as { identity: string };
+    return identity === this.identity
+      ? undefined
+      : `has the identity ${identity}, and had ${this.identity} when it was opened: somebody has changed it`;
   }
 
   /** Looks at the next events after a number. `upTo` is the last of them; undefined where there is none. */

@@ -208,7 +208,7 @@ class SqliteEventLog extends EventLog {
   }
 
   async *check(after: Position): AsyncGenerator<Position, void, undefined> {
-    const check = this.#read(() => new EventLogCheck(this.#reader));
+    const check = this.#read(() => new EventLogCheck(this.#reader, this.writer.identity));
     this.#assertAgrees(this.#read(() => check.schema()));
     let position = after;
     for (;;) {

@@ -96,6 +96,41 @@ describe('a log that is compared with itself', () => {
     });
   });
 
+  it('notices that also in a page that it has read before', async () => {
+    await altered(() => undefined); // brings everything into the file
+    expect(await noticed()).toBeUndefined();
+    alterIndex('plant-owner/77');
+    expect(await noticed()).toMatchObject({
+      message: expect.stringContaining('is not found by its stream: the index was altered') as unknown,
+    });
+  });
+
+  it('notices that it has become another log, while it is open', async () => {
+    sqlUnseen("UPDATE log SET identity = 'mallory'");
+    expect(await noticed()).toMatchObject({
+      message: expect.stringMatching(
+        /events\.db has the identity mallory, and had [-0-9a-f]+ when/,
+      ) as unknown,
+    });
+  });
+
+  it('notices a damaged page that holds no event', async () => {
+    await altered(() => {
+      const database = new DatabaseSync(file, { readOnly: true });
+      const { rootpage } = database
+        .prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'")
+        .get() as { rootpage: number };
+      database.close();
+      const pageBytes = readFileSync(file).readUInt16BE(16);
+      const handle = openSync(file, 'r+');
+      writeSync(handle, Buffer.alloc(pageBytes), 0, pageBytes, (rootpage - 1) * pageBytes);
+      closeSync(handle);
+    });
+    expect(await noticed()).toMatchObject({
+      message: expect.stringMatching(/events\.db is damaged/) as unknown,
+    });
+  });
+
   it('notices a revision that is missing in the middle of a stream', async () => {
     await altered(() => {
       sqlUnseen("DELETE FROM events WHERE stream = 'plant-owner/40' AND revision = 0");

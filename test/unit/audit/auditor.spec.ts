@@ -22,10 +22,10 @@ import {
   START,
 } from '../../../src/ports/event-log.js';
 import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../../src/ports/tree-store.js';
-import { randomOf } from '../../support/altered-log.js';
+import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
-import { pastTriggers } from '../../support/past-triggers.js';
+import { alterFile, pastTriggers } from '../../support/past-triggers.js';
 
 const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
 const now = (): Date => new Date();
@@ -129,6 +129,28 @@ describe('an auditor', () => {
     expect(await store.markOfPosition(events[512]?.position ?? START)).toMatchObject({ index: 512 });
     expect(await store.markOfPosition(events[511]?.position ?? START)).toMatchObject({ index: 256 });
     expect(await recheck(log, store, { now, giveWay, patienceMs: 0, keys: [key] }, never())).toBeUndefined();
+  });
+
+  it.each([
+    ['holds less than it consists of', 'size = size - 3', /^the stored tree was altered: a tree of 397 /],
+    [
+      'is said to end at another event',
+      "position = printf('%016d', position - 1)",
+      /^event at index 399 is as it was put in the tree, but stands at position 0+400, not at 0+399$/,
+    ],
+  ])('appends and signs nothing where the stored tree %s', async (_what, change, message) => {
+    const log = await openLog();
+    const store = await openStore(log);
+    await append(log, 0, 400);
+    const first = run(log, store);
+    await until(async () => (await store.latestCheckpoint())?.size === 400);
+    await first.stop();
+    alterFile(join(folder, 'tree.db'), `UPDATE tree SET ${change}`);
+    const second = run(log, store);
+    await until(() => second.auditor.status.alarm !== undefined);
+    expect(second.auditor.status.alarm?.message).toMatch(message);
+    expect((await store.latestCheckpoint())?.size).toBe(400);
+    expect((await store.tree()).size).toBeLessThanOrEqual(400);
   });
 
   it('signs what it has read, goes on after a stop, and signs extensions only', async () => {

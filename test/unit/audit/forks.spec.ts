@@ -9,10 +9,11 @@ import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
-import { EMPTY_ROOT, ProofRefused, verifyConsistency } from '../../../src/audit/merkle.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import { EMPTY_ROOT, leafHash, ProofRefused, verifyConsistency } from '../../../src/audit/merkle.js';
 import { RecordedCheckpoints, type RecordingOptions } from '../../../src/audit/recorded-checkpoints.js';
 import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../../src/audit/signed-note.js';
-import { storedConsistency } from '../../../src/audit/stored-tree.js';
+import { grown, storedConsistency } from '../../../src/audit/stored-tree.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
@@ -171,7 +172,7 @@ describe('checkpoints that are recorded in the log', () => {
       ...options,
       recording: { ...options.recording, ...recording },
     });
-    expect(await one.compare(never)).toBeUndefined();
+    expect(await one.compare(never)).toEqual({ contradiction: undefined, isWhole: true });
     return one;
   };
 
@@ -236,6 +237,44 @@ describe('checkpoints that are recorded in the log', () => {
     for (const one of both) await one.recordIfDue();
     expect(await types(audited)).toEqual(['SigningStarted']);
     for (const { signing } of both) expect(signing.recorded?.size).toBe(3);
+  });
+
+  /** Fills the log and signs it, and has it record that checkpoint. */
+  const recordedAt = async (events: number): Promise<RecordedCheckpoints> => {
+    await audited.fill(events);
+    await audited.sign();
+    const recorded = await recorder();
+    await recorded.recordIfDue();
+    await audited.sign();
+    return recorded;
+  };
+
+  it('are compared once the tree holds the events that record them', async () => {
+    const recorded = await recordedAt(9);
+    expect(await recorded.compare(never)).toEqual({ contradiction: undefined, isWhole: true });
+    audited.alter("UPDATE events SET data = replace(data, 'ficus', 'other') WHERE seq = 2");
+    audited.forgetTree();
+    const [first, ...others] = (await all(audited.log.readAll(START))).map((event) => ({
+      hash: leafHash(leafOf(event)),
+      position: event.position,
+    }));
+    if (!first) throw new Error('no event');
+    await audited.tree.append(grown(await audited.tree.tree(), [first]));
+    expect(await recorded.compare(never)).toEqual({ contradiction: undefined, isWhole: false });
+    await audited.tree.append(grown(await audited.tree.tree(), others));
+    expect(await recorded.compare(never)).toMatchObject({ contradiction: { kind: 'fork' }, isWhole: true });
+  });
+
+  it('show that the tree was altered where the tree itself holds the checkpoint', async () => {
+    const recorded = await recordedAt(9);
+    audited.tamper('UPDATE tiles SET hashes = zeroblob(length(hashes))');
+    expect(await recorded.compare(never)).toMatchObject({
+      contradiction: {
+        kind: 'tree',
+        message:
+          'the stored tree was altered: its first 9 leaves have another root than the one that was signed',
+      },
+    });
   });
 
   it('are not recorded where the tree has another root', async () => {
@@ -357,6 +396,65 @@ describe('an auditor whose files are not those of its last start', () => {
       await until(async () => (await started.store.alarm()) !== undefined);
       expect(await started.store.latestCheckpoint()).toBeUndefined();
       expect(await types(started)).toHaveLength(1);
+    }),
+  );
+
+  it.concurrent(
+    'refuses to sign it also where the log was read again while the tree was being built',
+    inDataDir(async (dir) => {
+      const first = await dir.start();
+      await dir.add(first, 150);
+      await dir.signed(first, 1);
+      await first.stop();
+      dir.removeTree();
+      dir.alterEvent();
+      const running: { auditor?: Auditor } = {};
+      // The tree comes no further than the first batch before that is read again.
+      const again = await dir.start(dir.first, {}, (faults) =>
+        faults.every('subscribe', async function* (proceed, ...args) {
+          for await (const batch of proceed(...args)) {
+            yield batch;
+            await until(() => args[1].aborted || running.auditor?.status.recheckedAt !== undefined);
+          }
+        }),
+      );
+      running.auditor = again.auditor;
+      expect(await alarmOf(again)).toMatch(/^fork: .* had signed 150 events by .* have another root now/);
+      expect(await again.store.latestCheckpoint()).toBeUndefined();
+    }),
+  );
+
+  it.concurrent(
+    'refuses to sign where a stored checkpoint is by a key that the log does not record',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const other = newKey();
+      const log = await dir.openLog();
+      const store = await openSqliteTreeStore(join(dir.folder, 'tree.db'), log.identity());
+      const last = await store.latestCheckpoint();
+      await store.close();
+      await log.close();
+      const note = signCheckpoint(openCheckpoint(last?.note ?? '', 'plants/test', [dir.first]), other);
+      alterFile(join(dir.folder, 'tree.db'), `UPDATE checkpoints SET note = '${note}' WHERE size = 11`);
+      const started = await dir.start();
+      expect(await alarmOf(started)).toBe(
+        `tree: the stored tree was altered: the checkpoint of 11 is not the one that was signed: it is signed by "${nameOf(other)}", and by none of the known keys: "${nameOf(dir.first)}"`,
+      );
+    }),
+  );
+
+  it.concurrent(
+    'takes stored checkpoints of all keys that the log records',
+    inDataDir(async (dir) => {
+      await dir.before();
+      const second = newKey();
+      const changed = await dir.start(second);
+      await dir.add(changed, 3);
+      await dir.signed(changed, 2);
+      await changed.stop();
+      const later = await dir.start(second);
+      await until(() => later.auditor.status.recheckedAt !== undefined);
+      expect(later.auditor.status.alarm).toBeUndefined();
     }),
   );
 
