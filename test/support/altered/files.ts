@@ -55,10 +55,8 @@ const found = (file: Buffer, type: number, text: string): number | undefined => 
 const isFaulty = (file: string): boolean => {
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
   try {
-    const { faults } = database
-      .prepare(`SELECT group_concat(integrity_check) AS faults FROM pragma_integrity_check(1)`)
-      .get() as { faults: string };
-    return faults !== 'ok';
+    const row = database.prepare('PRAGMA integrity_check(1)').get() as { integrity_check: string };
+    return row.integrity_check !== 'ok';
   } finally {
     database.close();
   }
