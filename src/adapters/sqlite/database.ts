@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import type * as Sqlite from '@photostructure/sqlite';
 
 type DatabaseClass = typeof Sqlite.DatabaseSync;
@@ -113,9 +114,16 @@ export const explainSqliteError = (error: unknown, file: string): string => {
       return `${file} is not an SQLite database, or is damaged from its first bytes on`;
     case SQLITE.FULL:
       return `the disk of ${file} is full: free some space`;
-    case SQLITE.CANTOPEN:
+    case SQLITE.CANTOPEN: {
+      const beside = [`${file}-wal`, `${file}-shm`].find(isNoFile);
+      if (beside !== undefined)
+        return `${beside} is a symbolic link or a folder, and SQLite opens only a file there: put the file that it leads to in its place, or move it aside where there is none`;
       return `${file} cannot be opened: check that its folder exists and that the user of this process may write there`;
+    }
     default:
       return `${file}: ${error instanceof Error ? error.message : String(error)}`;
   }
 };
+
+/** Whether something stands at a path that is no file itself, whatever it leads to. */
+const isNoFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === false;

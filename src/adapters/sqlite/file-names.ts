@@ -55,9 +55,10 @@ export class FileNames {
    * file system where a name cannot be looked at, such as EACCES.
    */
   look(): FileFault | Standing {
-    const database = lookAt(this.database);
-    const wal = lookAt(this.wal);
+    // FILE last: where all three go at once, with their folder, it is FILE that is named.
     const shm = lookAt(this.shm);
+    const wal = lookAt(this.wal);
+    const database = lookAt(this.database);
     for (const one of [database, wal, shm]) if ('kind' in one) return one;
     return this.#renamed() ?? ({ database, wal, shm } as Standing);
   }

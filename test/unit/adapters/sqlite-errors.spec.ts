@@ -1,4 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { renameSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { temporaryFolder } from '../../support/log-events.js';
 import { explainSqliteError, SQLITE, sqliteCode } from '../../../src/adapters/sqlite/database.js';
 
 const raised = (errcode: number): Error => Object.assign(new Error('raw words of SQLite'), { errcode });
@@ -19,6 +23,21 @@ describe('an error of SQLite', () => {
     expect(line).toContain(words);
     expect(line).not.toContain('raw words');
     expect(line).not.toContain('\n');
+  });
+
+  it('names the write-ahead log, where that is a symbolic link', async () => {
+    const { path, remove } = temporaryFolder();
+    const file = join(path, 'events.db');
+    try {
+      await (await openSqliteEventLog(file)).close();
+      renameSync(`${file}-wal`, join(path, 'moved'));
+      symlinkSync(join(path, 'moved'), `${file}-wal`);
+      await expect(openSqliteEventLog(file)).rejects.toThrow(
+        `${file}-wal is a symbolic link or a folder, and SQLite opens only a file there`,
+      );
+    } finally {
+      remove();
+    }
   });
 
   it('of another kind, and what is no error at all, keeps its words', () => {

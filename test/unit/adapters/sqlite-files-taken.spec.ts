@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -116,8 +116,12 @@ describe('an event log whose files are taken away while it is written', () => {
         if (existsSync(`${file}${suffix}`)) renameSync(`${file}${suffix}`, `${file}${suffix}.aside`);
       renameSync(saved, file);
     }
-    const index = lstatSync(`${file}-shm`, { throwIfNoEntry: false });
-    if (index && !index.isFile()) renameSync(`${file}-shm`, `${file}-shm.aside`);
+    for (const beside of [`${file}-wal`, `${file}-shm`]) {
+      const stands = lstatSync(beside, { throwIfNoEntry: false });
+      if (!stands || stands.isFile()) continue;
+      if (stands.isSymbolicLink()) renameSync(realpathSync(beside), beside);
+      else renameSync(beside, `${beside}.aside`);
+    }
     const log = await openSqliteEventLog(file);
     try {
       return new Set((await all(log.readAll(START))).map(({ stream }) => stream));
