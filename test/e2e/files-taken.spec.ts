@@ -195,7 +195,10 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
         if (stands?.isSymbolicLink() && name === 'read-model.db') {
           // To be moved in the next round, it has to be the file again, and not the link.
           await Promise.all([house.first.kill(), house.second.kill()]);
-          renameSync(realpathSync(house.at(name)), house.at(name));
+          const moved = realpathSync(house.at(name));
+          // With what was written to it there; SQLite names that by the file, and not by the link.
+          for (const suffix of ['-wal', '']) renameSync(`${moved}${suffix}`, `${house.at(name)}${suffix}`);
+          clear(house.at(`${name}-shm`));
           await house.revive();
           await listed(house);
         }
