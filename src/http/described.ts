@@ -4,6 +4,7 @@ import { SetMetadata } from '@nestjs/common';
 type Operation =
   | 'createPlant'
   | 'listPlants'
+  | 'readPlant'
   | 'readPlantHistory'
   | 'deletePlant'
   | 'readEvents'

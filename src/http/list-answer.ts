@@ -30,6 +30,16 @@ export const listAnswer = (page: Page, limit: number): ListAnswer => {
   return answer;
 };
 
+/** The answer with a page that shows the id of each plant. */
+export const fullListAnswer = (page: Page, limit: number): Pick<ListAnswer, 'headers' | 'body'> => {
+  // Each row is the text of an object, so that the id goes behind its brace.
+  const body = `[${page.rows.map(({ id, row }) => `{"id":${id},${row.slice(1)}`).join(',')}]`;
+  return {
+    headers: headersOf(page, page.rows.at(-1)?.id, Buffer.byteLength(body), limit, '&view=full'),
+    body,
+  };
+};
+
 /** The answer with a long page. */
 export const longListAnswer = (page: LongPage, limit: number) => ({
   headers: headersOf(page, page.lastId, page.body.length, limit),
@@ -41,12 +51,13 @@ const headersOf = (
   lastId: number | undefined,
   bytes: number,
   limit: number,
+  view = '',
 ): Record<string, string> => ({
   [POSITION]: position,
   'content-type': 'application/json; charset=utf-8',
   'content-length': String(bytes),
   ...(more &&
     lastId !== undefined && {
-      link: `</plants?limit=${limit}&after=${cursorOf(lastId)}>; rel="next"`,
+      link: `</plants?limit=${limit}${view}&after=${cursorOf(lastId)}>; rel="next"`,
     }),
 });

@@ -2,7 +2,7 @@ import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { knownPosition } from '../audit/history.js';
 import { type Hash } from '../audit/merkle.js';
-import { type Entry, PublishedTree } from '../audit/published-tree.js';
+import { type Entry, NotSignedYet, PublishedTree } from '../audit/published-tree.js';
 import { receiptText } from '../audit/receipt.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../audit/tiles.js';
 import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../plants/stream.js';
@@ -84,13 +84,22 @@ export class LogController {
     refuseUnlessJsonIsAccepted(request);
     const { index, position, size } = readQuery(request, InclusionQuery);
     if ((index === undefined) === (position === undefined))
-      throw badQuery('?index', 'either this or ?position is needed, not both');
+      throw badQuery('?index', 'must be sent, or ?position, and not both');
     const leaf =
       position === undefined
         ? index
         : (await this.tree.entryAt(knownPosition(position, await this.log.head(), '?position')))?.index;
     if (leaf === undefined) throw notThere();
-    const proof = await inRange('?size', () => this.tree.inclusion(leaf, size));
+    const signed = (await this.tree.checkpoint()).size;
+    const of = size ?? signed;
+    if (of > signed) throw badQuery('?size', tooLarge(signed));
+    if (leaf >= of) {
+      if (index !== undefined)
+        throw badQuery('?index', `there is no leaf ${leaf} in a tree of ${of}: they count from 0`);
+      if (size === undefined) throw new NotSignedYet('no checkpoint covers this position yet');
+      throw badQuery('?size', `must be at least ${leaf + 1}: the event at this position is leaf ${leaf}`);
+    }
+    const proof = await this.tree.inclusion(leaf, of);
     return {
       index: leaf,
       size: proof.size,
@@ -105,8 +114,12 @@ export class LogController {
   async consistency(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     refuseUnlessJsonIsAccepted(request);
     const { from, to } = readQuery(request, ConsistencyQuery);
-    const until = to ?? (await this.tree.checkpoint()).size;
-    const proof = await inRange('?to', () => this.tree.consistency(from, until));
+    const signed = (await this.tree.checkpoint()).size;
+    const until = to ?? signed;
+    if (until > signed) throw badQuery('?to', tooLarge(signed));
+    if (from < 1 || from > until)
+      throw badQuery('?from', `must be from 1 to ${until}, the size of the greater tree`);
+    const proof = await this.tree.consistency(from, until);
     reply.header('cache-control', to === undefined ? MOMENT : PROOF_FOR_AN_HOUR);
     return {
       from,
@@ -196,15 +209,7 @@ const notThere = (): Problem =>
 const badQuery = (pointer: string, detail: string): Problem =>
   new Problem('invalid_request', `${pointer}: ${detail}.`, { errors: [{ pointer, detail }] });
 
-/** Says of sizes that no proof exists for that they are the client's mistake. */
-const inRange = async <T>(pointer: string, prove: () => Promise<T>): Promise<T> => {
-  try {
-    return await prove();
-  } catch (error) {
-    if (error instanceof RangeError) throw badQuery(pointer, error.message);
-    throw error;
-  }
-};
+const tooLarge = (signed: number): string => `must be at most ${signed}, the size of the last signed tree`;
 
 /** Whether somebody may see an event: an auditor, or who owns the plant or the request that it is of. */
 const mayRead = (request: GuardedRequest, { event }: Entry): boolean => {

@@ -30,7 +30,16 @@ import {
 } from './log-schemas.js';
 import { PROBLEMS, type ProblemCode } from './problem.js';
 import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from './operation-schemas.js';
-import { IdempotencyKey, ListQuery, NewPlant, Plant, PlantId, PlantList, PositionHeader } from './schemas.js';
+import {
+  IdempotencyKey,
+  ListQuery,
+  NewPlant,
+  Plant,
+  PlantId,
+  PlantList,
+  PlantWithId,
+  PositionHeader,
+} from './schemas.js';
 
 type Schema = Exclude<NonNullable<Parameters<typeof ApiHeader>[0]['schema']>, { $ref: string }>;
 
@@ -55,6 +64,7 @@ const reference = (
     | 'NewPlant'
     | 'Plant'
     | 'PlantList'
+    | 'PlantWithId'
     | 'Problem'
     | 'CloudEvent'
     | 'NewRebuild'
@@ -119,6 +129,18 @@ const WRITING = [
   'owner_blocked',
 ] as const satisfies readonly ProblemCode[];
 
+/** What may go wrong with whatever reads plants. */
+const LISTING = [
+  'invalid_request',
+  'position_unknown',
+  'read_model_unavailable',
+  'read_model_incomplete',
+  'read_model_ahead',
+  'not_fresh_yet',
+  'owner_blocked',
+  'log_unavailable',
+] as const satisfies readonly ProblemCode[];
+
 /** One response for each status, with an example for each code. */
 const problems = (...codes: readonly ProblemCode[]): MethodDecorator => {
   const byStatus = new Map<number, ProblemCode[]>();
@@ -178,6 +200,13 @@ const positionOut = {
   },
 };
 
+const positionIn = ApiHeader({
+  name: 'Plants-Position',
+  required: false,
+  description: aboutOf(PositionHeader),
+  schema: schemaOf(PositionHeader),
+});
+
 const listsOut = {
   'Plants-Lists': {
     description:
@@ -228,7 +257,7 @@ const createPlant = applyDecorators(
     status: 201,
     description: 'The plant was added.',
     headers: {
-      Location: textHeader('Where the plant is: DELETE it there.'),
+      Location: textHeader('Where the plant is: GET or DELETE it there.'),
       ...positionOut,
       ...listsOut,
       ...receiptOut,
@@ -254,14 +283,10 @@ const listPlants = applyDecorators(
       'In ascending order of id. It contains every write that was answered before you asked, by whatever process, or is 503.',
   }),
   ApiQuery({ name: 'limit', required: false, schema: schemaOf(ListQuery.shape.limit) }),
+  ApiQuery({ name: 'view', required: false, schema: schemaOf(ListQuery.shape.view) }),
   ApiQuery({ name: 'after', required: false, schema: schemaOf(ListQuery.shape.after) }),
   ApiQuery({ name: 'asOf', required: false, schema: schemaOf(ListQuery.shape.asOf) }),
-  ApiHeader({
-    name: 'Plants-Position',
-    required: false,
-    description: aboutOf(PositionHeader),
-    schema: schemaOf(PositionHeader),
-  }),
+  positionIn,
   ApiResponse({
     status: 200,
     description: 'A page of your plants.',
@@ -271,23 +296,43 @@ const listPlants = applyDecorators(
     },
     content: {
       'application/json': {
-        schema: reference('PlantList'),
-        examples: { list: { value: [{ name: 'Zamioculcas zamiifolia', tag: 'low light' }] } },
+        schema: {
+          anyOf: [reference('PlantList'), { type: 'array', items: reference('PlantWithId') }],
+        },
+        examples: {
+          list: { value: [{ name: 'Zamioculcas zamiifolia', tag: 'low light' }] },
+          full: {
+            summary: 'With view=full',
+            value: [{ id: 7, name: 'Zamioculcas zamiifolia', tag: 'low light' }],
+          },
+        },
       },
     },
   }),
-  problems(
-    ...EVERYWHERE,
-    'invalid_request',
-    'position_unknown',
-    'read_model_unavailable',
-    'read_model_incomplete',
-    'read_model_ahead',
-    'not_fresh_yet',
-    'owner_blocked',
-    'past_unavailable',
-    'log_unavailable',
-  ),
+  problems(...EVERYWHERE, ...LISTING, 'past_unavailable'),
+);
+
+/** All that is said of GET /plants/{id}. */
+const readPlant = applyDecorators(
+  ApiOperation({
+    operationId: 'readPlant',
+    summary: 'Get a plant of yours',
+    description: 'As fresh as a list: it contains every write that was answered before you asked, or is 503.',
+  }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  positionIn,
+  ApiResponse({
+    status: 200,
+    description: 'The plant.',
+    headers: positionOut,
+    content: {
+      'application/json': {
+        schema: reference('Plant'),
+        examples: { plant: { value: { name: 'Zamioculcas zamiifolia', tag: 'low light' } } },
+      },
+    },
+  }),
+  problems(...EVERYWHERE, ...LISTING, 'plant_not_found'),
 );
 
 /** Events in each of the forms that a client may ask for. */
@@ -613,6 +658,7 @@ const DESCRIPTIONS: Readonly<Record<Description, ClassDecorator & MethodDecorato
   plants,
   createPlant,
   listPlants,
+  readPlant,
   readPlantHistory,
   deletePlant,
   audit,
@@ -686,6 +732,7 @@ const makeDocument = (app: INestApplication, version: string): OpenAPIObject => 
       NewPlant: schemaOf(NewPlant),
       Plant: schemaOf(Plant),
       PlantList: { ...schemaOf(PlantList), items: reference('Plant') },
+      PlantWithId: schemaOf(PlantWithId),
       Problem: schemaOf(ProblemDocument),
       CloudEvent: schemaOf(CloudEvent),
       NewRebuild: schemaOf(NewRebuild),

@@ -19,7 +19,7 @@ import { eventLines, EventStreams, goneSignal, isHead, LINES } from './event-str
 import { Described } from './described.js';
 import { LongLists } from './long-lists.js';
 import { InFlightLimit } from './in-flight-limit.js';
-import { listAnswer, longListAnswer, POSITION } from './list-answer.js';
+import { fullListAnswer, listAnswer, longListAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
 import {
   acceptedOf,
@@ -35,6 +35,7 @@ import {
   cursorOf,
   DEFAULT_LIMIT,
   ListQuery,
+  MAX_FULL_LIMIT,
   MAX_LIMIT,
   NewPlant,
   NoQuery,
@@ -61,7 +62,18 @@ interface HistoryPage {
   readonly type: string;
 }
 
-/** An owner's plants: add, list, delete. */
+/** Which page of a list of the past. */
+interface PastPageAsked {
+  /** What the client asked for. */
+  readonly limit: number;
+  /** At most so many are given. */
+  readonly most: number;
+  /** Only ids greater than this one. */
+  readonly after: number | undefined;
+  readonly view: 'full' | undefined;
+}
+
+/** An owner's plants: add, list, read, delete. */
 @Controller('plants')
 @Described('plants')
 @UseGuards(BearerGuard)
@@ -103,20 +115,42 @@ export class PlantsController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string | Uint8Array> {
     refuseUnlessJsonIsAccepted(request);
-    const { limit = DEFAULT_LIMIT, after, asOf } = readQuery(request, ListQuery);
-    const atLeast = request.headers[POSITION];
-    const position =
-      atLeast === undefined ? undefined : readValue(PositionHeader, atLeast, 'Plants-Position');
+    const { limit = DEFAULT_LIMIT, after, asOf, view } = readQuery(request, ListQuery);
+    const position = atLeastOf(request);
     const { owner } = principalOf(request);
-    if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, after });
-    const page = await this.longLists.read(owner, limit, reply, () =>
-      this.queries.execute(
-        new ListPlantsQuery(owner, after, Math.min(limit, MAX_LIMIT), position as Position | undefined),
-      ),
+    const most = Math.min(limit, view === 'full' ? MAX_FULL_LIMIT : MAX_LIMIT);
+    if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, most, after, view });
+    const page = await this.longLists.read(owner, most, reply, () =>
+      this.queries.execute(new ListPlantsQuery(owner, after, most, position)),
     );
-    const answer = 'body' in page ? longListAnswer(page, limit) : listAnswer(page, limit);
+    const answer =
+      'body' in page
+        ? longListAnswer(page, limit)
+        : (view === 'full' ? fullListAnswer : listAnswer)(page, limit);
     reply.headers(answer.headers);
     return answer.body;
+  }
+
+  @Get(':id')
+  @Described('readPlant')
+  @Scopes('plants:read')
+  async read(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const position = atLeastOf(request);
+    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+    // The plant is the list of one that begins behind the id before it: as fresh as lists are, or 503.
+    const before = id === Number.MIN_SAFE_INTEGER ? undefined : id - 1;
+    const page = await this.queries.execute(
+      new ListPlantsQuery(principalOf(request).owner, before, 1, position),
+    );
+    const [found] = 'body' in page ? [] : page.rows;
+    if (found?.id !== id) throw new Problem('plant_not_found', `You have no plant with the id ${id}.`);
+    reply.header(POSITION, page.position).type('application/json; charset=utf-8');
+    return found.row;
   }
 
   @Get(':id/history')
@@ -188,25 +222,33 @@ export class PlantsController {
     request: GuardedRequest,
     reply: FastifyReply,
     asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
-    { limit, after }: { readonly limit: number; readonly after: number | undefined },
+    { limit, most, after, view }: PastPageAsked,
   ): Promise<string> {
     const { owner } = principalOf(request);
     const head = await this.log.head();
     const page = await this.past.page(
       owner,
       pointOf(asOf, head),
-      { after, limit: Math.min(limit, MAX_LIMIT) },
+      { after, limit: most },
       head,
       goneSignal(request, reply),
     );
     if (page.more !== undefined) {
       const text = new URLSearchParams(splitUrl(request.url)[1]).get('asOf') ?? '';
-      const query = new URLSearchParams({ limit: String(limit), asOf: text, after: cursorOf(page.more) });
+      const query = new URLSearchParams({
+        limit: String(limit),
+        ...(view && { view }),
+        asOf: text,
+        after: cursorOf(page.more),
+      });
       reply.header('link', `</plants?${query.toString()}>; rel="next"`);
     }
     if (page.position !== START) reply.header(POSITION, page.position);
     reply.type('application/json; charset=utf-8');
-    return `[${page.plants.map(({ name, tag }) => JSON.stringify({ name, tag })).join(',')}]`;
+    const shown = page.plants.map(({ id, name, tag }) =>
+      view === 'full' ? { id, name, tag } : { name, tag },
+    );
+    return JSON.stringify(shown);
   }
 
   /**
@@ -227,6 +269,10 @@ export class PlantsController {
     this.freshness.raise(owner, position);
   }
 }
+
+/** The position that a client wants the answer to be at least at. Throws Problem. */
+const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position | undefined =>
+  sent === undefined ? undefined : (readValue(PositionHeader, sent, 'Plants-Position') as Position);
 
 /** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
 const pointOf = (asOf: NonNullable<z.output<typeof ListQuery>['asOf']>, head: Position): PointInTime => {

@@ -9,6 +9,9 @@ export const DEFAULT_LIMIT = 100;
 /** How many plants a list holds at most: about 2.5 MB of the longest plants, which is still one quick answer. */
 export const MAX_LIMIT = 1_000;
 
+/** How many plants a list with ids holds at most: as many as are read in one step (LONG_LIST in list-plants.ts). */
+export const MAX_FULL_LIMIT = 100;
+
 /** The greatest limit that may be asked for: what a 32-bit client can say. More than MAX_LIMIT are never sent. */
 const GREATEST_LIMIT = 2 ** 31 - 1;
 
@@ -69,6 +72,11 @@ export const NewPlant = z
 export const Plant = z
   .strictObject({ name, tag })
   .meta({ id: 'Plant', description: 'A plant: its name and its tag, exactly as given.' });
+
+/** A plant as a list shows it where its id is asked for. */
+export const PlantWithId = z
+  .strictObject({ id, name, tag })
+  .meta({ id: 'PlantWithId', description: 'A plant with its id: DELETE it at /plants/{id}.' });
 
 /** The answer of GET /plants. */
 export const PlantList = z.array(Plant).meta({ description: 'In ascending order of id.' });
@@ -148,9 +156,18 @@ const AsOf = z
     examples: ['2026-01-31T12:00:00Z'],
   });
 
+/** How much of each plant a list shows. */
+const View = z.enum(['full'], { error: 'must be full, or left out' }).meta({
+  description: `\`full\`: each plant with its id, at most ${MAX_FULL_LIMIT} in a page. Left out: name and tag.`,
+  examples: ['full'],
+});
+
 /** The query of GET /plants. */
 export const ListQuery = z.strictObject({
-  limit: limitOf(`How many plants to list; never more than ${MAX_LIMIT} are.`).optional(),
+  limit: limitOf(
+    `How many plants to list; never more than ${MAX_LIMIT} are, or ${MAX_FULL_LIMIT} with \`view=full\`.`,
+  ).optional(),
+  view: View.optional(),
   after: After.optional(),
   asOf: AsOf.optional(),
 });

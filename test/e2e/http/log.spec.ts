@@ -15,7 +15,7 @@ import { parseVerifierKey, type VerifierKey } from '../../../src/audit/signed-no
 import { decodeBundle, TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { runCli } from '../../support/http-cli.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
+import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 
 /** Nobody else's on a shared server. */
@@ -183,18 +183,21 @@ describe('/log', () => {
       secondRoot: hash(proof.toRoot),
       proof: proof.proof.map(hash),
     });
-    for (const path of [
-      'inclusion',
-      'inclusion?index=1&position=0000000000000001',
-      'inclusion?index=01',
-      'inclusion?index=99999999',
-      'inclusion?index=0&size=99999999',
-      'consistency',
-      'consistency?from=0',
-      'consistency?from=2&to=1',
-      'consistency?from=1&to=99999999',
-    ])
-      expect([path, (await get(`/log/proof/${path}`, audit)).status]).toEqual([path, 400]);
+    for (const [path, pointer] of [
+      ['inclusion', '?index'],
+      ['inclusion?index=1&position=0000000000000001', '?index'],
+      ['inclusion?index=01', '?index'],
+      ['inclusion?index=99999999', '?index'],
+      ['inclusion?index=1&size=1', '?index'],
+      ['inclusion?index=0&size=99999999', '?size'],
+      [`inclusion?position=${String(first.headers['plants-position'])}&size=0`, '?size'],
+      ['consistency', '?from'],
+      ['consistency?from=0', '?from'],
+      ['consistency?from=99999999', '?from'],
+      ['consistency?from=2&to=1', '?from'],
+      ['consistency?from=1&to=99999999', '?to'],
+    ] as const)
+      problemIn(await get(`/log/proof/${path}`, audit), 400, 'invalid_request', [pointer]);
     expect((await get('/log/proof/inclusion?index=0', await http.token(anne))).status).toBe(403);
     expect((await get('/log/proof/inclusion?index=0')).status).toBe(401);
   });

@@ -90,6 +90,7 @@ describe('/openapi.json', () => {
       'readCheckpoint: GET /log/checkpoint',
       'readEntries: GET /log/tile/entries/{path}',
       'readEvents: GET /audit/events',
+      'readPlant: GET /plants/{id}',
       'readPlantHistory: GET /plants/{id}/history',
       'readReceipt: GET /log/receipt',
       'readStatus: GET /operations/status',
@@ -133,6 +134,7 @@ describe('/openapi.json', () => {
       'proveInclusion',
       'readEntries',
       'readEvents',
+      'readPlant',
       'readPlantHistory',
       'readReceipt',
       'readStatus',
@@ -172,7 +174,8 @@ describe('/openapi.json', () => {
     expect(statuses.proveConsistency).toEqual([200, 400, 406, 503]);
     expect(statuses.readTile).toEqual([200, 304, 400, 404, 503]);
     expect(statuses.readCheckpoint).toEqual([200, 400, 503]);
-    expect(statuses.readPlantHistory).toEqual([200, ...always, 404].sort((a, b) => a - b));
+    for (const found of [statuses.readPlant, statuses.readPlantHistory])
+      expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));

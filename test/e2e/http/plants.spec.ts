@@ -248,6 +248,104 @@ describe('GET /plants', () => {
   };
 });
 
+describe('GET /plants?view=full', () => {
+  const plantsWithIds = ({ text }: Answer): { id: number; name: string; tag: string }[] =>
+    JSON.parse(text) as { id: number; name: string; tag: string }[];
+
+  it('shows the id of each plant, with which it can be deleted, now and as it was', async () => {
+    const owner = await stranger();
+    for (const id of [9007199254740991, -7, 0]) await http.create({ name: '観音竹', tag: '"', id }, owner);
+    const answer = await http.list('?view=full', owner);
+    expect(answer.text).toBe(
+      '[{"id":-7,"name":"観音竹","tag":"\\""},{"id":0,"name":"観音竹","tag":"\\""},{"id":9007199254740991,"name":"観音竹","tag":"\\""}]',
+    );
+    expect(answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'plants-position': expect.stringMatching(POSITION),
+    });
+    const position = String(answer.headers['plants-position']);
+    for (const { id } of plantsWithIds(answer)) expect((await http.delete(id, owner)).status).toBe(204);
+    expect((await http.list('?view=full', owner)).text).toBe('[]');
+    expect((await http.list(`?view=full&asOf=${position}`, owner)).text).toBe(answer.text);
+    const past = await http.list(`?view=full&limit=2&asOf=${position}`, owner);
+    expect(past.headers.link).toMatch(/^<\/plants\?limit=2&view=full&asOf=\w+&after=\w+>; rel="next"$/);
+  });
+
+  it('leads through pages of 100 at most, whatever limit is asked for', async () => {
+    const owner = await stranger();
+    const prefer = { headers: { prefer: 'respond-async' } };
+    await Promise.all(
+      Array.from({ length: 130 }, (_, id) =>
+        http.create({ name: 'n', tag: '', id }, { ...owner, ...prefer }),
+      ),
+    );
+    await http.create({ name: 'n', tag: '', id: 130 }, owner);
+    const first = await http.list('?limit=1000&view=full', owner);
+    const [, next = ''] =
+      /^<\/plants(\?limit=1000&view=full&after=\w+)>; rel="next"$/.exec(String(first.headers.link)) ?? [];
+    const second = await http.list(next, owner);
+    expect(second.headers.link).toBeUndefined();
+    expect([...plantsWithIds(first), ...plantsWithIds(second)].map(({ id }) => id)).toEqual(
+      Array.from({ length: 131 }, (_, id) => id),
+    );
+    expect(plantsWithIds(first)).toHaveLength(100);
+  });
+
+  it('400 for another view', async () => {
+    await http.refused(http.list('?view=all', await stranger()), 400, 'invalid_request', ['?view']);
+  });
+});
+
+describe('GET /plants/{id}', () => {
+  const read = (id: number | string, sent: { token: string; headers?: Record<string, string> }) =>
+    http.send({ path: `/plants/${id}`, ...sent });
+
+  it.each([-9007199254740991, -1, 0, 7, 9007199254740991])('200 where Location leads: id %i', async (id) => {
+    const owner = await stranger();
+    const created = await http.create({ name: 'Größe 木', tag: 't', id }, owner);
+    const answer = await http.send({ path: String(created.headers.location), ...owner });
+    expect([answer.status, answer.text]).toEqual([200, created.text]);
+    expect(answer.headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'no-store',
+      'plants-position': expect.stringMatching(POSITION),
+    });
+    const head = await http.send({ method: 'HEAD', path: `/plants/${id}`, ...owner });
+    expect([head.status, head.headers['content-length']]).toEqual([200, answer.headers['content-length']]);
+  });
+
+  it('404 before, between, behind and after its plants were there, and for another owner', async () => {
+    const [owner, other] = [await stranger(), await stranger()];
+    for (const id of [5, 7]) await http.create({ name: 'n', tag: '', id }, owner);
+    for (const id of [-9007199254740991, 4, 6, 8, 9007199254740991])
+      await http.refused(read(id, owner), 404, 'plant_not_found');
+    await http.delete(5, owner);
+    await http.refused(read(5, owner), 404, 'plant_not_found');
+    await http.refused(read(7, other), 404, 'plant_not_found');
+  });
+
+  it('is at least as fresh as a position that is sent', async () => {
+    const owner = await stranger();
+    const { headers } = await http.create(
+      { name: 'n', tag: '', id: 1 },
+      { ...owner, headers: { prefer: 'respond-async' } },
+    );
+    const position = String(headers['plants-position']);
+    const answer = await read(1, { ...owner, headers: { 'plants-position': position } });
+    expect(answer.status).toBe(200);
+    expect(String(answer.headers['plants-position']) >= position).toBe(true);
+    const far = { ...owner, headers: { 'plants-position': '9'.repeat(position.length) } };
+    await http.refused(read(1, far), 400, 'position_unknown', ['Plants-Position']);
+  });
+
+  it('400 for what is no id, and for a query', async () => {
+    const owner = await stranger();
+    await http.refused(read('01', owner), 400, 'invalid_request', ['id']);
+    await http.refused(read('7?view=full', owner), 400, 'invalid_request', ['?view']);
+  });
+});
+
 describe('DELETE /plants/{id}', () => {
   it('204 without a body, and the id may be used again', async () => {
     const owner = await stranger();
