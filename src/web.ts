@@ -12,6 +12,7 @@ import { HealthController } from './http/health.controller.js';
 import { answerListsFast } from './http/list-fast-path.js';
 import { Pipelining } from './http/pipelining.js';
 import { ProblemFilter } from './http/problem.filter.js';
+import { serveProblems } from './http/problem-page.js';
 import { KnownRoutes } from './http/routes.js';
 import { createHttpAdapter } from './http/server.js';
 import { refuseTooMuch, UnsentAnswers } from './http/unsent-answers.js';
@@ -44,6 +45,7 @@ export const createApp = async (
   if (limit) limitStrangers(adapter.getInstance(), { limit, verifier, clientAddressOf });
   const app = await createNest(AppModule.of({ ...parts, routes }), adapter, logger);
   showReadiness(parts.registry, () => app.get(HealthController).parts());
+  serveProblems(adapter.getInstance());
   if (parts.docs)
     serveDocs(adapter.getInstance(), async () =>
       keptDocuments(

@@ -28,7 +28,7 @@ import {
   LogReceipt,
   ReceiptQuery,
 } from './log-schemas.js';
-import { PROBLEMS, type ProblemCode } from './problem.js';
+import { PROBLEMS, type ProblemCode, typeOf } from './problem.js';
 import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from './operation-schemas.js';
 import {
   IdempotencyKey,
@@ -81,7 +81,10 @@ const reference = (
 /** A problem document (RFC 9457), as every error answer holds one. */
 const ProblemDocument = z
   .object({
-    type: z.string().meta({ examples: ['urn:plants:problem:plant_exists'] }),
+    type: z.string().meta({
+      description: 'Where the problem is explained, relative to this service.',
+      examples: [typeOf('plant_exists')],
+    }),
     title: z.string(),
     status: z.int().min(400).max(599),
     detail: z.string().meta({ description: 'What happened, and what to change.' }),
@@ -166,7 +169,7 @@ const problems = (...codes: readonly ProblemCode[]): MethodDecorator => {
 };
 
 const exampleOf = (code: ProblemCode) => ({
-  type: `urn:plants:problem:${code}`,
+  type: typeOf(code),
   title: PROBLEMS[code].title,
   status: PROBLEMS[code].status,
   detail: PROBLEMS[code].title,

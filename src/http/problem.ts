@@ -1,51 +1,241 @@
 import { STATUS_CODES } from 'node:http';
 
-/** Every code that an error answer may carry, its status, and what it means. Clients match on codes: they never change. */
+/**
+ * Every code that an error answer may carry: its status, what it means, and what a client does about it (with code in
+ * backticks). Clients match on codes: they never change.
+ */
 export const PROBLEMS = {
-  malformed_request: { status: 400, title: 'The request is not valid HTTP' },
-  malformed_json: { status: 400, title: 'The body is not valid JSON' },
-  invalid_request: { status: 400, title: 'Some fields of the request are not valid' },
-  position_unknown: { status: 400, title: 'The log has not reached this position' },
-  token_malformed: { status: 400, title: 'The Authorization header is not well-formed' },
-  token_repeated: { status: 400, title: 'There is more than one Authorization header' },
-  token_misplaced: { status: 400, title: 'The token is not where it belongs' },
-  token_missing: { status: 401, title: 'A bearer token is needed' },
-  token_invalid: { status: 401, title: 'The bearer token is not valid' },
-  scope_missing: { status: 403, title: 'The token does not allow this' },
-  plant_not_found: { status: 404, title: 'There is no such plant' },
-  rebuild_not_found: { status: 404, title: 'That rebuild is not under way' },
-  entry_not_found: { status: 404, title: 'There is no such entry in the tree' },
-  route_not_found: { status: 404, title: 'There is nothing at this path' },
-  method_not_allowed: { status: 405, title: 'This path does not know this method' },
-  not_acceptable: { status: 406, title: 'No acceptable representation' },
-  request_timeout: { status: 408, title: 'The request took too long to arrive' },
-  plant_exists: { status: 409, title: 'The plant exists already' },
-  operation_refused: { status: 409, title: 'This cannot be done now' },
-  body_too_large: { status: 413, title: 'The body is too large' },
-  unsupported_media_type: { status: 415, title: 'The body is not of a supported media type' },
-  expectation_failed: { status: 417, title: 'The expectation cannot be met' },
-  idempotency_key_reused: { status: 422, title: 'The Idempotency-Key names another request' },
-  rate_limited: { status: 429, title: 'Too many requests' },
-  too_many_in_flight: { status: 429, title: 'Too many of your requests are under way' },
-  headers_too_large: { status: 431, title: 'The header fields are too large' },
-  internal_error: { status: 500, title: 'Something went wrong on our side' },
-  outcome_unknown: { status: 503, title: 'It is not known whether the write took place' },
-  log_unavailable: { status: 503, title: 'The event log is not available' },
-  read_model_unavailable: { status: 503, title: 'The read model is not available' },
-  read_model_incomplete: { status: 503, title: 'The read model is still being built' },
-  read_model_ahead: { status: 503, title: 'The lists contain what the log has lost' },
-  not_fresh_yet: { status: 503, title: 'The list is not up to date yet' },
-  owner_blocked: { status: 503, title: 'One of your events cannot be read' },
-  past_unavailable: { status: 503, title: 'The past cannot be looked at now' },
-  too_many_streams: { status: 503, title: 'Too many streams of events are under way' },
-  overloaded: { status: 503, title: 'Too many answers are under way' },
-  not_signed_yet: { status: 503, title: 'No signed checkpoint covers this yet' },
-  log_altered: { status: 503, title: 'The log is not what was put in the tree' },
-  tree_unavailable: { status: 503, title: 'The tree is not available' },
-  keys_unavailable: { status: 503, title: 'Tokens cannot be checked at present' },
-  restart_needed: { status: 503, title: 'The process must be started again' },
-  not_ready: { status: 503, title: 'The service is not ready' },
-} as const satisfies Record<string, { status: number; title: string }>;
+  malformed_request: {
+    status: 400,
+    title: 'The request is not valid HTTP',
+    advice:
+      'Use an HTTP client that speaks HTTP/1.1 as RFC 9112 says, and check the percent-encoding of the path.',
+  },
+  malformed_json: {
+    status: 400,
+    title: 'The body is not valid JSON',
+    advice:
+      'Send one JSON value in UTF-8, without a byte order mark, repeated names, or numbers that a double does not hold exactly.',
+  },
+  invalid_request: {
+    status: 400,
+    title: 'Some fields of the request are not valid',
+    advice:
+      '`errors` names every field that is wrong, and what it must be. Correct all of them and send the request again.',
+  },
+  position_unknown: {
+    status: 400,
+    title: 'The log has not reached this position',
+    advice: 'Send a position only to the service that gave it, as it was given.',
+  },
+  token_malformed: {
+    status: 400,
+    title: 'The Authorization header is not well-formed',
+    advice: 'Send `Authorization: Bearer TOKEN`, with one space and nothing else.',
+  },
+  token_repeated: {
+    status: 400,
+    title: 'There is more than one Authorization header',
+    advice: 'Send one Authorization header.',
+  },
+  token_misplaced: {
+    status: 400,
+    title: 'The token is not where it belongs',
+    advice:
+      'Send the token in the Authorization header, never in the query or in the body: those are logged and cached.',
+  },
+  token_missing: {
+    status: 401,
+    title: 'A bearer token is needed',
+    advice:
+      'Send `Authorization: Bearer TOKEN`. Without an issuer, `plants token --owner NAME` prints a token.',
+  },
+  token_invalid: {
+    status: 401,
+    title: 'The bearer token is not valid',
+    advice:
+      'Get a new token: this one has expired, is not for this service, or was not signed by its issuer. The detail says which.',
+  },
+  scope_missing: {
+    status: 403,
+    title: 'The token does not allow this',
+    advice: 'Get a token with the scope that `WWW-Authenticate` names.',
+  },
+  plant_not_found: {
+    status: 404,
+    title: 'There is no such plant',
+    advice:
+      'The plant was never there, was deleted, or belongs to somebody else. After a retry of a delete: it may have been done the first time.',
+  },
+  rebuild_not_found: {
+    status: 404,
+    title: 'That rebuild is not under way',
+    advice: 'Look at `GET /operations/status` which rebuild is under way.',
+  },
+  entry_not_found: {
+    status: 404,
+    title: 'There is no such entry in the tree',
+    advice:
+      'The tree is smaller than this place, the event is not yours, or the path of the tile is not its canonical one.',
+  },
+  route_not_found: {
+    status: 404,
+    title: 'There is nothing at this path',
+    advice: 'Check the path: `/openapi.json` lists all of them.',
+  },
+  method_not_allowed: {
+    status: 405,
+    title: 'This path does not know this method',
+    advice: '`Allow` lists the methods of this path.',
+  },
+  not_acceptable: {
+    status: 406,
+    title: 'No acceptable representation',
+    advice: 'Accept the media type that this operation answers with, or send no `Accept`.',
+  },
+  request_timeout: {
+    status: 408,
+    title: 'The request took too long to arrive',
+    advice: 'Send the whole request at once. It may be sent again.',
+  },
+  plant_exists: {
+    status: 409,
+    title: 'The plant exists already',
+    advice:
+      'Choose another id, or delete the plant first. After a retry of a create without an `Idempotency-Key`: it may have been done the first time.',
+  },
+  operation_refused: {
+    status: 409,
+    title: 'This cannot be done now',
+    advice: 'The detail says what stands in the way. Look at `GET /operations/status`.',
+  },
+  body_too_large: {
+    status: 413,
+    title: 'The body is too large',
+    advice: 'A plant takes less than 4 KB. Send a smaller body.',
+  },
+  unsupported_media_type: {
+    status: 415,
+    title: 'The body is not of a supported media type',
+    advice: 'Send `Content-Type: application/json`, without a content coding.',
+  },
+  expectation_failed: {
+    status: 417,
+    title: 'The expectation cannot be met',
+    advice: 'Leave out `Expect`, or send `100-continue`.',
+  },
+  idempotency_key_reused: {
+    status: 422,
+    title: 'The Idempotency-Key names another request',
+    advice: 'Use a new key for each new request; repeat a key only with the same request.',
+  },
+  rate_limited: {
+    status: 429,
+    title: 'Too many requests',
+    advice: 'Wait as many seconds as `Retry-After` says. `RateLimit` says what is left.',
+  },
+  too_many_in_flight: {
+    status: 429,
+    title: 'Too many of your requests are under way',
+    advice: 'Wait for some of your answers before you send more requests.',
+  },
+  headers_too_large: {
+    status: 431,
+    title: 'The header fields are too large',
+    advice: 'Send fewer or shorter header fields.',
+  },
+  internal_error: {
+    status: 500,
+    title: 'Something went wrong on our side',
+    advice:
+      'This is a fault of the service. Send its operator the `requestId`, which is in the log. A write may be sent again with the same `Idempotency-Key`.',
+  },
+  outcome_unknown: {
+    status: 503,
+    title: 'It is not known whether the write took place',
+    advice:
+      'Send the request again with the same `Idempotency-Key`: it is done once. Without a key, look at the list first.',
+  },
+  log_unavailable: {
+    status: 503,
+    title: 'The event log is not available',
+    advice: 'Nothing was written. Send the request again after `Retry-After` seconds.',
+  },
+  read_model_unavailable: {
+    status: 503,
+    title: 'The read model is not available',
+    advice: 'Send the request again after `Retry-After` seconds. Writes are not affected.',
+  },
+  read_model_incomplete: {
+    status: 503,
+    title: 'The read model is still being built',
+    advice: 'Send the request again after `Retry-After` seconds: the lists are being made from the log.',
+  },
+  read_model_ahead: {
+    status: 503,
+    title: 'The lists contain what the log has lost',
+    advice: 'An operator has to look at this: the log was put back to an earlier state, or has lost events.',
+  },
+  not_fresh_yet: {
+    status: 503,
+    title: 'The list is not up to date yet',
+    advice:
+      'Send the request again after `Retry-After` seconds: the list does not yet contain every write that was answered.',
+  },
+  owner_blocked: {
+    status: 503,
+    title: 'One of your events cannot be read',
+    advice:
+      'An operator has to look at one of your events, or to upgrade the service. Nothing that you have stored is lost.',
+  },
+  past_unavailable: {
+    status: 503,
+    title: 'The past cannot be looked at now',
+    advice: 'Send the request again after `Retry-After` seconds, or ask for an earlier position.',
+  },
+  too_many_streams: {
+    status: 503,
+    title: 'Too many streams of events are under way',
+    advice: 'Close streams that you do not need, or send the request again after `Retry-After` seconds.',
+  },
+  overloaded: {
+    status: 503,
+    title: 'Too many answers are under way',
+    advice: 'Send the request again after `Retry-After` seconds, or ask for shorter pages.',
+  },
+  not_signed_yet: {
+    status: 503,
+    title: 'No signed checkpoint covers this yet',
+    advice:
+      'Send the request again after `Retry-After` seconds: a checkpoint is signed once a second at most.',
+  },
+  log_altered: {
+    status: 503,
+    title: 'The log is not what was put in the tree',
+    advice: 'An auditor has to look at this: an event is not what was signed. docs/audit.md says what to do.',
+  },
+  tree_unavailable: {
+    status: 503,
+    title: 'The tree is not available',
+    advice: 'No auditor is running here, or its tree cannot be read. Ask another process, or the operator.',
+  },
+  keys_unavailable: {
+    status: 503,
+    title: 'Tokens cannot be checked at present',
+    advice:
+      'Send the request again after `Retry-After` seconds: the keys of the issuer of tokens cannot be fetched.',
+  },
+  restart_needed: {
+    status: 503,
+    title: 'The process must be started again',
+    advice: 'For operators: start the process again. Its log says why.',
+  },
+  not_ready: {
+    status: 503,
+    title: 'The service is not ready',
+    advice: 'For balancers: send requests to another process. The answer names the part that is not ready.',
+  },
+} as const satisfies Record<string, { status: number; title: string; advice: string }>;
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
@@ -84,9 +274,15 @@ export const sentence = (description: string): string =>
 /** The media type of every error answer, RFC 9457. */
 export const PROBLEM_JSON = 'application/problem+json; charset=utf-8';
 
+/** Where the page is that explains every code. */
+export const PROBLEMS_PATH = '/docs/problems';
+
+/** The type of a problem (RFC 9457, section 3.1.1): a reference to its explanation, relative to the service. */
+export const typeOf = (code: ProblemCode): string => `${PROBLEMS_PATH}#${code}`;
+
 /** The body of an error answer: a problem document, RFC 9457. */
 export const problemDocument = (problem: Problem, requestId: string): Record<string, unknown> => ({
-  type: `urn:plants:problem:${problem.code}`,
+  type: typeOf(problem.code),
   title: PROBLEMS[problem.code].title,
   status: problem.status,
   detail: problem.message,

@@ -272,7 +272,7 @@ export const problemIn = (
   expect(headers['cache-control']).toBe('no-store');
   const { parts, ...problem } = JSON.parse(text) as ProblemDocument;
   expect(problem).toEqual({
-    type: `urn:plants:problem:${code}`,
+    type: `/docs/problems#${code}`,
     title: PROBLEMS[code].title,
     status: expectedStatus,
 

@@ -312,7 +312,7 @@ describe('deploy/haproxy.cfg', () => {
       const status = Number(/status (\d+)/.exec(answer)?.[1]);
       const body = JSON.parse(/lf-string '(.*)'$/.exec(answer)?.[1] ?? '') as Record<string, unknown>;
       expect(Object.keys(PROBLEMS)).toContain(body.code);
-      expect(body).toMatchObject({ status, type: `urn:plants:problem:${String(body.code)}` });
+      expect(body).toMatchObject({ status, type: `/docs/problems#${String(body.code)}` });
     }
   });
 });

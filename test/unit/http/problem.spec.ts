@@ -28,7 +28,7 @@ describe('a problem document', () => {
   it.each(CODES)('%s has every member of RFC 9457, and a status that HTTP knows', (code) => {
     const document = problemDocument(new Problem(code, 'Change this.'), 'r-1');
     expect(document).toEqual({
-      type: `urn:plants:problem:${code}`,
+      type: `/docs/problems#${code}`,
       title: PROBLEMS[code].title,
       status: PROBLEMS[code].status,
       detail: 'Change this.',
