@@ -7,7 +7,7 @@ const digits = (description: string) =>
     .regex(/^(0|[1-9]\d{0,15})$/, 'must be an integer in plain decimal form')
     .transform(Number)
     .refine(Number.isSafeInteger, 'must be an integer up to 2^53 - 1')
-    .meta({ type: 'integer', minimum: 0, description, examples: [41] });
+    .meta({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description, examples: [41] });
 
 const position = z
   .string(wanted('a position'))

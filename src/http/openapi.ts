@@ -50,6 +50,10 @@ const schemaOf = (schema: z.ZodType): Schema => {
   // A schema with an id comes as a reference to its definition; the document keeps its own components.
   const own = { ...('$ref' in json && definition ? definition : json) };
   delete own.$schema;
+  // z.toJSONSchema leaves these two out where a schema transforms what it is given; here they are what clients send.
+  const plain = schema instanceof z.ZodOptional ? (schema.unwrap() as z.ZodType) : schema;
+  const { examples, default: preset } = plain.meta() ?? {};
+  Object.assign(own, examples !== undefined && { examples }, preset !== undefined && { default: preset });
   // What stands in a URL is checked as a text, but is an integer to whoever writes the URL.
   if (own.type === 'integer') delete own.pattern;
   return own as Schema;
@@ -121,6 +125,17 @@ const EVERYWHERE = [
   'headers_too_large',
   'internal_error',
   'keys_unavailable',
+] as const satisfies readonly ProblemCode[];
+
+/** What an operation without a token may answer as well, where requests are counted. */
+const PUBLIC = [
+  'malformed_request',
+  'request_timeout',
+  'expectation_failed',
+  'rate_limited',
+  'overloaded',
+  'headers_too_large',
+  'internal_error',
 ] as const satisfies readonly ProblemCode[];
 
 const WRITING = [
@@ -322,7 +337,7 @@ const readPlant = applyDecorators(
     summary: 'Get a plant of yours',
     description: 'As fresh as a list: it contains every write that was answered before you asked, or is 503.',
   }),
-  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId) }),
   positionIn,
   ApiResponse({
     status: 200,
@@ -357,7 +372,7 @@ const readPlantHistory = applyDecorators(
     description:
       'From the log itself, in pages, the newest last; also of a plant that was deleted. `Accept: application/x-ndjson` gives all of it, one event in each line, as fast as you read; if the connection breaks off, it was not all.',
   }),
-  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId) }),
   ApiQuery({ name: 'limit', required: false, schema: schemaOf(PlantHistoryQuery.shape.limit) }),
   ApiQuery({ name: 'after', required: false, schema: schemaOf(PlantHistoryQuery.shape.after) }),
   ApiResponse({
@@ -428,7 +443,7 @@ const deletePlant = applyDecorators(
     summary: 'Delete a plant',
     description: 'The plant is gone from your lists when the answer comes. Its id may be used again.',
   }),
-  ApiParam({ name: 'id', schema: schemaOf(PlantId), example: 7 }),
+  ApiParam({ name: 'id', schema: schemaOf(PlantId) }),
   writeHeaders,
   ApiResponse({
     status: 204,
@@ -463,7 +478,7 @@ const readCheckpoint = applyDecorators(
     headers: caching,
     content: { 'text/plain': { schema: { type: 'string' } } },
   }),
-  problems('invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
+  problems(...PUBLIC, 'invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
 );
 
 const tileCaching = {
@@ -484,18 +499,17 @@ const bytes = (description: string, headers: typeof tileCaching = tileCaching) =
 
 const tilePathParameter = ApiParam({
   name: 'path',
-  schema: { type: 'string' },
-  example: 'x001/067.p/5',
+  schema: { type: 'string', examples: ['x001/067.p/5'] },
   description: 'N, and for a partial tile its width: as C2SP tlog-tiles spells them.',
 });
 
 /** All that is said of GET /log/tile/{level}/{path}. */
 const readTile = applyDecorators(
   ApiOperation({ operationId: 'readTile', summary: 'Get hashes of the tree (C2SP tlog-tiles)' }),
-  ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63 }, example: 0 }),
+  ApiParam({ name: 'level', schema: { type: 'integer', minimum: 0, maximum: 63, examples: [0] } }),
   tilePathParameter,
   bytes('Hashes of 32 bytes, one behind the other.'),
-  problems(...TREE, 'log_altered'),
+  problems(...PUBLIC, ...TREE, 'log_altered'),
 );
 
 const bundleCoding = {
@@ -548,7 +562,14 @@ const proveConsistency = applyDecorators(
     headers: caching,
     content: { 'application/json': { schema: reference('ConsistencyProof') } },
   }),
-  problems('not_acceptable', 'invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
+  problems(
+    ...PUBLIC,
+    'not_acceptable',
+    'invalid_request',
+    'not_signed_yet',
+    'tree_unavailable',
+    'log_altered',
+  ),
 );
 
 /** All that is said of GET /log/receipt. */
@@ -605,7 +626,10 @@ const cancelRebuild = applyDecorators(
     summary: 'Give up the rebuild that is under way',
     description: 'That one, and no other. What it has built is dropped.',
   }),
-  ApiParam({ name: 'id', schema: { type: 'string', format: 'uuid' } }),
+  ApiParam({
+    name: 'id',
+    schema: { type: 'string', format: 'uuid', examples: ['0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'] },
+  }),
   keyHeader,
   ApiResponse({ status: 204, description: 'It is cancelled.' }),
   problems(...EVERYWHERE, ...WRITING, 'rebuild_not_found', 'operation_refused'),
@@ -642,6 +666,9 @@ const readStatus = applyDecorators(
 /** What is said of every operation of operators. */
 const operations = applyDecorators(ApiTags('operations'), ApiBearerAuth('token'));
 
+/** What a health check may answer as well: it is never counted by a rate limit. */
+const HEALTH = PUBLIC.filter((code) => code !== 'rate_limited');
+
 /** What is said of every health check. */
 const health = ApiTags('health');
 
@@ -654,7 +681,7 @@ const healthCheck = (operationId: 'live' | 'ready', summary: string) =>
       description: 'Yes.',
       content: { 'application/json': { schema: { type: 'object' } } },
     }),
-    problems('invalid_request', operationId === 'ready' ? 'not_ready' : 'restart_needed'),
+    problems(...HEALTH, 'invalid_request', operationId === 'ready' ? 'not_ready' : 'restart_needed'),
   );
 
 const DESCRIPTIONS: Readonly<Record<Description, ClassDecorator & MethodDecorator>> = {
@@ -707,6 +734,21 @@ const describe = (controller: Type): void => {
   }
 };
 
+interface ParameterObject {
+  required?: boolean;
+  schema?: { examples?: unknown[] };
+  example?: unknown;
+}
+
+/**
+ * Gives a required parameter its example as `example`: /docs fills in that one only, and sends nothing while a required
+ * field is empty. An optional one stays empty, so that a request is sent without it.
+ */
+const giveExample = (parameter: ParameterObject): void => {
+  const [example] = parameter.schema?.examples ?? [];
+  if (parameter.required && example !== undefined) parameter.example = example;
+};
+
 const makeDocument = (app: INestApplication, version: string): OpenAPIObject => {
   for (const { controllers } of app.get(ModulesContainer).values())
     for (const { metatype } of controllers.values()) describe(metatype as Type);
@@ -717,6 +759,7 @@ const makeDocument = (app: INestApplication, version: string): OpenAPIObject => 
       'Add, list and delete your plants. Every error is a problem document (RFC 9457) with a `code`.',
     )
     .setVersion(version)
+    .addServer('/', 'Where this document comes from.')
     .setLicense('MIT', 'https://opensource.org/license/mit')
     .addBearerAuth(
       {
@@ -729,6 +772,9 @@ const makeDocument = (app: INestApplication, version: string): OpenAPIObject => 
     )
     .build();
   const document = SwaggerModule.createDocument(app, config, { autoTagControllers: false });
+  for (const path of Object.values(document.paths))
+    for (const operation of [path.get, path.post, path.delete])
+      for (const parameter of operation?.parameters ?? []) giveExample(parameter as ParameterObject);
   document.components = {
     ...document.components,
     schemas: {

@@ -87,7 +87,13 @@ export const PlantId = z
   .regex(/^(0|-?[1-9]\d{0,15})$/, 'must be an integer in its plain decimal form, such as 7 or -7')
   .transform(Number)
   .superRefine(ruledBy(idFault))
-  .meta({ type: 'integer', description: 'The id of a plant of yours.', examples: [7] });
+  .meta({
+    type: 'integer',
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'The id of a plant of yours.',
+    examples: [7],
+  });
 
 /**
  * Where a page ends, as the next page's `after`: opaque to clients, and versioned. `last` is the id of the last plant of a

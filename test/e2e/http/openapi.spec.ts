@@ -10,7 +10,13 @@ interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly security?: readonly unknown[];
-  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: object }[];
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly example?: unknown;
+    readonly schema: object;
+  }[];
   readonly responses: Readonly<Record<string, Response>>;
 }
 interface Response {
@@ -22,6 +28,7 @@ interface Response {
 }
 interface Document {
   readonly openapi: string;
+  readonly servers: readonly { readonly url: string }[];
   readonly info: { readonly title: string; readonly version: string };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: {
@@ -121,6 +128,20 @@ describe('/openapi.json', () => {
         );
   });
 
+  it('gives an example of every required parameter, and only of those', () => {
+    for (const { operationId, parameters = [] } of operations)
+      for (const { name, required, example } of parameters)
+        expect([operationId, name, example !== undefined]).toEqual([operationId, name, required === true]);
+  });
+
+  it('keeps the examples and defaults of parameters that are parsed from texts', () => {
+    const limit = document.paths['/plants']?.get?.parameters?.find(({ name }) => name === 'limit');
+    expect(limit?.schema).toMatchObject({ type: 'integer', default: 100, examples: [20] });
+    const id = document.paths['/plants/{id}']?.delete?.parameters?.find(({ name }) => name === 'id');
+    expect(id?.schema).toMatchObject({ type: 'integer', examples: [7] });
+    expect(document.servers).toEqual([expect.objectContaining({ url: '/' })]);
+  });
+
   it('says what needs a token, and of which kind', () => {
     expect(Object.values(document.components.securitySchemes)).toMatchObject([
       { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
@@ -171,9 +192,12 @@ describe('/openapi.json', () => {
     for (const found of [statuses.proveInclusion, statuses.readReceipt])
       expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
     expect(statuses.readEntries).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
-    expect(statuses.proveConsistency).toEqual([200, 400, 406, 503]);
-    expect(statuses.readTile).toEqual([200, 304, 400, 404, 503]);
-    expect(statuses.readCheckpoint).toEqual([200, 400, 503]);
+    const unguarded = [400, 408, 417, 429, 431, 500, 503];
+    expect(statuses.proveConsistency).toEqual([200, ...unguarded, 406].sort((a, b) => a - b));
+    expect(statuses.readTile).toEqual([200, 304, ...unguarded, 404].sort((a, b) => a - b));
+    expect(statuses.readCheckpoint).toEqual([200, ...unguarded]);
+    for (const check of [statuses.live, statuses.ready])
+      expect(check).toEqual([200, ...unguarded.filter((status) => status !== 429)]);
     for (const found of [statuses.readPlant, statuses.readPlantHistory])
       expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
