@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { PastLists } from './audit/as-of.js';
 import { Auditor } from './audit/auditor.js';
 import { PublishedTree } from './audit/published-tree.js';
-import { type Config, type Role } from './config.js';
+import { type Config, type CorsOrigins, type Role } from './config.js';
 import { AuditController } from './http/audit.controller.js';
 import { BearerStrategy } from './http/auth/bearer.strategy.js';
 import { BearerGuard } from './http/auth/bearer.guard.js';
@@ -56,6 +56,7 @@ export interface Parts {
   readonly metrics: Config['metrics'];
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
+  readonly corsOrigins: CorsOrigins;
   readonly eventsBetween: System['eventsBetween'];
   readonly now: () => Date;
 }

@@ -28,6 +28,12 @@ export const SETTINGS = [
     meaning: 'Whether /docs and /openapi.json are there: on or off.',
   },
   {
+    name: 'CORS_ORIGINS',
+    default: '',
+    meaning:
+      'Web pages whose scripts may use this API, by their origins: https://app.example, several separated by commas, or * for any. Unset: none, except /docs.',
+  },
+  {
     name: 'ROLES',
     default: 'api,projector,auditor',
     meaning:
@@ -194,6 +200,9 @@ export interface Subnet {
   readonly prefix: number;
 }
 
+/** Origins of web pages that browsers let use the API, as an Origin header names them; `*` for any. */
+export type CorsOrigins = readonly string[] | '*';
+
 /** An address to listen on. */
 export interface ListenAddress {
   readonly host: string;
@@ -208,6 +217,7 @@ export interface Config {
   readonly metrics: 'api' | 'off' | ListenAddress;
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
+  readonly corsOrigins: CorsOrigins;
   readonly roles: ReadonlySet<Role>;
   readonly dataDir: string;
   readonly eventLog: EventLogPlace;
@@ -260,6 +270,7 @@ export const loadConfig = (env: Environment): Config => {
     port: integer(env, 'PORT', 0, 65_535),
     metrics: metrics(env),
     docs: onOrOff(env, 'DOCS'),
+    corsOrigins: corsOrigins(env),
     roles: roles(setting(env, 'ROLES')),
     dataDir,
     eventLog,
@@ -341,6 +352,23 @@ const trustedProxies = (env: Environment): readonly Subnet[] => {
     if (isIP(address) === 0 || address.includes('%') || prefix < 1 || prefix > longest)
       throw bad('TRUSTED_PROXIES', value, 'IP addresses or subnets such as 10.0.0.0/8, separated by commas');
     return { address, prefix };
+  });
+};
+
+/** Compared with an Origin header as it is (RFC 6454, section 6.2), so that another spelling would never match. */
+const corsOrigins = (env: Environment): CorsOrigins => {
+  const value = given(env, 'CORS_ORIGINS');
+  if (value === undefined) return [];
+  if (value === '*') return '*';
+  return value.split(',').map((part) => {
+    const origin = part.trim();
+    if (!/^https?:/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin)
+      throw bad(
+        'CORS_ORIGINS',
+        value,
+        '*, or origins such as https://app.example, in lower case, without a path and a default port, separated by commas',
+      );
+    return origin;
   });
 };
 

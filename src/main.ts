@@ -146,6 +146,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       registry,
       metrics: config.metrics,
       docs: config.docs,
+      corsOrigins: config.corsOrigins,
       eventsBetween: countEvents,
       now,
     };

@@ -5,6 +5,7 @@ import { type FastifyAdapter, type NestFastifyApplication } from '@nestjs/platfo
 import { type Logger } from 'pino';
 import { AppModule, MetricsModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './http/answered.js';
+import { answerOptions } from './http/cors.js';
 import { serveDocs } from './http/docs.js';
 import { keptDocuments, makeDocuments } from './http/documents.js';
 import { limitStrangers } from './http/auth/stranger-limit.js';
@@ -40,6 +41,7 @@ export const createApp = async (
   const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
   const unsent = new UnsentAnswers(adapter.getHttpServer());
   refuseTooMuch(adapter.getInstance(), unsent);
+  answerOptions(adapter.getInstance(), routes, parts.corsOrigins);
   tracing?.requests(adapter.getInstance());
   const { strangerLimit: limit, verifier, clientAddressOf } = parts;
   if (limit) limitStrangers(adapter.getInstance(), { limit, verifier, clientAddressOf });
@@ -57,6 +59,7 @@ export const createApp = async (
     answerListsFast(adapter.getHttpServer(), {
       verifier: parts.verifier,
       lists: app.get(ListPlantsHandler),
+      crossOrigin: parts.corsOrigins.length > 0,
       admits: (response, bytes) => unsent.admits(response, bytes),
       onAnswered,
       onError: (error) => {
@@ -75,6 +78,7 @@ export const createMetricsApp = async (
   const routes = new KnownRoutes();
   const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
   refuseTooMuch(adapter.getInstance(), new UnsentAnswers(adapter.getHttpServer()));
+  answerOptions(adapter.getInstance(), routes, []);
   const app = await createNest(MetricsModule.of({ ...parts, routes }), adapter, logger);
   Pipelining.before(adapter.getHttpServer());
   return app;

@@ -9,15 +9,17 @@ export class KnownRoutes {
   /** Takes note of a route, as Fastify's onRoute hook shows it. */
   add({ method, url }: Pick<RouteOptions, 'method' | 'url'>): void {
     for (const known of [method].flat() as HTTPMethod[]) {
+      if (known === 'OPTIONS') continue; // on every path, cors.ts
       if (this.#router.hasRoute(known, url)) continue;
       this.#router.on(known, url, () => undefined);
       this.#methods.add(known);
     }
   }
 
-  /** The methods of a path, none where nothing is there. */
+  /** The methods of a path, OPTIONS among them; none where nothing is there. */
   methodsOf(path: string): HTTPMethod[] {
-    return [...this.#methods].filter((method) => this.#knows(method, path)).sort();
+    const methods = [...this.#methods].filter((method) => this.#knows(method, path));
+    return methods.length === 0 ? [] : [...methods, 'OPTIONS' as const].sort();
   }
 
   #knows(method: HTTPMethod, path: string): boolean {

@@ -37,6 +37,7 @@ describe('without any setting', () => {
       port: 3000,
       metrics: 'api',
       docs: true,
+      corsOrigins: [],
       roles: new Set(['api', 'projector', 'auditor']),
       dataDir: './data',
       eventLog: { kind: 'sqlite', file: 'data/events.db' },
@@ -248,6 +249,10 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ METRICS_LISTEN: '[plants]:9464' }, /^METRICS_LISTEN must be/],
     [{ DOCS: 'no' }, 'DOCS must be on or off, not "no"'],
     [
+      { CORS_ORIGINS: 'https://app.example/' },
+      'CORS_ORIGINS must be *, or origins such as https://app.example, in lower case, without a path and a default port, separated by commas, not "https://app.example/"',
+    ],
+    [
       { TRUSTED_PROXIES: 'proxy.internal' },
       'TRUSTED_PROXIES must be IP addresses or subnets such as 10.0.0.0/8, separated by commas, not "proxy.internal"',
     ],
@@ -261,6 +266,14 @@ describe('bad values are refused in one line that names the setting, the value a
       '10.0.0.1,',
       '*',
     ].map((value): [Environment, RegExp] => [{ TRUSTED_PROXIES: value }, /^TRUSTED_PROXIES must be/]),
+    ...[
+      'app.example',
+      'https://App.example',
+      'https://app.example:443',
+      'null',
+      'file:///',
+      '*,https://a.example',
+    ].map((value): [Environment, RegExp] => [{ CORS_ORIGINS: value }, /^CORS_ORIGINS must be/]),
     [{ LOG_LEVEL: 'x'.repeat(1000) }, /^.{1,200}$/],
   ];
   test.each(cases)('%j', (env, message) => {

@@ -103,7 +103,7 @@ describe('/metrics', () => {
     expect([head.status, head.text]).toEqual([200, '']);
     const refused = await scrape(http, 'POST');
     problemIn(refused, 405, 'method_not_allowed');
-    expect(refused.headers.allow).toBe('GET, HEAD');
+    expect(refused.headers.allow).toBe('GET, HEAD, OPTIONS');
     problemIn(await http.send({ path: '/metrics?token=x' }), 400, 'invalid_request', ['?token']);
   });
 

@@ -204,9 +204,9 @@ describe('refusals', () => {
   });
 
   it.each([
-    ['GET', '/operations/rebuilds', 'POST'],
-    ['DELETE', '/operations/status', 'GET, HEAD'],
-    ['PUT', `/operations/rebuilds/${randomUUID()}`, 'DELETE'],
+    ['GET', '/operations/rebuilds', 'OPTIONS, POST'],
+    ['DELETE', '/operations/status', 'GET, HEAD, OPTIONS'],
+    ['PUT', `/operations/rebuilds/${randomUUID()}`, 'DELETE, OPTIONS'],
   ])('%s %s: 405', async (method, path, allowed) => {
     const answer = await send({ method, path });
     problemIn(answer, 405, 'method_not_allowed');

@@ -60,6 +60,7 @@ describe('the fast path of lists', () => {
       response.end(LONG_WAY);
     });
     answerListsFast(server, {
+      crossOrigin: false,
       verifier,
       lists: new ListPlantsHandler(model, freshness, log),
       onAnswered: (one, _request, owner) => {

@@ -9,11 +9,11 @@ routes.add({ method: 'DELETE', url: '/plants/:id' });
 routes.add({ method: 'GET', url: '/docs/*' });
 
 it.each<[path: string, methods: string[]]>([
-  ['/plants', ['GET', 'HEAD', 'POST']],
-  ['/plants/7', ['DELETE']],
-  [`/plants/${'7'.repeat(5000)}`, ['DELETE']],
-  ['/plants/%37', ['DELETE']],
-  ['/docs/a/b.css', ['GET']],
+  ['/plants', ['GET', 'HEAD', 'OPTIONS', 'POST']],
+  ['/plants/7', ['DELETE', 'OPTIONS']],
+  [`/plants/${'7'.repeat(5000)}`, ['DELETE', 'OPTIONS']],
+  ['/plants/%37', ['DELETE', 'OPTIONS']],
+  ['/docs/a/b.css', ['GET', 'OPTIONS']],
   ['/plants/', []],
   ['/plants/7/name', []],
   ['/Plants', []],

@@ -1,0 +1,74 @@
+import cors from '@fastify/cors';
+import { type FastifyInstance, type FastifyRequest } from 'fastify';
+import { type CorsOrigins } from '../config.js';
+import { Problem } from './problem.js';
+import { splitUrl } from './requests.js';
+import { type KnownRoutes } from './routes.js';
+
+/** How long a browser may keep what a preflight has told it, in seconds. */
+const PREFLIGHT_SECONDS = 600;
+
+/** Header fields of requests that a browser asks for first; others it sends without asking. */
+const REQUEST_FIELDS = [
+  ...[
+    'Authorization',
+    'Content-Type',
+    'Idempotency-Key',
+    'If-None-Match',
+    'Last-Event-ID',
+    'Plants-Position',
+  ],
+  ...['Prefer', 'X-Request-Id', 'X-Correlation-Id', 'Traceparent', 'Tracestate'],
+];
+
+/** Header fields of answers that a browser would not show to a page. */
+const ANSWER_FIELDS = [
+  ...['Allow', 'ETag', 'Link', 'Location', 'Plants-Lists', 'Plants-Position', 'Preference-Applied'],
+  ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate', 'X-Request-Id'],
+];
+
+/** What a page may do: all that the API knows. */
+const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'];
+
+/**
+ * Answers OPTIONS on every path that is there, before a token is looked at: with `Allow` (RFC 9110, section 9.3.7), or as
+ * the preflight of a page of one of these origins (https://fetch.spec.whatwg.org/#http-cors-protocol). Where there are
+ * any, other answers say that such a page may read them.
+ */
+export const answerOptions = (fastify: FastifyInstance, routes: KnownRoutes, origins: CorsOrigins): void => {
+  fastify.addHook('onRequest', (request, reply, done) => {
+    if (request.method !== 'OPTIONS') {
+      done();
+      return;
+    }
+    const allowed = routes.methodsOf(splitUrl(request.url)[0]);
+    if (allowed.length === 0) {
+      done(new Problem('route_not_found', 'This service has nothing at this path.'));
+      return;
+    }
+    reply.header('allow', allowed.join(', '));
+    if (isPreflight(request, origins)) done();
+    else void reply.status(204).send();
+  });
+  if (origins.length === 0) return;
+  void fastify.register(cors, {
+    origin: origins === '*' ? '*' : [...origins],
+    methods: METHODS,
+    allowedHeaders: REQUEST_FIELDS,
+    exposedHeaders: ANSWER_FIELDS,
+    maxAge: PREFLIGHT_SECONDS,
+    credentials: false,
+  });
+  if (origins === '*') return;
+  // A route that names what its answer varies with would take Origin away, and a cache give it to another page.
+  fastify.addHook('onSend', (_request, reply, _payload, done) => {
+    const varies = String(reply.getHeader('vary') ?? '');
+    if (!/\borigin\b/i.test(varies)) reply.header('vary', varies === '' ? 'Origin' : `${varies}, Origin`);
+    done();
+  });
+};
+
+const isPreflight = ({ headers }: FastifyRequest, origins: CorsOrigins): boolean =>
+  headers['access-control-request-method'] !== undefined &&
+  headers.origin !== undefined &&
+  (origins === '*' || origins.includes(headers.origin));

@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { HttpClient, problemIn } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+const APP = 'https://app.example';
+const preflight = (origin: string, method = 'POST') => ({
+  origin,
+  'access-control-request-method': method,
+  'access-control-request-headers': 'authorization,content-type',
+});
+
+let closed: HttpClient;
+let open: HttpClient;
+let any: HttpClient;
+beforeAll(async () => {
+  const started = ['', `${APP}, http://localhost:5173`, '*'].map(async (origins) => {
+    const http = new HttpClient(await TestService.start({ CORS_ORIGINS: origins }));
+    await http.service.ready();
+    return http;
+  });
+  [closed, open, any] = (await Promise.all(started)) as [HttpClient, HttpClient, HttpClient];
+});
+afterAll(async () => {
+  await Promise.all([closed, open, any].map((http) => http.service.remove()));
+});
+
+/** The header fields of an answer that are about other origins. */
+const cors = (headers: object): string[] =>
+  Object.keys(headers).filter((name) => name.startsWith('access-control') || name === 'vary');
+
+describe('OPTIONS', () => {
+  it.each([
+    ['/plants', 'GET, HEAD, OPTIONS, POST'],
+    ['/plants/7?x=y', 'DELETE, GET, HEAD, OPTIONS'],
+    ['/log/checkpoint', 'GET, HEAD, OPTIONS'],
+    ['/health/live', 'GET, HEAD, OPTIONS'],
+  ])('%s: 204 with Allow, without a token, with and without CORS_ORIGINS', async (path, allow) => {
+    for (const http of [closed, open, any])
+      for (const headers of [{}, { origin: 'https://other.example' }]) {
+        const answer = await http.send({ method: 'OPTIONS', path, headers });
+        expect([answer.status, answer.text, answer.headers.allow]).toEqual([204, '', allow]);
+        expect(answer.headers).toMatchObject({
+          'cache-control': 'no-store',
+          'x-request-id': expect.any(String),
+        });
+      }
+  });
+
+  it('404 where nothing is', async () => {
+    for (const http of [closed, open, any])
+      for (const headers of [{}, preflight(APP)])
+        problemIn(await http.send({ method: 'OPTIONS', path: '/nothing', headers }), 404, 'route_not_found');
+  });
+});
+
+describe('a preflight', () => {
+  it.each([APP, 'http://localhost:5173'])('of %s is told what it may do', async (origin) => {
+    const answer = await open.send({ method: 'OPTIONS', headers: preflight(origin) });
+    expect([answer.status, answer.text]).toEqual([204, '']);
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
+      'access-control-max-age': '600',
+      vary: expect.stringContaining('Origin'),
+    });
+    const fields = String(answer.headers['access-control-allow-headers']).split(', ');
+    expect(fields).toEqual(
+      expect.arrayContaining(['Authorization', 'Content-Type', 'Idempotency-Key', 'Prefer']),
+    );
+    expect(answer.headers).not.toHaveProperty('access-control-allow-credentials');
+  });
+
+  it('of any other origin, or of another spelling, is told nothing', async () => {
+    for (const origin of ['https://other.example', `${APP}.evil.example`, 'null', `${APP}:8443`]) {
+      const { status, headers } = await open.send({ method: 'OPTIONS', headers: preflight(origin) });
+      expect([status, headers['access-control-allow-origin']]).toEqual([204, undefined]);
+    }
+    const { headers } = await closed.send({ method: 'OPTIONS', headers: preflight(APP) });
+    expect(cors(headers)).toEqual([]);
+  });
+});
+
+describe('an answer', () => {
+  it('may be read by a page of a known origin, with its own header fields, also a refusal and a list', async () => {
+    const headers = { origin: APP };
+    const created = await open.create({ name: 'n', tag: '', id: 1 }, { headers });
+    await open.list(); // so that the token is known, and the list is one that is answered fast
+    const answers = [
+      created,
+      await open.list('', { headers }),
+      await open.send({ headers }),
+      await open.send({ path: '/log/checkpoint', headers }),
+      await open.send({ path: '/docs/problems', headers }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([201, 200, 401, expect.any(Number), 200]);
+    for (const { headers: answered } of answers) {
+      expect(answered['access-control-allow-origin']).toBe(APP);
+      expect(answered.vary).toMatch(/\bOrigin\b/);
+      const shown = String(answered['access-control-expose-headers']).split(', ');
+      expect(shown).toEqual(expect.arrayContaining(['Link', 'Location', 'Plants-Position', 'Retry-After']));
+    }
+    const docs = await open.send({
+      path: '/openapi.json',
+      headers: { ...headers, 'accept-encoding': 'gzip' },
+    });
+    expect(docs.headers.vary).toBe('accept-encoding, Origin');
+  });
+
+  it('may not be read by a page of another one, or where no origin is given', async () => {
+    const other = await open.list('', { headers: { origin: 'https://other.example' } });
+    expect(other.headers).not.toHaveProperty('access-control-allow-origin');
+    expect(cors((await closed.list('', { headers: { origin: APP } })).headers)).toEqual([]);
+  });
+
+  it('may be read by any page with *', async () => {
+    const { headers } = await any.list('', { headers: { origin: 'https://other.example' } });
+    expect(headers['access-control-allow-origin']).toBe('*');
+  });
+});
