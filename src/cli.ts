@@ -13,6 +13,7 @@ import { type Instant, instantOf, parseInstant } from './audit/instant.js';
 import { ExportRefused } from './audit/make-bundle.js';
 import { formatVerifierKey, NoteRefused, parseVerifierKey, type VerifierKey } from './audit/signed-note.js';
 import { type Config, ConfigError, loadConfig, refusePlaintext, SETTINGS } from './config.js';
+import { completeEnvironment } from './environment.js';
 import { LocalKeyError } from './http/auth/local-key.js';
 import { SCOPES } from './http/auth/principal.js';
 import { SHUTDOWN_MS } from './http/shutdown.js';
@@ -73,10 +74,25 @@ const settingsHelp = (): string => {
     (setting) =>
       `  ${setting.name.padEnd(width)}  ${setting.meaning}${setting.default === '' ? '' : ` (default: ${setting.default})`}`,
   );
-  return `\nSettings (environment variables):\n${lines.join('\n')}`;
+  return `\nSettings (environment variables, or lines of .env in the working directory):\n${lines.join('\n')}`;
 };
 
 const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
+
+let known: Config | undefined;
+
+/** The settings, of the environment and of .env in the working directory, read once. Throws ConfigError. */
+const settings = (): Config => (known ??= readSettings());
+
+const readSettings = (): Config => {
+  const fromFile = completeEnvironment(process.env, process.cwd());
+  try {
+    return loadConfig(process.env);
+  } catch (error) {
+    const [name = ''] = /^[A-Z_]+/.exec((error as Error).message) ?? [];
+    throw fromFile.has(name) ? new ConfigError(`${(error as Error).message} (set in .env)`) : error;
+  }
+};
 
 /** Where a failing start says why it fails, once `serve` logs JSON. */
 let failedStart: ((message: string) => void) | undefined;
@@ -144,7 +160,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
 
 /** The settings, but that nobody who types Ctrl-C waits for a drain that no balancer needs. */
 const servedConfig = (): Config => {
-  const config = loadConfig(process.env);
+  const config = settings();
   const onTerminal = process.stdin.isTTY || process.stdout.isTTY;
   return onTerminal && !process.env.DRAIN_MS ? { ...config, drainMs: 0 } : config;
 };
@@ -175,7 +191,7 @@ interface TokenOptions {
 }
 
 const token = async ({ owner, scope, expires, client, json }: TokenOptions): Promise<void> => {
-  const config: Config = loadConfig(process.env);
+  const config: Config = settings();
   const signed = await signToken(config, { owner, scope, expires, clientId: client }, new Date());
   if (signed.keyCreated) process.stderr.write(`made the signing key ${signed.keyFile}\n`);
   process.stdout.write(
@@ -270,7 +286,7 @@ const withLog = async (
   { json }: { json?: true },
   work: (desk: Omit<Desk, 'model'>) => Promise<boolean>,
 ): Promise<void> => {
-  const { eventLog } = loadConfig(process.env);
+  const { eventLog } = settings();
   if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
   const stopping = stopAsked('interrupted');
   // Databases, which other commands do not need.
@@ -298,7 +314,7 @@ const withLog = async (
 /** Runs an operator's command on both stores of the settings. A read model is only ever made by the service. */
 const operate = (options: { json?: true }, work: (desk: Desk) => Promise<boolean>): Promise<void> =>
   withLog(options, async (desk) => {
-    const { readModel } = loadConfig(process.env);
+    const { readModel } = settings();
     if (readModel.kind === 'sqlite' && !existsSync(readModel.file))
       throw new StartError(
         `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
@@ -345,7 +361,7 @@ const verify = (options: { readonly json?: true }): Promise<void> =>
       import('./operate/verify.js'),
       import('./operate/last-run.js'),
     ]);
-    const { dataDir } = loadConfig(process.env);
+    const { dataDir } = settings();
     return verify(desk, (differing) =>
       recorded(() => recordVerify(dataDir, { at: new Date().toISOString(), differing })),
     );
@@ -387,7 +403,7 @@ const status = (options: { readonly watch?: true; readonly json?: true }): Promi
   });
 
 const backup = async ({ to, json }: { readonly to: string; readonly json?: true }): Promise<void> => {
-  const { eventLog, dataDir } = loadConfig(process.env);
+  const { eventLog, dataDir } = settings();
   const { file } = inFile(eventLog);
   if (!existsSync(file)) throw noLog(file);
   const desk = { json: json ?? false, signal: stopAsked('interrupted: no backup was made') };
@@ -402,7 +418,7 @@ const backup = async ({ to, json }: { readonly to: string; readonly json?: true 
 };
 
 const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {
-  const { eventLog, readModel, dataDir } = loadConfig(process.env);
+  const { eventLog, readModel, dataDir } = settings();
   const { file } = inFile(eventLog);
   if (!existsSync(from)) throw new UsageError(`--from: there is no file ${from}`);
   const desk = { json: json ?? false, signal: stopAsked('interrupted: nothing was restored') };
@@ -420,7 +436,7 @@ const restore = async ({ from, json }: { readonly from: string; readonly json?: 
 };
 
 const auditKey = async ({ json }: { readonly json?: true }): Promise<void> => {
-  const { eventLog, dataDir, auditOrigin } = loadConfig(process.env);
+  const { eventLog, dataDir, auditOrigin } = settings();
   const { file, key, created } = await openAuditKey(dataDir, auditOrigin ?? (await originOfLog(eventLog)));
   if (created) process.stderr.write(`made the audit key ${file}\n`);
   const vkey = formatVerifierKey(key);
@@ -445,7 +461,7 @@ interface LiftOptions {
 }
 
 const liftAlarm = async ({ reason, json }: LiftOptions): Promise<void> => {
-  const { eventLog, dataDir } = loadConfig(process.env);
+  const { eventLog, dataDir } = settings();
   const tree = join(dataDir, 'tree.db');
   if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
   if (!existsSync(tree))
@@ -483,7 +499,7 @@ interface ExportOptions {
 }
 
 const exportEvents = async ({ out, from, owner, altered, json }: ExportOptions): Promise<void> => {
-  const { eventLog, dataDir } = loadConfig(process.env);
+  const { eventLog, dataDir } = settings();
   const file = join(dataDir, 'tree.db');
   if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file)) throw noLog(eventLog.file);
   if (!existsSync(file))
