@@ -10,7 +10,7 @@ import {
 } from './store-places.js';
 
 /**
- * Every setting: what README and `plants serve --help` print. A setting is an environment variable; an empty one
+ * Every setting: what docs/settings.md and `plants serve --help` print. A setting is an environment variable; an empty one
  * counts as unset.
  */
 export const SETTINGS = [
