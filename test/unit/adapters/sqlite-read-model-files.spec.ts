@@ -118,7 +118,7 @@ describe('a read model whose files are taken away while it is open', () => {
     ['', '-wal', '-shm'].flatMap((suffix) => {
       // Who reads the index after it was cut is ended by the system: the e2e spec of the files has that.
       if (suffix === '-shm' && way === 'is cut in half') return [];
-      // A copy of FILE is a whole database, which is used; so is one that a link leads to.
+      // A copy of FILE is a whole database, which is used; a link that leads to FILE has a test of its own.
       return suffix === '' && /copy|link/.test(way) ? [] : [[suffix, way, take, says] as const];
     }),
   );
@@ -159,6 +159,40 @@ describe('a read model whose files are taken away while it is open', () => {
     await until(isEmpty);
     await fill();
     expect(await listed()).toBe(PLANTS);
+  });
+
+  it('is made anew where it was moved and a symbolic link leads to it: two names of one file would spoil it', async () => {
+    const others: string[] = [];
+    const second = await openSqliteReadModel(file, 'log-1', (message) => others.push(message));
+    try {
+      const moved = join(root, 'moved.db');
+      renameSync(file, moved);
+      symlinkSync(moved, file);
+      await until(() => warnings.length > 0 && others.length > 0);
+      const both = [...warnings, ...others];
+      for (const warning of both) expect(warning).toMatch(/read-model\.db was (replaced|removed or moved)/);
+      // Whoever is first sets it aside, and the other one finds a new file.
+      expect(both.filter((warning) => warning.includes(`the old ones are in ${moved}.damaged`))).toHaveLength(
+        1,
+      );
+      await until(isEmpty);
+      await fill();
+      expect(await listed()).toBe(PLANTS);
+      while ((await second.list(OWNER, undefined, 1).catch(() => undefined)) === undefined) await nextTurn();
+      expect((await second.list(OWNER, undefined, 10 * PLANTS)).rows).toHaveLength(PLANTS);
+      expect([warnings.length, others.length]).toEqual([1, 1]);
+      expect(readdirSync(root).sort()).toEqual([
+        'data',
+        'moved.db',
+        'moved.db-shm',
+        'moved.db-wal',
+        'moved.db.damaged',
+      ]);
+      expect(readdirSync(folder)).toEqual(['read-model.db']);
+      expect(statSync(moved).mode & 0o777).toBe(0o600);
+    } finally {
+      await second.close();
+    }
   });
 
   it('is noticed without any call', async () => {
