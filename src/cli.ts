@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { BackupRefused } from './adapters/sqlite/backup-refused.js';
@@ -24,6 +24,7 @@ import { type Desk } from './operate/desk.js';
 import { CheckFailed, readWhole } from './operate/check-files.js';
 import { Interrupted } from './operate/interrupted.js';
 import { OPEN_FILES_NEEDED, openFilesLimit } from './open-files.js';
+import { ownCommand } from './own-command.js';
 import { EventRefused } from './plants/errors.js';
 import { idFault } from './plants/fields.js';
 import { type EventLog, LogDamaged, LogUnavailable, OutcomeUnknown } from './ports/event-log.js';
@@ -57,9 +58,9 @@ const JSON_ERRORS = process.argv.includes('--json');
 /** The same, but for the drain, after an error that nothing has handled: what still works is not known. */
 const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
-const { version } = JSON.parse(
-  readFileSync(createRequire(import.meta.url).resolve('#package.json'), 'utf8'),
-) as {
+const packageFile = createRequire(import.meta.url).resolve('#package.json');
+const PACKAGE = dirname(packageFile);
+const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as {
   version: string;
 };
 
@@ -169,7 +170,7 @@ const welcome = (url: string, docs: boolean): string => `
 The plant store listens on ${url}, and has made a key to sign tokens with.
 Get a token, and add the first plant:
 
-  TOKEN=$(${sameSettings()}npx plants token --owner alice)
+  TOKEN=$(${sameSettings()}${ownCommand(PACKAGE, process.cwd(), process.env.PATH ?? '')} token --owner alice)
   curl -i ${url}/plants -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
     -d '{"name": "Monstera deliciosa", "tag": "aroid", "id": 1}'
 

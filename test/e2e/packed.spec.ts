@@ -36,7 +36,7 @@ afterAll(() => {
 });
 
 it('ships the files that the other tests run, byte for byte', () => {
-  const installed = join(elsewhere, 'node_modules', 'plants');
+  const installed = join(elsewhere, 'node_modules', 'plant-store');
   for (const part of ['bin', 'build/src']) {
     const files = readdirSync(part, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
@@ -70,7 +70,7 @@ const serving = async (act: (url: string) => Promise<void>): Promise<{ exitCode:
 };
 
 it('is a command that serves, where it was installed from a packed package', async () => {
-  const { exitCode } = await serving(async (url) => {
+  const { exitCode, said } = await serving(async (url) => {
     const { stdout: token } = await run(plants, ['token', '--owner', 'alice'], { cwd: elsewhere, env });
     const headers = { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' };
     const plant = { name: '観音竹', tag: '椰子' };
@@ -81,6 +81,17 @@ it('is a command that serves, where it was installed from a packed package', asy
     expect([list.status, await list.json()]).toEqual([200, [plant]]);
   });
   expect(exitCode).toBe(0);
+  expect(said).toContain(`TOKEN=$(DATA_DIR='${env.DATA_DIR}' npx plants token --owner alice)`);
+});
+
+it('has the second check, and offers no modules', async () => {
+  const installed = join(elsewhere, 'node_modules', 'plant-store');
+  expect(readFileSync(join(installed, 'docs', 'check.py'))).toEqual(readFileSync('docs/check.py'));
+  const importing = run(process.execPath, ['-e', "import('plant-store/build/src/cli.js')"], {
+    cwd: elsewhere,
+    env,
+  });
+  await expect(importing).rejects.toThrow(/ERR_PACKAGE_PATH_NOT_EXPORTED/);
 });
 
 it('needs a package for SQLite only where Node has none of its own, and says so there', async () => {
