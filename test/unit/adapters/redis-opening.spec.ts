@@ -1,17 +1,29 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { unfit } from '../../../src/adapters/redis/examine.js';
 import { explained } from '../../../src/adapters/redis/faults.js';
 import { parseRedisUrl } from '../../../src/adapters/redis/place.js';
+import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
 import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { partitionOf, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { until } from '../../support/domain-stores.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
 
 jest.setTimeout(15_000);
 
 beforeAll(ensureRedis);
+
+/** The rule of docs/stores.md, as a file of users has it, and the commands that it allows. */
+const LEAST = (
+  /^ACL SETUSER plants (on >PASSWORD [^`]+)```/m.exec(readFileSync('docs/stores.md', 'utf8'))?.[1] ?? ''
+)
+  .replace('PASSWORD', 'hunter2')
+  .replace(/\s+/g, ' ')
+  .trim();
+const COMMANDS = Array.from(LEAST.matchAll(/\+(\w+)/g), ([, command = '']) => command);
 
 const opened: ReadModel[] = [];
 const warnings: string[] = [];
@@ -61,8 +73,8 @@ describe('opening a read model on Redis', () => {
           'nokeys on >hunter2 ~other:* &plants:* +@all',
           'nochannel on >hunter2 ~plants:* resetchannels +@all',
           'nothing on >hunter2',
-          // As docs/redis-keys.md says it.
-          'least on >hunter2 resetkeys ~plants:* resetchannels &plants:* -@all +info +eval +evalsha +get +set +del +unlink +zadd +zrangebyscore +zremrangebyscore +hincrby +hset +hget +hgetall +hdel +scan +time +publish +subscribe',
+          `least ${LEAST}`,
+          ...COMMANDS.map((command) => `without-${command} ${LEAST} -${command}`),
         ],
       });
       at = `127.0.0.1:${server.port}`;
@@ -100,7 +112,27 @@ describe('opening a read model on Redis', () => {
       await model.drop(old);
       await expect(model.takeLease('me', 1_000)).resolves.toBe(true);
       await model.returnLease('me');
+      const counters = openRedisCounters(parseRedisUrl(`redis://least:hunter2@${at}`), 'log');
+      const count = (): Promise<boolean> =>
+        counters.add('anne', 1, 60).then(
+          () => true,
+          () => false, // not connected yet
+        );
+      await until(count);
+      await counters.close();
       expect(warnings).toEqual([]);
+    });
+
+    it('does not start where a command of the documented rule is missing', async () => {
+      const started: string[] = [];
+      for (const command of COMMANDS) {
+        const model = await open(`redis://without-${command}:hunter2@${at}`).catch((error: unknown) => {
+          expect((error as Error).message).toContain('ACL SETUSER');
+        });
+        if (model) started.push(command);
+      }
+      // Which only warns, a database other than 0, and limits of requests.
+      expect(started).toEqual(['info', 'select', 'incrby', 'pexpire', 'pttl']);
     });
 
     it.each([
