@@ -1,7 +1,11 @@
+import { basename } from 'node:path';
 import { takeCoverage } from 'node:v8';
 
 /** What Jest tells lane.ts: a file of tests that begins, or that all have run. */
 export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
+
+/** The least time between two lines of progress, in milliseconds: a run of 20 minutes must not print thousands. */
+const PROGRESS_MS = 5_000;
 
 /** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
 interface Results {
@@ -11,17 +15,43 @@ interface Results {
   readonly wasInterrupted: boolean;
 }
 
+/** How far Jest is after a file of tests. */
+interface Progress {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly numPassedTestSuites: number;
+  readonly numFailedTestSuites: number;
+  readonly numPendingTestSuites: number;
+  readonly numTotalTestSuites: number;
+  readonly startTime: number;
+}
+
 /**
- * Jest's reporter for a lane of `npm test`: it sends lane.ts how far Jest is, and prints what failed as soon as it has,
- * and nothing of what passed: where only the end of the output is kept, the failures of all lanes must be within it.
+ * Jest's reporter for a lane of `npm test`: it sends lane.ts how far Jest is, prints what failed as soon as it has, and
+ * now and then how many files and tests have run. Nothing else of what passed: where only the end of the output is kept,
+ * the failures of all lanes must be within it.
  */
 export default class LaneReporter {
+  #printedAt = -Infinity;
+
   onTestFileStart(test: { readonly path: string }): void {
     this.#tell({ file: test.path });
   }
 
-  onTestResult(test: { readonly path: string }, result: { readonly failureMessage?: string | null }): void {
+  onTestResult(
+    test: { readonly path: string },
+    result: { readonly failureMessage?: string | null },
+    progress: Progress,
+  ): void {
     if (result.failureMessage) process.stderr.write(`FAIL ${test.path}\n${result.failureMessage}\n`);
+    const ended = progress.numPassedTestSuites + progress.numFailedTestSuites + progress.numPendingTestSuites;
+    const now = Date.now();
+    if (now - this.#printedAt < PROGRESS_MS && ended < progress.numTotalTestSuites) return;
+    this.#printedAt = now;
+    const seconds = Math.round((now - progress.startTime) / 1_000);
+    process.stderr.write(
+      `${seconds} s: ${ended} of ${progress.numTotalTestSuites} files, ${progress.numPassedTests} tests passed, ${progress.numFailedTests} failed; last ${basename(test.path)}\n`,
+    );
   }
 
   onRunComplete(_: unknown, results: Results): void {
