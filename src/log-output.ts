@@ -6,7 +6,7 @@ const MOST_WAITING = 16 * 1024 * 1024;
 /** How long to wait where the reader is not ready, in milliseconds. */
 const RETRY_MS = 20;
 
-/** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
+/** A process that is told to end must not wait longer for a reader that is stuck, in milliseconds. */
 const LAST_MS = 1_000;
 
 const NOTHING = Buffer.alloc(0);
@@ -37,6 +37,8 @@ export class LogOutput {
     private readonly fd: number,
     /** The line that tells of lines that were dropped. */
     private readonly tellDropped: (lines: number) => string,
+    /** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
+    private readonly lastMs = LAST_MS,
   ) {
     process.once('exit', () => {
       this.#writeLast();
@@ -58,7 +60,7 @@ export class LogOutput {
     });
   }
 
-  /** Calls `callback` when everything is written, or nobody reads it any more, after LAST_MS at the latest. */
+  /** Calls `callback` when everything is written, or nobody reads it any more, after `lastMs` at the latest. */
   flush(callback: () => void): void {
     if (!this.#scheduled) {
       callback();
@@ -69,7 +71,7 @@ export class LogOutput {
       this.#flushing.delete(done);
       callback();
     };
-    const timer = setTimeout(done, LAST_MS);
+    const timer = setTimeout(done, this.lastMs);
     this.#flushing.add(done);
   }
 
@@ -117,7 +119,7 @@ export class LogOutput {
 
   #writeLast(): void {
     if (this.#calling) this.#taken = NOTHING;
-    const giveUpAt = performance.now() + LAST_MS;
+    const giveUpAt = performance.now() + this.lastMs;
     for (;;) {
       this.#take();
       if (this.#taken.length === 0) return;

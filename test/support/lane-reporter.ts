@@ -5,12 +5,19 @@ import { takeCoverage } from 'node:v8';
 export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
 
 /** The least time between two lines of progress, in milliseconds: a run of 20 minutes must not print thousands. */
-const PROGRESS_MS = 5_000;
+const PROGRESS_MS = 15_000;
+
+/** How much is printed of a file's failures at once, in characters: a difference of two long texts has millions. */
+const FAILURE_LENGTH = 6_000;
 
 /** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
 interface Results {
+  readonly numPassedTests: number;
   readonly numFailedTests: number;
+  readonly numPendingTests: number;
+  readonly numPassedTestSuites: number;
   readonly numFailedTestSuites: number;
+  readonly numPendingTestSuites: number;
   readonly numRuntimeErrorTestSuites: number;
   readonly wasInterrupted: boolean;
 }
@@ -43,7 +50,8 @@ export default class LaneReporter {
     result: { readonly failureMessage?: string | null },
     progress: Progress,
   ): void {
-    if (result.failureMessage) process.stderr.write(`FAIL ${test.path}\n${result.failureMessage}\n`);
+    if (result.failureMessage)
+      process.stderr.write(`FAIL ${test.path}\n${shortened(result.failureMessage)}\n`);
     const ended = progress.numPassedTestSuites + progress.numFailedTestSuites + progress.numPendingTestSuites;
     const now = Date.now();
     if (now - this.#printedAt < PROGRESS_MS && ended < progress.numTotalTestSuites) return;
@@ -57,6 +65,10 @@ export default class LaneReporter {
   onRunComplete(_: unknown, results: Results): void {
     // Now, since Jest might have to be killed: what a killed process has covered is lost.
     if (process.env.NODE_V8_COVERAGE !== undefined) takeCoverage();
+    process.stderr.write(
+      `files: ${results.numPassedTestSuites} passed, ${results.numFailedTestSuites} failed, ${results.numPendingTestSuites} skipped\n` +
+        `tests: ${results.numPassedTests} passed, ${results.numFailedTests} failed, ${results.numPendingTests} skipped\n`,
+    );
     this.#tell({
       failed:
         results.numFailedTests + results.numFailedTestSuites + results.numRuntimeErrorTestSuites > 0 ||
@@ -68,3 +80,10 @@ export default class LaneReporter {
     process.send?.(message);
   }
 }
+
+/** The beginning and the end of a failure's message: the end has the place in the test. */
+const shortened = (message: string): string => {
+  if (message.length <= FAILURE_LENGTH) return message;
+  const half = FAILURE_LENGTH / 2;
+  return `${message.slice(0, half)}\n… ${message.length - FAILURE_LENGTH} characters …\n${message.slice(-half)}`;
+};

@@ -28,7 +28,7 @@ const jest = spawn(
     ...['--experimental-vm-modules', '--no-warnings'],
     ...['--report-on-signal', `--report-directory=${folder}`, `--report-filename=${reportName}`],
     ...['node_modules/jest/bin/jest.js', '--selectProjects', project],
-    ...['--reporters', 'summary', '--reporters', './build/test/support/lane-reporter.js'],
+    ...['--reporters', './build/test/support/lane-reporter.js'],
   ],
   // A group of its own: with it end the servers that it started.
   { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true },

@@ -6,11 +6,14 @@ import { fileURLToPath } from 'node:url';
 
 const MODULE = fileURLToPath(new URL('../../src/log-output.js', import.meta.url));
 
+/** How long an output waits at its end for a reader that does read, though on a busy machine it may begin late. */
+const BUSY_MS = 30_000;
+
 /** A process that does this with its output, and says on its standard error when it has begun. */
-const run = (script: string) => {
+const run = (script: string, lastMs = BUSY_MS) => {
   const source = `
     import { LogOutput } from ${JSON.stringify(MODULE)};
-    const output = new LogOutput(1, (lines) => 'dropped ' + lines + '\\n');
+    const output = new LogOutput(1, (lines) => 'dropped ' + lines + '\\n', ${lastMs});
     const line = (number) => output.write('line ' + number + ' 木\\n');
     ${script}`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
@@ -86,16 +89,22 @@ describe('the output of the log', () => {
 
   describe('to a pipe whose reader takes nothing', () => {
     /** A process that has filled its pipe, so that a line is cut in two, and does this when it is told to go on. */
-    const stuck = async (script: string) => {
-      const { child, exited } = run(`
+    const stuck = async (script: string, lastMs?: number) => {
+      const { child, exited } = run(
+        `
         process.stdout; // as the service does: the pipe does not block from then on
         process.stdin.resume();
         for (let number = 0; number < 50_000; number++) line(number);
-        await new Promise((resolve) => output.flush(resolve));
+        await Promise.race([
+          new Promise((resolve) => output.flush(resolve)),
+          new Promise((resolve) => setTimeout(resolve, 1_000)),
+        ]);
         process.stderr.write('stuck');
         await new Promise((resolve) => process.stdin.once('end', resolve));
         line(50_000);
-        ${script}`);
+        ${script}`,
+        lastMs,
+      );
       await once(child.stderr, 'data');
       return { child, exited };
     };
@@ -120,9 +129,12 @@ describe('the output of the log', () => {
     });
 
     it('lets the process end within seconds where nobody reads any more, with whole lines but for the last', async () => {
-      const { child, exited } = await stuck(`
+      const { child, exited } = await stuck(
+        `
         await new Promise((resolve) => output.flush(resolve));
-        process.exit(3);`);
+        process.exit(3);`,
+        1_000,
+      );
       child.stdout.on('readable', () => undefined); // else Node discards what is left when the process has ended
       child.stdin.end();
       expect(await exited).toEqual([3, null]);

@@ -61,22 +61,34 @@ describe('a rate limit', () => {
       cleanup.push(() => server.stop());
       return server;
     };
-    const ignore = (): void => undefined;
-
     it('holds for all of them together, and for each log, policy and key apart', async () => {
       const server = await started();
-      const log = randomUUID();
-      const process = (policy: 'owner' | 'stranger', ofLog = log): RateLimit =>
-        new CountedRateLimit(policy, 10, { counters: countersOf(server, ofLog), onState: ignore });
-      const through = await Promise.all([
-        letThrough(process('owner'), 8),
-        letThrough(process('owner'), 8),
-        letThrough(process('stranger'), 12),
-        letThrough(process('owner', randomUUID()), 3),
-        letThrough(process('owner'), 4, 'bob: {x} *'),
-      ]);
-      expect(through[0] + through[1]).toBe(10);
-      expect(through.slice(2)).toEqual([10, 3, 4]);
+      const through: number[] = [];
+      // On a busy machine Redis may answer too late, and a process counts alone then and says so: once more.
+      await until(async () => {
+        const alone: unknown[] = [];
+        const log = randomUUID();
+        const process = (policy: 'owner' | 'stranger', ofLog = log): RateLimit =>
+          new CountedRateLimit(policy, 10, {
+            counters: countersOf(server, ofLog),
+            onState: (reason) => alone.push(reason),
+          });
+        through.splice(
+          0,
+          Infinity,
+          ...(await Promise.all([
+            letThrough(process('owner'), 8),
+            letThrough(process('owner'), 8),
+            letThrough(process('stranger'), 12),
+            letThrough(process('owner', randomUUID()), 3),
+            letThrough(process('owner'), 4, 'bob: {x} *'),
+          ])),
+        );
+        return alone.length === 0;
+      });
+      const [first = NaN, second = NaN, ...others] = through;
+      expect(first + second).toBe(10);
+      expect(others).toEqual([10, 3, 4]);
     });
 
     it('holds in each process alone while Redis is away, and says so once', async () => {
