@@ -21,6 +21,7 @@ import { MetricsController } from './http/metrics.controller.js';
 import { OperationsController, SYSTEM } from './http/operations.controller.js';
 import { PlantsController } from './http/plants.controller.js';
 import { ProblemFilter } from './http/problem.filter.js';
+import { Representations } from './http/representation.js';
 import { KnownRoutes } from './http/routes.js';
 import { Shutdown } from './http/shutdown.js';
 import { type System } from './operate/status.js';
@@ -133,6 +134,7 @@ export class AppModule {
         { provide: PastLists, useValue: new PastLists(log) },
         { provide: LongLists, useValue: new LongLists() },
         EventStreams,
+        Representations,
         BearerStrategy,
         BearerGuard,
         ProblemFilter,

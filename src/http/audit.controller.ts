@@ -10,6 +10,7 @@ import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { EventStreams, eventLines, goneSignal, isHead, LINES, serverSentEvents } from './event-streams.js';
 import { Described } from './described.js';
 import { Problem } from './problem.js';
+import { Representations } from './representation.js';
 import { acceptedOf, readQuery } from './requests.js';
 
 const LIVE = 'text/event-stream';
@@ -29,6 +30,7 @@ export class AuditController {
   constructor(
     private readonly log: EventLog,
     private readonly streams: EventStreams,
+    private readonly representations: Representations,
   ) {}
 
   @Get('events')
@@ -85,7 +87,8 @@ export class AuditController {
     const page = await this.#collect(query, range, limit, goneSignal(request, reply));
     if (page.more) reply.header('link', `<${nextPage(request.url, page.position)}>; rel="next"`);
     if (page.position !== START) reply.header('plants-position', page.position);
-    await reply.type(`${type}; charset=utf-8`).send(page.text);
+    reply.type(`${type}; charset=utf-8`);
+    await reply.send(await this.representations.choose(request, reply, page.text));
   }
 
   async #collect(filter: EventFilter, { after, upTo }: Range, limit: number, gone: AbortSignal) {

@@ -6,6 +6,7 @@ import { type TokenVerifier } from './auth/verify.js';
 import { requestIdOf } from './correlation.js';
 import { listAnswer, POSITION } from './list-answer.js';
 import { isPlainHost } from './message.js';
+import { isNamed } from './representation.js';
 import { countHeader, plainlyAcceptsJson } from './requests.js';
 import { EVERY_ANSWER } from './server.js';
 import { DEFAULT_LIMIT } from './schemas.js';
@@ -63,16 +64,18 @@ export const answerListsFast = (
         longWay(request, response);
         return;
       }
-      const { fields, body, encoding } = listAnswer(page, limit);
+      const { fields, unchanged, body, encoding, etag } = listAnswer(page, limit);
       if (!admits(response, body.length)) {
         longWay(request, response);
         return;
       }
       const id = requestIdOf(request);
-      response.writeHead(200, [...ALWAYS, id, ...fields]).end(body, encoding);
+      const status = isNamed(request.headers['if-none-match'], etag) ? 304 : 200;
+      if (status === 304) response.writeHead(status, [...ALWAYS, id, ...unchanged]).end();
+      else response.writeHead(status, [...ALWAYS, id, ...fields]).end(body, encoding);
       const seconds = (performance.now() - began) / 1_000;
       onAnswered(
-        { method: 'GET', route: '/plants', status: 200, seconds, problem: undefined },
+        { method: 'GET', route: '/plants', status, seconds, problem: undefined },
         { id, headers: request.headers, url: '/plants', raw: request },
         owner,
       );

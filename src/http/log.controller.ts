@@ -12,7 +12,7 @@ import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
 import { Described } from './described.js';
 import { Problem } from './problem.js';
-import { BoundedGzip, type Coding, codingFor, contentTag, entityTag, isNamed } from './representation.js';
+import { Representations } from './representation.js';
 import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from './requests.js';
 import { NoQuery } from './schemas.js';
 
@@ -39,11 +39,10 @@ const BYTES = 'application/octet-stream';
 @Controller('log')
 @Described('log')
 export class LogController {
-  readonly #gzip = new BoundedGzip();
-
   constructor(
     private readonly tree: PublishedTree,
     private readonly log: EventLog,
+    private readonly representations: Representations,
     @Inject(RECEIPT_WAIT) private readonly waitMs: number,
   ) {}
 
@@ -66,14 +65,13 @@ export class LogController {
   async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     const tile = await this.#tile(request);
     // Only who has a token of this scope may have it: no cache that others share.
-    await this.#send(request, reply, tile, { caches: 'private', codings: ['gzip', 'identity'] });
+    await this.#send(request, reply, tile, 'private');
   }
 
   @Get('tile/:level/*')
   @Described('readTile')
   async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    // Hashes are not compressible.
-    await this.#send(request, reply, await this.#tile(request), { caches: 'public', codings: [] });
+    await this.#send(request, reply, await this.#tile(request), 'public');
   }
 
   @Get('proof/inclusion')
@@ -159,33 +157,17 @@ export class LogController {
     return { ...tile, bytes };
   }
 
-  /** Sends a tile in one of the codings, or 304 to who has it. */
+  /** Sends a tile, or 304 to who has it. */
   async #send(
-    { headers }: FastifyRequest,
+    request: FastifyRequest,
     reply: FastifyReply,
-    { bytes, width }: Tile & { readonly bytes: Uint8Array },
-    { caches, codings }: { readonly caches: 'public' | 'private'; readonly codings: readonly Coding[] },
+    { level, bytes, width }: Tile & { readonly bytes: Uint8Array },
+    caches: 'public' | 'private',
   ): Promise<void> {
-    const fields = {
-      'cache-control': `${caches}, ${width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE}`,
-      ...(codings.length > 0 && { vary: 'accept-encoding' }),
-    };
-    const tag = contentTag(bytes);
-    const wanted = codingFor(headers['accept-encoding'], codings);
-    const etag = entityTag(tag, wanted);
-    if (isNamed(headers['if-none-match'], etag)) {
-      await reply
-        .status(304)
-        .headers({ ...fields, etag })
-        .send();
-      return;
-    }
-    const zipped = wanted === 'gzip' ? await this.#gzip.compress(bytes) : undefined;
-    if (zipped) reply.header('content-encoding', 'gzip');
-    await reply
-      .headers({ ...fields, etag: entityTag(tag, zipped ? 'gzip' : 'identity') })
-      .type(BYTES)
-      .send(zipped ?? Buffer.from(bytes));
+    reply.header('cache-control', `${caches}, ${width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE}`).type(BYTES);
+    // Hashes are not compressible.
+    const compressible = level === 'entries';
+    await reply.send(await this.representations.choose(request, reply, Buffer.from(bytes), compressible));
   }
 }
 

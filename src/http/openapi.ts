@@ -225,6 +225,28 @@ const positionIn = ApiHeader({
   schema: schemaOf(PositionHeader),
 });
 
+/** Of answers that a client may have already: ETag, If-None-Match and 304; of those that may be long also gzip. */
+const etagOut = { ETag: textHeader('Names the content in this coding: send it as `If-None-Match`.') };
+
+const codingOut = {
+  'Content-Encoding': textHeader('`gzip`, or not there.'),
+  Vary: textHeader('`accept-encoding`, where the answer is long enough to be compressed.'),
+};
+
+const unlessUnchanged = applyDecorators(
+  ApiHeader({
+    name: 'If-None-Match',
+    required: false,
+    description: 'The `ETag` of an earlier answer: where that is still the content, the answer is 304.',
+    schema: { type: 'string' },
+  }),
+  ApiResponse({
+    status: 304,
+    description: 'It is what `If-None-Match` names.',
+    headers: { ...etagOut, ...positionOut },
+  }),
+);
+
 const listsOut = {
   'Plants-Lists': {
     description:
@@ -311,6 +333,8 @@ const listPlants = applyDecorators(
     headers: {
       Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
       ...positionOut,
+      ...etagOut,
+      ...codingOut,
     },
     content: {
       'application/json': {
@@ -327,6 +351,7 @@ const listPlants = applyDecorators(
       },
     },
   }),
+  unlessUnchanged,
   problems(...EVERYWHERE, ...LISTING, 'past_unavailable'),
 );
 
@@ -342,7 +367,7 @@ const readPlant = applyDecorators(
   ApiResponse({
     status: 200,
     description: 'The plant.',
-    headers: positionOut,
+    headers: { ...positionOut, ...etagOut },
     content: {
       'application/json': {
         schema: reference('Plant'),
@@ -350,6 +375,7 @@ const readPlant = applyDecorators(
       },
     },
   }),
+  unlessUnchanged,
   problems(...EVERYWHERE, ...LISTING, 'plant_not_found'),
 );
 
@@ -381,9 +407,12 @@ const readPlantHistory = applyDecorators(
     headers: {
       Link: textHeader('The next page, `<…>; rel="next"`, when there are more (RFC 8288).'),
       ...positionOut,
+      ...etagOut,
+      ...codingOut,
     },
     content: eventsIn('application/cloudevents-batch+json', 'application/json', 'application/x-ndjson'),
   }),
+  unlessUnchanged,
   problems(
     ...EVERYWHERE,
     'invalid_request',
@@ -422,6 +451,8 @@ const readEvents = applyDecorators(
         description: 'Of a page: everything up to here was looked at. Send it as `after` to go on.',
         schema: schemaOf(PositionHeader),
       },
+      ...etagOut,
+      ...codingOut,
     },
     content: eventsIn(
       'application/cloudevents-batch+json',
@@ -430,6 +461,7 @@ const readEvents = applyDecorators(
       'text/event-stream',
     ),
   }),
+  unlessUnchanged,
   problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable', 'too_many_streams'),
 );
 
@@ -481,10 +513,7 @@ const readCheckpoint = applyDecorators(
   problems(...PUBLIC, 'invalid_request', 'not_signed_yet', 'tree_unavailable', 'log_altered'),
 );
 
-const tileCaching = {
-  ...caching,
-  ETag: textHeader('Names the content in this coding: send it as `If-None-Match`.'),
-};
+const tileCaching = { ...caching, ...etagOut };
 
 const bytes = (description: string, headers: typeof tileCaching = tileCaching) =>
   applyDecorators(
@@ -512,11 +541,6 @@ const readTile = applyDecorators(
   problems(...PUBLIC, ...TREE, 'log_altered'),
 );
 
-const bundleCoding = {
-  'Content-Encoding': textHeader('`gzip`, or not there.'),
-  Vary: textHeader('`accept-encoding`.'),
-};
-
 /** All that is said of GET /log/tile/entries/{path}. */
 const readEntries = applyDecorators(
   ApiBearerAuth('token'),
@@ -527,7 +551,7 @@ const readEntries = applyDecorators(
   tilePathParameter,
   bytes('Leaves, each behind its length in two bytes; as gzip to clients that accept it.', {
     ...tileCaching,
-    ...bundleCoding,
+    ...codingOut,
   }),
   problems(...EVERYWHERE, ...TREE, 'log_altered', 'log_unavailable'),
 );

@@ -19,8 +19,9 @@ import { eventLines, EventStreams, goneSignal, isHead, LINES } from './event-str
 import { Described } from './described.js';
 import { LongLists } from './long-lists.js';
 import { InFlightLimit } from './in-flight-limit.js';
-import { fullListAnswer, listAnswer, longListAnswer, POSITION } from './list-answer.js';
+import { fullListAnswer, JSON_TYPE, listAnswer, longListAnswer, POSITION } from './list-answer.js';
 import { Problem } from './problem.js';
+import { Representations } from './representation.js';
 import {
   acceptedOf,
   preferences,
@@ -89,6 +90,7 @@ export class PlantsController {
     private readonly past: PastLists,
     private readonly longLists: LongLists,
     private readonly streams: EventStreams,
+    private readonly representations: Representations,
   ) {}
 
   @Post()
@@ -113,7 +115,7 @@ export class PlantsController {
   async list(
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string | Uint8Array> {
+  ): Promise<string | Uint8Array | undefined> {
     refuseUnlessJsonIsAccepted(request);
     const { limit = DEFAULT_LIMIT, after, asOf, view } = readQuery(request, ListQuery);
     const position = atLeastOf(request);
@@ -127,8 +129,8 @@ export class PlantsController {
       'body' in page
         ? longListAnswer(page, limit)
         : (view === 'full' ? fullListAnswer : listAnswer)(page, limit);
-    reply.headers(answer.headers);
-    return answer.body;
+    reply.headers(answer.headers).type(JSON_TYPE);
+    return this.representations.choose(request, reply, answer.body);
   }
 
   @Get(':id')
@@ -137,7 +139,7 @@ export class PlantsController {
   async read(
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string> {
+  ): Promise<string | Uint8Array | undefined> {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
     const position = atLeastOf(request);
@@ -149,8 +151,8 @@ export class PlantsController {
     );
     const [found] = 'body' in page ? [] : page.rows;
     if (found?.id !== id) throw new Problem('plant_not_found', `You have no plant with the id ${id}.`);
-    reply.header(POSITION, page.position).type('application/json; charset=utf-8');
-    return found.row;
+    reply.header(POSITION, page.position).type(JSON_TYPE);
+    return this.representations.choose(request, reply, found.row);
   }
 
   @Get(':id/history')
@@ -195,7 +197,8 @@ export class PlantsController {
       reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
     }
     if (last) reply.header(POSITION, last.position);
-    await reply.type(`${type}; charset=utf-8`).send(page.text());
+    reply.type(`${type}; charset=utf-8`);
+    await reply.send(await this.representations.choose(request, reply, page.text()));
   }
 
   @Delete(':id')
@@ -223,7 +226,7 @@ export class PlantsController {
     reply: FastifyReply,
     asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
     { limit, most, after, view }: PastPageAsked,
-  ): Promise<string> {
+  ): Promise<string | Uint8Array | undefined> {
     const { owner } = principalOf(request);
     const head = await this.log.head();
     const page = await this.past.page(
@@ -244,11 +247,11 @@ export class PlantsController {
       reply.header('link', `</plants?${query.toString()}>; rel="next"`);
     }
     if (page.position !== START) reply.header(POSITION, page.position);
-    reply.type('application/json; charset=utf-8');
+    reply.type(JSON_TYPE);
     const shown = page.plants.map(({ id, name, tag }) =>
       view === 'full' ? { id, name, tag } : { name, tag },
     );
-    return JSON.stringify(shown);
+    return this.representations.choose(request, reply, JSON.stringify(shown));
   }
 
   /**

@@ -1,7 +1,9 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
+import { nextStep } from '../audit/loop-turns.js';
 
 /** Content codings that answers are sent in (RFC 9110, section 8.4.1). */
 export type Coding = 'identity' | 'gzip' | 'br';
@@ -16,9 +18,24 @@ export const codingFor = (accepted: string | string[] | undefined, offered: read
   return offered.find((one) => one === chosen) ?? 'identity';
 };
 
-/** What entity tags of a content have in common, whatever its coding: 22 characters. */
-export const contentTag = (content: Uint8Array): string =>
-  createHash('sha256').update(content).digest('base64url').slice(0, 22);
+/** How much is hashed in one step, in bytes: it takes 0.4 ms. */
+const HASHED_AT_ONCE = 512 * 1024;
+
+const TAG_LENGTH = 22;
+
+/** What entity tags of a content have in common, whatever its coding: 22 characters, of 132 bits of its SHA-256. */
+export const contentTag = (content: string | Uint8Array): string =>
+  hash('sha256', content, 'base64url').slice(0, TAG_LENGTH);
+
+/** As `contentTag`, for content of any length: the event loop goes on meanwhile. */
+const longContentTag = async (content: Uint8Array): Promise<string> => {
+  const sum = createHash('sha256');
+  for (let at = 0; at < content.length; at += HASHED_AT_ONCE) {
+    if (at > 0) await nextStep();
+    sum.update(content.subarray(at, at + HASHED_AT_ONCE));
+  }
+  return sum.digest('base64url').slice(0, TAG_LENGTH);
+};
 
 /** The strong entity tag of a content in one coding: the bytes of another coding differ (RFC 9110, section 8.8.3.3). */
 export const entityTag = (tag: string, coding: Coding): string => `"${tag}-${coding}"`;
@@ -37,7 +54,7 @@ export class BoundedGzip {
   #running = 0;
 
   /** Undefined, at once, where AT_ONCE others are being compressed: the answer is then sent as it is. */
-  async compress(content: Uint8Array): Promise<Buffer | undefined> {
+  async compress(content: string | Uint8Array): Promise<Buffer | undefined> {
     if (this.#running >= AT_ONCE) return undefined;
     this.#running += 1;
     try {
@@ -45,5 +62,51 @@ export class BoundedGzip {
     } finally {
       this.#running -= 1;
     }
+  }
+}
+
+/** Shorter content is not compressed, in bytes: it fits one packet. */
+const WORTH_COMPRESSING = 1_400;
+
+/** Which representation of its content an answer sends: none to a client that has it, or one that is compressed. */
+export class Representations {
+  readonly #gzip = new BoundedGzip();
+
+  /** Tags of content that is kept, and answered again. */
+  readonly #tags = new WeakMap<Uint8Array, string>();
+
+  /**
+   * Sets `ETag`, and `Vary` and `Content-Encoding` where content of this kind is `compressible`, and gives what is to be
+   * sent: undefined with status 304 where If-None-Match names what would be sent (RFC 9110, section 13.1.2).
+   */
+  async choose(
+    { headers }: FastifyRequest,
+    reply: FastifyReply,
+    content: string | Uint8Array,
+    compressible = true,
+  ): Promise<string | Uint8Array | undefined> {
+    const long = compressible && content.length >= WORTH_COMPRESSING;
+    if (long) reply.header('vary', 'accept-encoding');
+    const wanted = long ? codingFor(headers['accept-encoding'], ['gzip', 'identity']) : 'identity';
+    const tag = await this.#tagOf(content);
+    const etag = entityTag(tag, wanted);
+    if (isNamed(headers['if-none-match'], etag)) {
+      reply.status(304).header('etag', etag).removeHeader('content-type');
+      return undefined;
+    }
+    const zipped = wanted === 'gzip' ? await this.#gzip.compress(content) : undefined;
+    if (zipped) reply.header('content-encoding', 'gzip');
+    reply.header('etag', entityTag(tag, zipped ? 'gzip' : 'identity'));
+    return zipped ?? content;
+  }
+
+  async #tagOf(content: string | Uint8Array): Promise<string> {
+    if (content.length <= HASHED_AT_ONCE) return contentTag(content);
+    if (typeof content === 'string') return longContentTag(Buffer.from(content));
+    const before = this.#tags.get(content);
+    if (before !== undefined) return before;
+    const tag = await longContentTag(content);
+    this.#tags.set(content, tag);
+    return tag;
   }
 }

@@ -1,6 +1,7 @@
 import { expect } from '@jest/globals';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { gunzipSync } from 'node:zlib';
 import { type ProblemCode, PROBLEMS } from '../../src/http/problem.js';
 import { type TestService } from './service.js';
 
@@ -94,7 +95,9 @@ export class HttpClient {
           .on('error', reject)
           .on('data', (piece: Buffer) => pieces.push(piece))
           .on('end', () => {
-            const text = Buffer.concat(pieces).toString();
+            const bytes = Buffer.concat(pieces);
+            const zipped = response.headers['content-encoding'] === 'gzip' && bytes.length > 0;
+            const text = (zipped ? gunzipSync(bytes) : bytes).toString();
             this.#answered.push(`${response.rawHeaders.join('\n')}\n${text}`);
             resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
           });

@@ -187,8 +187,8 @@ describe('/openapi.json', () => {
     const always = [400, 401, 403, 406, 408, 417, 429, 431, 500, 503];
     expect(statuses.createPlant).toEqual([201, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
-    expect(statuses.listPlants).toEqual([200, ...always].sort((a, b) => a - b));
-    expect(statuses.readEvents).toEqual([200, ...always].sort((a, b) => a - b));
+    expect(statuses.listPlants).toEqual([200, 304, ...always].sort((a, b) => a - b));
+    expect(statuses.readEvents).toEqual([200, 304, ...always].sort((a, b) => a - b));
     for (const found of [statuses.proveInclusion, statuses.readReceipt])
       expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
     expect(statuses.readEntries).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
@@ -199,7 +199,7 @@ describe('/openapi.json', () => {
     for (const check of [statuses.live, statuses.ready])
       expect(check).toEqual([200, ...unguarded.filter((status) => status !== 429)]);
     for (const found of [statuses.readPlant, statuses.readPlantHistory])
-      expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
+      expect(found).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));
