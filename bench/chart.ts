@@ -1,5 +1,5 @@
 import { type Results } from './results.js';
-import { median } from './statistics.js';
+import { median, ratios } from './statistics.js';
 
 /** One bar. */
 export interface Bar {
@@ -7,6 +7,8 @@ export interface Bar {
   readonly value: number;
   /** Ours, whose bars stand out. */
   readonly own: boolean;
+  /** How many times as much the embedded service does, as the median of the ratios of each round. */
+  readonly times?: number;
 }
 
 /** Bars that are compared with each other. */
@@ -33,17 +35,21 @@ const GROUPS = [
 /** What of a run is shown as a chart. */
 export const chartGroups = (results: Results): BarGroup[] =>
   GROUPS.flatMap(({ workload, title }) => {
+    const embedded = results.find(workload, 'embedded');
     const bars = Object.entries(LABELS).flatMap(([contender, label]) => {
       const figure = results.find(workload, contender);
       const own = contender === 'embedded' || contender === 'servers';
-      return figure ? [{ label, value: median(figure.values), own }] : [];
+      if (!figure) return [];
+      const bar = { label, value: median(figure.values), own };
+      return [own || !embedded ? bar : { ...bar, times: median(ratios(embedded.values, figure.values)) }];
     });
     return bars.length > 0 ? [{ title, bars }] : [];
   });
 
-const WIDTH = 760;
-const LABEL_WIDTH = 230;
-const VALUE_WIDTH = 80;
+const WIDTH = 800;
+const LABEL_WIDTH = 250;
+/** Of the value and, in brackets, the ratio. */
+const VALUE_WIDTH = 130;
 const BAR_HEIGHT = 20;
 const ROW = 28;
 const TITLE = 40;
@@ -52,27 +58,30 @@ const TITLE = 40;
  * A bar chart as SVG, each group to its own scale. Its colours are readable on white and on black, and its text takes
  * the reader's colour scheme where the viewer knows it.
  */
-export const barChart = (groups: readonly BarGroup[], footnote: string): string => {
+export const barChart = (groups: readonly BarGroup[], footnotes: readonly string[]): string => {
   let y = 0;
   const parts: string[] = [];
   for (const { title, bars } of groups) {
     parts.push(`<text class="title" x="0" y="${y + 24}">${escaped(title)}</text>`);
     y += TITLE;
     const greatest = Math.max(...bars.map(({ value }) => value));
-    for (const { label, value, own } of bars) {
+    for (const { label, value, own, times } of bars) {
       const width = Math.max(1, ((WIDTH - LABEL_WIDTH - VALUE_WIDTH) * value) / greatest);
       const middle = y + BAR_HEIGHT / 2 + 5;
       parts.push(
         `<text x="${LABEL_WIDTH - 10}" y="${middle}" text-anchor="end">${escaped(label)}</text>`,
         `<rect class="${own ? 'own' : 'other'}" x="${LABEL_WIDTH}" y="${y}" width="${width.toFixed(1)}" height="${BAR_HEIGHT}" rx="2"/>`,
-        `<text x="${(LABEL_WIDTH + width + 8).toFixed(1)}" y="${middle}">${Math.round(value).toLocaleString('en')}</text>`,
+        `<text x="${(LABEL_WIDTH + width + 8).toFixed(1)}" y="${middle}">${Math.round(value).toLocaleString('en')}${times === undefined ? '' : ` (${Number(times.toPrecision(2))} ×)`}</text>`,
       );
       y += ROW;
     }
     y += 12;
   }
-  parts.push(`<text class="note" x="0" y="${y + 14}">${escaped(footnote)}</text>`);
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 24}" role="img" aria-label="${escaped(groups.map(({ title }) => title).join('; '))}">
+  for (const line of footnotes) {
+    parts.push(`<text class="note" x="0" y="${y + 14}">${escaped(line)}</text>`);
+    y += 18;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 6}" role="img" aria-label="${escaped(groups.map(({ title }) => title).join('; '))}">
 <style>
 text { font: 14px system-ui, sans-serif; fill: #57606a }
 .title { font-weight: 600 }

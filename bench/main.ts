@@ -117,12 +117,15 @@ const write = (options: Options, about: RunAbout, results: Results, text: string
   const beside = json.replace(/\.json$/, '');
   mkdirSync(dirname(json), { recursive: true });
   const { machine } = about;
-  const footnote = `Medians of one run: ${machine.cores} cores shared with ${machine.loadGenerator}, Node ${machine.node}.`;
+  const footnotes = [
+    `Medians of one run: ${machine.cores} cores shared with ${machine.loadGenerator}, Node ${machine.node}.`,
+    'In brackets: how many times as much this service, embedded, does; the median of the ratios of each round.',
+  ];
   const groups = chartGroups(results);
   const files = new Map([
     [json, resultJson(about, results)],
     [`${beside}.md`, `# Results\n\n${text}`],
-    ...(groups.length > 0 ? ([[`${beside}.svg`, barChart(groups, footnote)]] as const) : []),
+    ...(groups.length > 0 ? ([[`${beside}.svg`, barChart(groups, footnotes)]] as const) : []),
   ]);
   for (const [file, content] of files) writeFileSync(file, content);
   return [...files.keys()];

@@ -143,17 +143,18 @@ describe('the chart of a benchmark', () => {
   it('gives each group a scale of its own, and the greatest bar all the width there is', () => {
     const groups = chartGroups(
       resultsOf(
-        figure('list-20', 'embedded', 500),
-        figure('list-20', 'bare', 1_000),
+        figure('list-20', 'embedded', 500, 500, 200),
+        figure('list-20', 'bare', 1_000, 2_000, 500),
         figure('list-20', 'else', 9),
       ),
     );
 
-    const svg = barChart(groups, 'a < b');
-    const widths = [...svg.matchAll(/<rect class="\w+" x="230" y="\d+" width="([\d.]+)"/g)].map(
+    const svg = barChart(groups, ['a < b']);
+    const widths = [...svg.matchAll(/<rect class="\w+" x="250" y="\d+" width="([\d.]+)"/g)].map(
       ([, width]) => width,
     );
-    expect(widths).toEqual(['225.0', '450.0']);
+    expect(widths).toEqual(['210.0', '420.0']);
+    expect(svg).toContain('>1,000 (0.4 ×)<');
     expect(svg).toContain('a &lt; b');
   });
 
