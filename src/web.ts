@@ -49,11 +49,7 @@ export const createApp = async (
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
   if (parts.docs)
-    serveDocs(adapter.getInstance(), async () =>
-      keptDocuments(
-        await makeDocuments({ version, roles: [...parts.roles], audited: parts.tree !== undefined }),
-      ),
-    );
+    serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
   // Spans and limits of owners belong to requests that go the long way.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {

@@ -8,7 +8,6 @@ import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-sch
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { EventStreams, eventLines, goneSignal, isHead, LINES, serverSentEvents } from './event-streams.js';
-import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { Representations } from './representation.js';
 import { acceptedOf, readQuery } from './requests.js';
@@ -23,7 +22,6 @@ const PAGE_MS = 5_000;
 
 /** For auditors: every event of every owner, in the order of the log. */
 @Controller('audit')
-@Described('audit')
 @UseGuards(BearerGuard)
 @Scopes('plants:audit')
 export class AuditController {
@@ -34,7 +32,6 @@ export class AuditController {
   ) {}
 
   @Get('events')
-  @Described('readEvents')
   async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     const type = acceptedOf(request, [...BATCH_TYPES, LINES, LIVE]);
     const query = readQuery(request, AuditQuery);

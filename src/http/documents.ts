@@ -1,7 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
-import { type Role } from '../config.js';
 import { type Docs } from './docs.js';
 import { type Coding, codingFor, contentTag, entityTag, isNamed } from './representation.js';
 
@@ -12,14 +11,6 @@ const MAKING_MS = 60_000;
 const YOUNG_MB = 4;
 const OLD_MB = 256;
 
-/** What the documents depend on. */
-export interface Documented {
-  readonly version: string;
-  readonly roles: readonly Role[];
-  /** Whether this process answers for the tree of an auditor. */
-  readonly audited: boolean;
-}
-
 /** A document of the API, or a file of the page that shows it. */
 export interface DocumentFile {
   readonly path: string;
@@ -28,14 +19,14 @@ export interface DocumentFile {
 }
 
 /**
- * Makes the API's document and the files of its page, in a thread of its own: that takes a second of work and 500
- * modules, which then hold up no request and need no memory any more. And a module that could not be loaded, for want
+ * Makes the API's document and the files of its page, in a thread of its own: that takes some 0.2 s
+ * of work, which hold up no request. And a module that could not be loaded, for want
  * of file descriptors, stays unloadable in its thread for ever; the next attempt has a new one. Rejects where that
  * fails, or takes longer than MAKING_MS.
  */
-export const makeDocuments = async (documented: Documented): Promise<DocumentFile[]> => {
+export const makeDocuments = async (version: string): Promise<DocumentFile[]> => {
   const worker = new Worker(new URL('./documents.worker.js', import.meta.url), {
-    workerData: documented,
+    workerData: version,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB, maxOldGenerationSizeMb: OLD_MB },
   });
   let giveUp: NodeJS.Timeout | undefined;
@@ -71,7 +62,7 @@ export const keptDocuments = async (files: readonly DocumentFile[]): Promise<Doc
   const kept = new Map(await Promise.all(files.map(async (file) => [file.path, await keep(file)] as const)));
   return ({ url, headers }) => {
     const [path = ''] = url.split('?');
-    const found = kept.get(path === '/docs/' ? '/docs' : path);
+    const found = kept.get(path);
     return Promise.resolve(found && answerWith(found, headers));
   };
 };

@@ -1,39 +1,66 @@
-import 'reflect-metadata';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
-import { NestFactory } from '@nestjs/core';
-import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { Registry } from 'prom-client';
-import { AppModule, type Parts } from '../app.module.js';
-import { type DocumentFile, type Documented } from './documents.js';
-import { openDocs } from './openapi.js';
-import { KnownRoutes } from './routes.js';
+import { type DocumentFile } from './documents.js';
+import { apiDocument } from './openapi/document.js';
 
-/** What the page needs; its source maps are for those who develop it. */
-const PATHS = [
-  ...['/openapi.json', '/docs', '/docs/swagger-ui-init.js', '/docs/swagger-ui-bundle.js'],
-  ...['/docs/swagger-ui-standalone-preset.js', '/docs/swagger-ui.css'],
-  ...['/docs/favicon-16x16.png', '/docs/favicon-32x32.png'],
-];
+/** What the page needs of Swagger UI, and its types. */
+const ASSETS = {
+  'swagger-ui.css': 'text/css',
+  'swagger-ui-bundle.js': 'text/javascript',
+  'favicon-16x16.png': 'image/png',
+  'favicon-32x32.png': 'image/png',
+} as const;
 
-const { version, roles, audited } = workerData as Documented;
+const pageAt = (folder: string): string => `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Plant store API</title>
+<link rel="stylesheet" href="${folder}swagger-ui.css">
+<link rel="icon" type="image/png" href="${folder}favicon-32x32.png" sizes="32x32">
+<link rel="icon" type="image/png" href="${folder}favicon-16x16.png" sizes="16x16">
+<style>body { margin: 0 }</style>
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="${folder}swagger-ui-bundle.js"></script>
+<script src="${folder}swagger-ui-init.js"></script>
+</body>
+</html>
+`;
 
-/** The service as it is put together, without stores: only its handlers are looked at, and none is called. */
-const parts = {
-  roles: new Set(roles),
-  tree: audited ? {} : undefined,
-  registry: new Registry(),
-  routes: new KnownRoutes(),
-} as unknown as Parts;
-
-const app = await NestFactory.create(AppModule.of(parts), new FastifyAdapter(), {
-  logger: false,
-  abortOnError: false,
+// No validator, which would send the document's address to a server elsewhere. A token that is typed in is gone with the
+// page: a browser's storage would keep it on the disk. The address is relative to this script, whatever is before it.
+const INIT = `const url = new URL('../openapi.json', document.currentScript.src).href;
+window.ui = SwaggerUIBundle({
+  url,
+  dom_id: '#swagger-ui',
+  deepLinking: true,
+  tryItOutEnabled: true,
+  persistAuthorization: false,
+  validatorUrl: null,
 });
-const docs = await openDocs(app, version);
-const files: DocumentFile[] = [];
-for (const path of PATHS) {
-  const answer = await docs({ url: path, headers: {} });
-  if (answer?.status !== 200 || !answer.body) throw new Error(`there is no ${path}`);
-  files.push({ path, type: answer.headers['content-type'] ?? '', body: answer.body });
-}
+`;
+
+const text = (path: string, type: string, body: string): DocumentFile => ({
+  path,
+  type,
+  body: Buffer.from(body),
+});
+
+const asset = async ([name, type]: readonly [string, string]): Promise<DocumentFile> => ({
+  path: `/docs/${name}`,
+  type,
+  body: await readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`))),
+});
+
+const files: DocumentFile[] = [
+  text('/openapi.json', 'application/json', JSON.stringify(apiDocument(workerData as string))),
+  text('/docs', 'text/html', pageAt('./docs/')),
+  text('/docs/', 'text/html', pageAt('./')),
+  text('/docs/swagger-ui-init.js', 'text/javascript', INIT),
+  ...(await Promise.all(Object.entries(ASSETS).map(asset))),
+];
 parentPort?.postMessage(files);

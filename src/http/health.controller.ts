@@ -5,7 +5,6 @@ import { Auditor } from '../audit/auditor.js';
 import { EventLog } from '../ports/event-log.js';
 import { ReadModel, ReadModelIncomplete } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
-import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { readQuery } from './requests.js';
 import { NoQuery } from './schemas.js';
@@ -20,7 +19,6 @@ const RESTART_NEEDED =
 
 /** For those who start, stop and balance processes. */
 @Controller('health')
-@Described('health')
 export class HealthController {
   constructor(
     private readonly checks: HealthCheckService,
@@ -38,7 +36,6 @@ export class HealthController {
    * log is missing: then a restart would only end the lists, too.
    */
   @Get('live')
-  @Described('live')
   live(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
     if (!this.log.health().restartHelps) return { status: 'ok' };
@@ -48,7 +45,6 @@ export class HealthController {
 
   /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
   @Get('ready')
-  @Described('ready')
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
     try {

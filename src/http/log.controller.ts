@@ -10,7 +10,6 @@ import { EventLog, type Position } from '../ports/event-log.js';
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
-import { Described } from './described.js';
 import { Problem } from './problem.js';
 import { Representations } from './representation.js';
 import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from './requests.js';
@@ -37,7 +36,6 @@ const BYTES = 'application/octet-stream';
  * and nothing of what they are: each leaf holds a random id. It is all that a witness needs, who has no token.
  */
 @Controller('log')
-@Described('log')
 export class LogController {
   constructor(
     private readonly tree: PublishedTree,
@@ -47,7 +45,6 @@ export class LogController {
   ) {}
 
   @Get('checkpoint')
-  @Described('readCheckpoint')
   async checkpoint(
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
@@ -59,7 +56,6 @@ export class LogController {
   }
 
   @Get('tile/entries/*')
-  @Described('readEntries')
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -69,13 +65,11 @@ export class LogController {
   }
 
   @Get('tile/:level/*')
-  @Described('readTile')
   async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     await this.#send(request, reply, await this.#tile(request), 'public');
   }
 
   @Get('proof/inclusion')
-  @Described('proveInclusion')
   @UseGuards(BearerGuard)
   @Scopes('plants:audit')
   async inclusion(@Req() request: GuardedRequest) {
@@ -108,7 +102,6 @@ export class LogController {
   }
 
   @Get('proof/consistency')
-  @Described('proveConsistency')
   async consistency(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     refuseUnlessJsonIsAccepted(request);
     const { from, to } = readQuery(request, ConsistencyQuery);
@@ -129,7 +122,6 @@ export class LogController {
   }
 
   @Get('receipt')
-  @Described('readReceipt')
   @UseGuards(BearerGuard)
   @Scopes('plants:read')
   async receipt(
@@ -171,11 +163,14 @@ export class LogController {
   }
 }
 
-/** The tile that a path names, in its one spelling: what was percent-encoded is another path. */
+/**
+ * The tile that a path names, in its one spelling. Only its slashes may be percent-encoded, as clients do that are
+ * generated from the API's document: to them all of it is one parameter.
+ */
 const tileOf = ({ url }: FastifyRequest): Tile => {
   const [path] = splitUrl(url);
   try {
-    return parseTilePath(path.replace(/^\/log\//, ''));
+    return parseTilePath(path.replace(/^\/log\//, '').replaceAll(/%2f/gi, '/'));
   } catch (error) {
     if (error instanceof TileRefused) throw noTile();
     throw error;

@@ -7,7 +7,6 @@ import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '.
 import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { nameOf } from './command-name.js';
-import { Described } from './described.js';
 import { NewRebuild, NewRollback, type RebuildAccepted, type SystemStatus } from './operation-schemas.js';
 import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from './requests.js';
 import { NoQuery } from './schemas.js';
@@ -20,14 +19,12 @@ const STATUS = '/operations/status';
 
 /** For operators: see everything, rebuild, go back. What they ask for is recorded; a projector does it. */
 @Controller('operations')
-@Described('operations')
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
 export class OperationsController {
   constructor(@Inject(SYSTEM) private readonly system: System) {}
 
   @Get('status')
-  @Described('readStatus')
   async status(@Req() request: GuardedRequest): Promise<z.input<typeof SystemStatus>> {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
@@ -35,7 +32,6 @@ export class OperationsController {
   }
 
   @Post('rebuilds')
-  @Described('requestRebuild')
   @HttpCode(202)
   async rebuild(
     @Req() request: GuardedRequest,
@@ -53,7 +49,6 @@ export class OperationsController {
   }
 
   @Delete('rebuilds/:id')
-  @Described('cancelRebuild')
   @HttpCode(204)
   async cancel(@Req() request: GuardedRequest): Promise<void> {
     refuseUnlessJsonIsAccepted(request);
@@ -66,7 +61,6 @@ export class OperationsController {
   }
 
   @Post('rollback')
-  @Described('requestRollback')
   @HttpCode(202)
   async rollback(
     @Req() request: GuardedRequest,

@@ -16,7 +16,6 @@ import { BearerGuard, Scopes } from './auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from './auth/principal.js';
 import { nameOf } from './command-name.js';
 import { eventLines, EventStreams, goneSignal, isHead, LINES } from './event-streams.js';
-import { Described } from './described.js';
 import { LongLists } from './long-lists.js';
 import { InFlightLimit } from './in-flight-limit.js';
 import { fullListAnswer, JSON_TYPE, listAnswer, longListAnswer, POSITION } from './list-answer.js';
@@ -76,7 +75,6 @@ interface PastPageAsked {
 
 /** An owner's plants: add, list, read, delete. */
 @Controller('plants')
-@Described('plants')
 @UseGuards(BearerGuard)
 export class PlantsController {
   readonly #writes = new InFlightLimit(WRITES_OF_AN_OWNER);
@@ -94,7 +92,6 @@ export class PlantsController {
   ) {}
 
   @Post()
-  @Described('createPlant')
   @Scopes('plants:write')
   async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     refuseUnlessJsonIsAccepted(request);
@@ -110,7 +107,6 @@ export class PlantsController {
   }
 
   @Get()
-  @Described('listPlants')
   @Scopes('plants:read')
   async list(
     @Req() request: GuardedRequest,
@@ -134,7 +130,6 @@ export class PlantsController {
   }
 
   @Get(':id')
-  @Described('readPlant')
   @Scopes('plants:read')
   async read(
     @Req() request: GuardedRequest,
@@ -156,7 +151,6 @@ export class PlantsController {
   }
 
   @Get(':id/history')
-  @Described('readPlantHistory')
   @Scopes('plants:read')
   async history(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     const type = acceptedOf(request, [...BATCH_TYPES, LINES]);
@@ -202,7 +196,6 @@ export class PlantsController {
   }
 
   @Delete(':id')
-  @Described('deletePlant')
   @HttpCode(204)
   @Scopes('plants:write')
   async delete(

@@ -65,8 +65,7 @@ export class ProblemFilter implements ExceptionFilter {
   }
 
   #problemOf(error: unknown, request: FastifyRequest): Problem {
-    // @fastify/static forbids paths that lead out of its folder: nothing is there either.
-    if (error instanceof HttpException && (request.is404 || [403, 404].includes(error.getStatus())))
+    if (error instanceof HttpException && (request.is404 || error.getStatus() === 404))
       return this.#notFound(request);
     return problemOf(error);
   }

@@ -131,6 +131,11 @@ describe('/log', () => {
     const width = Math.min(size, 5);
     const path = `/log/tile/0/000.p/${width}`;
     expect((await get(path)).headers['cache-control']).toBe('public, max-age=60');
+    // As a generated client writes it, to which all of it is one parameter.
+    for (const encoded of [`000.p%2F${width}`, `000.p%2f${width}`]) {
+      expect((await get(`/log/tile/0/${encoded}`)).text).toBe((await get(path)).text);
+      expect((await get(`/log/tile/entries/${encoded}`, audit)).status).toBe(200);
+    }
     for (const other of [
       `/log/tile/0/0.p/${width}`,
       `/log/tile/00/000.p/${width}`,

@@ -60,7 +60,6 @@ describe('what is loaded', () => {
   it('is what answers a list, and nothing that is not wanted yet', () => {
     expect(loadedUnasked).toEqual(expect.arrayContaining(['@nestjs/core', 'fastify']));
     for (const late of [
-      ...['@nestjs/swagger', 'es-toolkit', '@fastify/static'], // /docs
       ...['pino-pretty', 'cli-progress'], // terminals
       ...['rate-limiter-flexible', '@opentelemetry/sdk-trace', '@eventstore/db-client', 'redis'], // settings
     ])
@@ -70,7 +69,6 @@ describe('what is loaded', () => {
   it('is the same document for two who ask first, at once', () => {
     expect(first.map(({ status }) => status)).toEqual([200, 200]);
     expect(first[1]?.text).toBe(first[0]?.text);
-    expect(loading.names()).toEqual(expect.arrayContaining(['@nestjs/swagger', '@fastify/static']));
   });
 });
 
@@ -107,6 +105,35 @@ describe('/openapi.json', () => {
       'requestRollback: POST /operations/rollback',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\S/);
+  });
+
+  it('is the same from a process of any role', async () => {
+    for (const ROLES of ['api', 'projector', 'auditor']) {
+      const beside = await http.service.startBeside({ ROLES });
+      try {
+        const answer = await new HttpClient(beside).send({ path: '/openapi.json' });
+        expect([ROLES, answer.status, answer.text === first[0]?.text]).toEqual([ROLES, 200, true]);
+      } finally {
+        await beside.leave();
+      }
+    }
+  });
+
+  it('describes every route but those of the document and of figures, and no other', async () => {
+    const described = Object.entries(document.paths).map(([path, methods]) => [
+      path,
+      [...Object.keys(methods).map((method) => method.toUpperCase()), 'OPTIONS'].sort(),
+    ]);
+    for (const [path, methods] of described) {
+      const { headers } = await http.send({
+        method: 'OPTIONS',
+        path: String(path).replace('{level}', '0').replace('{path}', '000').replace('{id}', '7'),
+      });
+      expect([path, headers.allow?.split(', ').filter((method) => method !== 'HEAD')]).toEqual([
+        path,
+        methods,
+      ]);
+    }
   });
 
   it('refers to nothing that it does not hold', () => {
@@ -294,6 +321,8 @@ describe('/docs', () => {
       if (asset.endsWith('.css')) expect(text).not.toMatch(/(@import|url\()\s*["']?(https?:)?\/\//);
     }
     expect(page.text).not.toMatch(/<(script|link|img|iframe)[^>]+(https?:)?\/\//);
+    const below = await http.send({ path: '/docs/' });
+    expect([below.status, below.text]).toEqual([200, page.text.replaceAll('"./docs/', '"./')]);
   });
 
   it('may load and ask nothing but this service, says its charset, and keeps no token', async () => {

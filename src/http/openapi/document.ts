@@ -1,0 +1,67 @@
+import { CloudEvent } from '../audit-schemas.js';
+import { ConsistencyProof, InclusionProof, LogReceipt } from '../log-schemas.js';
+import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from '../operation-schemas.js';
+import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
+import { auditPaths } from './audit.js';
+import { healthPaths } from './health.js';
+import { logPaths } from './log.js';
+import { operationPaths } from './operations.js';
+import { ProblemDocument, reference, schemaOf } from './parts.js';
+import { plantPaths } from './plants.js';
+
+const ROUTE_NOT_FOUND = 'A process without it answers 404 `route_not_found`.';
+
+/**
+ * The API's document (OpenAPI 3.1). It is the same from every process, whatever its roles: clients that are generated
+ * from it go to all of them, behind one address.
+ */
+export const apiDocument = (version: string) => ({
+  openapi: '3.1.0',
+  info: {
+    title: 'Plant store',
+    description:
+      'Add, list and delete your plants. Every error is a problem document (RFC 9457) with a `code`.',
+    version,
+    license: { name: 'MIT', identifier: 'MIT' },
+  },
+  servers: [{ url: '/', description: 'Where this document comes from.' }],
+  tags: [
+    { name: 'plants', description: `Your plants. Served by the role \`api\`. ${ROUTE_NOT_FOUND}` },
+    {
+      name: 'audit',
+      description: `All events, for auditors. Served by the role \`api\`. ${ROUTE_NOT_FOUND}`,
+    },
+    {
+      name: 'log',
+      description: `The signed tree over all events, for auditors and witnesses. Served by the role \`auditor\`. ${ROUTE_NOT_FOUND}`,
+    },
+    { name: 'operations', description: `For operators. Served by the role \`api\`. ${ROUTE_NOT_FOUND}` },
+    { name: 'health', description: 'Served by every process.' },
+  ],
+  paths: { ...plantPaths, ...auditPaths, ...logPaths, ...operationPaths, ...healthPaths },
+  components: {
+    securitySchemes: {
+      token: {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: 'JWT',
+        description: 'From `plants token`, or from the issuer.',
+      },
+    },
+    schemas: {
+      NewPlant: schemaOf(NewPlant),
+      Plant: schemaOf(Plant),
+      PlantList: { ...schemaOf(PlantList), items: reference('Plant') },
+      PlantWithId: schemaOf(PlantWithId),
+      Problem: schemaOf(ProblemDocument),
+      CloudEvent: schemaOf(CloudEvent),
+      NewRebuild: schemaOf(NewRebuild),
+      NewRollback: schemaOf(NewRollback),
+      RebuildAccepted: schemaOf(RebuildAccepted),
+      SystemStatus: schemaOf(SystemStatus),
+      InclusionProof: schemaOf(InclusionProof),
+      ConsistencyProof: schemaOf(ConsistencyProof),
+      LogReceipt: schemaOf(LogReceipt),
+    },
+  },
+});

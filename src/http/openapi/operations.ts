@@ -1,0 +1,98 @@
+import {
+  EVERYWHERE,
+  json,
+  keyIn,
+  parameter,
+  type PathItem,
+  problems,
+  reference,
+  type Response,
+  textHeader,
+  TOKEN,
+  WRITING,
+} from './parts.js';
+
+const ALL = { tags: ['operations'], security: TOKEN };
+
+/** An answer that something was taken on. */
+const accepted = (description: string): Response => ({
+  description,
+  headers: { Location: textHeader('Where it can be followed.') },
+  content: json(reference('RebuildAccepted')),
+});
+
+const refusedOperations = problems(
+  ...EVERYWHERE,
+  ...WRITING,
+  'malformed_json',
+  'unsupported_media_type',
+  'operation_refused',
+);
+
+const id = parameter('path', 'id', {
+  type: 'string',
+  format: 'uuid',
+  description: 'The id of the rebuild, from the answer to its request or from the status.',
+  examples: ['0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'],
+});
+
+/** What operators do with a running system. */
+export const operationPaths: Readonly<Record<string, PathItem>> = {
+  '/operations/rebuilds': {
+    post: {
+      ...ALL,
+      operationId: 'requestRebuild',
+      summary: 'Build the lists anew',
+      description:
+        'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
+      parameters: [keyIn],
+      requestBody: {
+        required: false,
+        content: json(reference('NewRebuild'), { plain: { summary: 'As most want it', value: {} } }),
+      },
+      responses: {
+        202: accepted('It is requested. The same Idempotency-Key gives the same rebuild again.'),
+        ...refusedOperations,
+      },
+    },
+  },
+  '/operations/rebuilds/{id}': {
+    delete: {
+      ...ALL,
+      operationId: 'cancelRebuild',
+      summary: 'Give up the rebuild that is under way',
+      description: 'That one, and no other. What it has built is dropped.',
+      parameters: [id, keyIn],
+      responses: {
+        204: { description: 'It is cancelled.' },
+        ...problems(...EVERYWHERE, ...WRITING, 'rebuild_not_found', 'operation_refused'),
+      },
+    },
+  },
+  '/operations/rollback': {
+    post: {
+      ...ALL,
+      operationId: 'requestRollback',
+      summary: 'Answer lists from what the last rebuild replaced',
+      description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
+      parameters: [keyIn],
+      requestBody: {
+        required: false,
+        content: json(reference('NewRollback'), { plain: { summary: 'As most want it', value: {} } }),
+      },
+      responses: { 202: accepted('It is requested.'), ...refusedOperations },
+    },
+  },
+  '/operations/status': {
+    get: {
+      ...ALL,
+      operationId: 'readStatus',
+      summary: 'See processes, lists, rebuilds and what is wrong',
+      description: 'As `plants status --json` shows it.',
+      responses: {
+        200: { description: 'The system at one moment.', content: json(reference('SystemStatus')) },
+        ...problems(...EVERYWHERE, 'invalid_request', 'log_unavailable', 'read_model_unavailable'),
+      },
+    },
+  },
+};

@@ -1,0 +1,162 @@
+import { PlantHistoryQuery } from '../audit-schemas.js';
+import { ListQuery, PlantId } from '../schemas.js';
+import {
+  codingOut,
+  etagIn,
+  etagOut,
+  eventsIn,
+  EVERYWHERE,
+  json,
+  keyIn,
+  LISTING,
+  nextOut,
+  parameter,
+  type PathItem,
+  positionIn,
+  positionOut,
+  problems,
+  queryOf,
+  reference,
+  textHeader,
+  TOKEN,
+  unchanged,
+  WRITING,
+} from './parts.js';
+
+const ALL = { tags: ['plants'], security: TOKEN };
+
+const PLANT = { name: 'Zamioculcas zamiifolia', tag: 'low light' };
+
+const id = parameter('path', 'id', PlantId);
+
+const preferIn = parameter('header', 'Prefer', {
+  type: 'string',
+  description:
+    '`respond-async` answers as soon as the write is durable; a list may not contain it yet. `receipt` asks for a link to the proof that the write is in the log.',
+  examples: ['respond-async', 'receipt'],
+});
+
+/** What answers to writes say of lists and receipts. */
+const writtenOut = {
+  ...positionOut,
+  'Plants-Lists': {
+    description:
+      'There only where lists may not contain the write yet: it is durable, and the next list contains it or is 503. After `respond-async` that holds from two seconds on.',
+    schema: { type: 'string', enum: ['behind'] },
+  },
+  Link: textHeader('Where the receipt is, `<…>; rel="receipt"`, where `Prefer: receipt` asked for it.'),
+};
+
+/** An owner's plants. */
+export const plantPaths: Readonly<Record<string, PathItem>> = {
+  '/plants': {
+    post: {
+      ...ALL,
+      operationId: 'createPlant',
+      summary: 'Add a plant',
+      description:
+        'The plant is durable when the answer comes, and in your lists unless the answer says `Plants-Lists: behind`.',
+      parameters: [keyIn, preferIn],
+      requestBody: {
+        required: true,
+        content: json(reference('NewPlant'), {
+          plant: { summary: 'A plant', value: { ...PLANT, id: 7 } },
+        }),
+      },
+      responses: {
+        201: {
+          description: 'The plant was added.',
+          headers: { Location: textHeader('Where the plant is: GET or DELETE it there.'), ...writtenOut },
+          content: json(reference('Plant'), { plant: { value: PLANT } }),
+        },
+        ...problems(
+          ...EVERYWHERE,
+          ...WRITING,
+          'malformed_json',
+          'unsupported_media_type',
+          'plant_exists',
+          'too_many_in_flight',
+        ),
+      },
+    },
+    get: {
+      ...ALL,
+      operationId: 'listPlants',
+      summary: 'List your plants',
+      description:
+        'In ascending order of id. It contains every write that was answered before you asked, by whatever process, or is 503.',
+      parameters: [...queryOf(ListQuery), positionIn, etagIn],
+      responses: {
+        200: {
+          description: 'A page of your plants.',
+          headers: { ...nextOut, ...positionOut, ...etagOut, ...codingOut },
+          content: json(
+            { anyOf: [reference('PlantList'), { type: 'array', items: reference('PlantWithId') }] },
+            {
+              list: { value: [PLANT] },
+              full: { summary: 'With view=full', value: [{ id: 7, ...PLANT }] },
+            },
+          ),
+        },
+        ...unchanged({ ...nextOut, ...positionOut, ...etagOut }),
+        ...problems(...EVERYWHERE, ...LISTING, 'past_unavailable'),
+      },
+    },
+  },
+  '/plants/{id}': {
+    get: {
+      ...ALL,
+      operationId: 'readPlant',
+      summary: 'Get a plant of yours',
+      description:
+        'As fresh as a list: it contains every write that was answered before you asked, or is 503.',
+      parameters: [id, positionIn, etagIn],
+      responses: {
+        200: {
+          description: 'The plant.',
+          headers: { ...positionOut, ...etagOut },
+          content: json(reference('Plant'), { plant: { value: PLANT } }),
+        },
+        ...unchanged({ ...positionOut, ...etagOut }),
+        ...problems(...EVERYWHERE, ...LISTING, 'plant_not_found'),
+      },
+    },
+    delete: {
+      ...ALL,
+      operationId: 'deletePlant',
+      summary: 'Delete a plant',
+      description: 'The plant is gone from your lists when the answer comes. Its id may be used again.',
+      parameters: [id, keyIn, preferIn],
+      responses: {
+        204: { description: 'The plant is gone.', headers: writtenOut },
+        ...problems(...EVERYWHERE, ...WRITING, 'plant_not_found', 'too_many_in_flight'),
+      },
+    },
+  },
+  '/plants/{id}/history': {
+    get: {
+      ...ALL,
+      operationId: 'readPlantHistory',
+      summary: 'See all that happened to a plant of yours',
+      description:
+        'From the log itself, in pages, the newest last; also of a plant that was deleted. `Accept: application/x-ndjson` gives all of it, one event in each line, as fast as you read; if the connection breaks off, it was not all.',
+      parameters: [id, ...queryOf(PlantHistoryQuery), etagIn],
+      responses: {
+        200: {
+          description: 'Its events, as CloudEvents.',
+          headers: { ...nextOut, ...positionOut, ...etagOut, ...codingOut },
+          content: eventsIn('application/cloudevents-batch+json', 'application/json', 'application/x-ndjson'),
+        },
+        ...unchanged({ ...nextOut, ...positionOut, ...etagOut }),
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'plant_not_found',
+          'log_unavailable',
+          'too_many_in_flight',
+          'too_many_streams',
+        ),
+      },
+    },
+  },
+};
