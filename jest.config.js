@@ -26,6 +26,8 @@ const ABOUT_FILES = [
   'starting',
   'odd-requests',
   'openapi',
+  'generated-clients',
+  'generated-requests',
   'metrics-listen',
   'open-files',
   'packed',

@@ -1,32 +1,39 @@
 import { z } from 'zod';
 import { wanted } from './schemas.js';
 
-const digits = (description: string) =>
+const digits = (description: string, example: number) =>
   z
     .string(wanted('an integer'))
     .regex(/^(0|[1-9]\d{0,15})$/, 'must be an integer in plain decimal form')
     .transform(Number)
     .refine(Number.isSafeInteger, 'must be an integer up to 2^53 - 1')
-    .meta({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description, examples: [41] });
+    .meta({
+      type: 'integer',
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description,
+      examples: [example],
+    });
 
 const position = z
   .string(wanted('a position'))
   .regex(/^[0-9]{1,64}$/, 'must be taken from an earlier answer, unchanged')
-  .meta({ description: 'The position of an event, from an earlier answer.', examples: ['0000000000000042'] });
+  .meta({ description: 'The position of an event, from an earlier answer.', examples: ['0000000000000001'] });
 
 /** The query of GET /log/proof/inclusion. */
 export const InclusionQuery = z.strictObject({
-  index: digits('Which leaf, from 0. Either this or `position`.').optional(),
+  index: digits('Which leaf, from 0. Either this or `position`.', 0).optional(),
   position: position.optional(),
   size: digits(
     'The size of the tree that it is to be proven in; without it, that of the last checkpoint.',
+    41,
   ).optional(),
 });
 
 /** The query of GET /log/proof/consistency. */
 export const ConsistencyQuery = z.strictObject({
-  from: digits('The size of the smaller tree, at least 1.'),
-  to: digits('The size of the greater tree; without it, that of the last checkpoint.').optional(),
+  from: digits('The size of the smaller tree, at least 1.', 1),
+  to: digits('The size of the greater tree; without it, that of the last checkpoint.', 41).optional(),
 });
 
 /** The query of GET /log/receipt. */

@@ -7,6 +7,7 @@ import {
   EVERYWHERE,
   json,
   NO_TOKEN,
+  oneOf,
   parameter,
   type PathItem,
   problems,
@@ -117,7 +118,7 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'proveInclusion',
       summary: 'Prove that an event is in the tree',
       description: 'Of the leaf with this `index`, or of the event at this `position`: send one of them.',
-      parameters: queryOf(InclusionQuery),
+      parameters: oneOf(queryOf(InclusionQuery), 'index'),
       responses: {
         200: { description: 'The proof.', content: json(reference('InclusionProof')) },
         ...problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_unavailable'),

@@ -91,6 +91,13 @@ export const queryOf = ({ shape }: z.ZodObject, required: readonly string[] = []
     parameter('query', name, schema as z.ZodType, required.includes(name)),
   );
 
+/** The same where one of several must be sent, so that none is required: /docs sends this one. */
+export const oneOf = (parameters: readonly Parameter[], sent: string): readonly Parameter[] =>
+  parameters.map((one) => {
+    const [example] = (one.schema.examples as readonly unknown[] | undefined) ?? [];
+    return one.name === sent ? { ...one, example } : one;
+  });
+
 /** A reference to a component of the document. */
 export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 

@@ -1,0 +1,52 @@
+/** Every operation of the API by the functions that oazapfts made: `node … URL TOKEN`. */
+import * as api from './oazapfts-api.js';
+
+const [, , baseUrl = '', token = ''] = process.argv;
+api.defaults.baseUrl = baseUrl;
+api.defaults.headers = { authorization: `Bearer ${token}` };
+
+/** Prints what was answered, and gives it; `expected` are the statuses that may come. */
+const report = async <Answer extends { status: number; data?: unknown }>(
+  operation: string,
+  answering: Promise<Answer>,
+  expected = [200],
+): Promise<Answer> => {
+  const answer = await answering;
+  process.stdout.write(`${JSON.stringify({ operation, status: answer.status })}\n`);
+  if (!expected.includes(answer.status))
+    throw new Error(`${operation}: ${answer.status} ${JSON.stringify(answer.data)}`);
+  return answer;
+};
+
+const created = await report(
+  'createPlant',
+  api.createPlant({ name: 'Zamioculcas', tag: '', id: -7 }, { idempotencyKey: 'another-key' }),
+  [201],
+);
+if (created.status === 201 && created.data.name !== 'Zamioculcas') throw new Error('another plant');
+await report('listPlants', api.listPlants({ limit: 2 }));
+await report('readPlant', api.readPlant(-7, {}));
+const history = await report('readPlantHistory', api.readPlantHistory(-7, {}));
+const [event] = history.status === 200 ? (history.data as api.CloudEvent[]) : [];
+await report('readEvents', api.readEvents({ owner: 'anne' }));
+await report('readReceipt', api.readReceipt(event?.position ?? ''));
+await report('readCheckpoint', api.readCheckpoint());
+await report('readTile', api.readTile(0, '000.p/1', {}));
+await report('readEntries', api.readEntries('000.p/1', {}));
+await report('proveInclusion', api.proveInclusion({ index: 0 }));
+await report('proveConsistency', api.proveConsistency(1, {}));
+await report('deletePlant', api.deletePlant(-7, {}), [204]);
+// One of the other client may be under way.
+const rebuild = await report('requestRebuild', api.requestRebuild({}, {}), [202, 409]);
+await report(
+  'cancelRebuild',
+  api.cancelRebuild(
+    rebuild.status === 202 ? rebuild.data.rebuild : '0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11',
+    {},
+  ),
+  [204, 404, 409],
+);
+await report('requestRollback', api.requestRollback({}, {}), [202, 409]);
+await report('readStatus', api.readStatus());
+await report('live', api.live());
+await report('ready', api.ready());

@@ -1,0 +1,75 @@
+/** Every operation of the API by openapi-fetch, with the types that openapi-typescript made: `node … URL TOKEN`. */
+import createClient from 'openapi-fetch';
+import type { paths } from './api.js';
+
+const [, , baseUrl = '', token = ''] = process.argv;
+const client = createClient<paths>({ baseUrl, headers: { authorization: `Bearer ${token}` } });
+
+/** Prints what was answered, and gives the data of an answer that must be a success. */
+const report = <Data>(
+  operation: string,
+  answer: { data?: Data; error?: unknown; response: Response },
+): Data => {
+  process.stdout.write(`${JSON.stringify({ operation, status: answer.response.status })}\n`);
+  if (answer.error !== undefined || !answer.response.ok)
+    throw new Error(`${operation}: ${answer.response.status} ${JSON.stringify(answer.error)}`);
+  return answer.data as Data;
+};
+
+const plant: { name: string; tag: string } = report(
+  'createPlant',
+  await client.POST('/plants', {
+    body: { name: '観音竹', tag: 'bamboo', id: 142 },
+    params: { header: { 'Idempotency-Key': 'a-key', Prefer: 'receipt' } },
+  }),
+);
+if (plant.name !== '観音竹') throw new Error(plant.name);
+
+const listed = await client.GET('/plants', { params: { query: { limit: 10, view: 'full' } } });
+const [first] = report('listPlants', listed);
+if (!first || !('id' in first) || first.id !== 142) throw new Error(JSON.stringify(first));
+const position = listed.response.headers.get('plants-position') ?? '';
+
+const path = { id: 142 };
+report('readPlant', await client.GET('/plants/{id}', { params: { path } }));
+const [event] =
+  report('readPlantHistory', await client.GET('/plants/{id}/history', { params: { path } })) ?? [];
+if (typeof event !== 'object') throw new Error('no event');
+report('readEvents', await client.GET('/audit/events', { params: { query: { owner: 'anne', limit: 5 } } }));
+report('readReceipt', await client.GET('/log/receipt', { params: { query: { position: event.position } } }));
+report('readCheckpoint', await client.GET('/log/checkpoint', { parseAs: 'text' }));
+const tile = { path: '000.p/1' };
+const hashes = await client.GET('/log/tile/{level}/{path}', {
+  params: { path: { ...tile, level: 0 } },
+  parseAs: 'arrayBuffer',
+});
+const { byteLength } = report('readTile', hashes);
+if (byteLength !== 32) throw new Error(`${byteLength} bytes of a hash`);
+report(
+  'readEntries',
+  await client.GET('/log/tile/entries/{path}', { params: { path: tile }, parseAs: 'blob' }),
+);
+report(
+  'proveInclusion',
+  await client.GET('/log/proof/inclusion', { params: { query: { position: event.position } } }),
+);
+report('proveConsistency', await client.GET('/log/proof/consistency', { params: { query: { from: 1 } } }));
+report('deletePlant', await client.DELETE('/plants/{id}', { params: { path } }));
+
+const rebuild = report('requestRebuild', await client.POST('/operations/rebuilds', { body: {} }));
+const cancelled = await client.DELETE('/operations/rebuilds/{id}', {
+  params: { path: { id: rebuild.rebuild } },
+});
+// It may have been done already.
+if (![204, 404, 409].includes(cancelled.response.status)) report('cancelRebuild', cancelled);
+process.stdout.write(
+  `${JSON.stringify({ operation: 'cancelRebuild', status: cancelled.response.status })}\n`,
+);
+const back = await client.POST('/operations/rollback', { body: {} });
+if (![202, 409].includes(back.response.status)) report('requestRollback', back);
+process.stdout.write(`${JSON.stringify({ operation: 'requestRollback', status: back.response.status })}\n`);
+const status = report('readStatus', await client.GET('/operations/status'));
+if (status.processes.length === 0) throw new Error('no processes');
+report('live', await client.GET('/health/live'));
+report('ready', await client.GET('/health/ready'));
+if (position === '') throw new Error('no position');
