@@ -164,13 +164,15 @@ export class LogController {
 }
 
 /**
- * The tile that a path names, in its one spelling. Only its slashes may be percent-encoded, as clients do that are
- * generated from the API's document: to them all of it is one parameter.
+ * The tile that a path names, in its one spelling, but that the slashes of `{path}` may be percent-encoded: clients that
+ * are generated from the API's document encode them. The slash before it may not: the router took the path for one of
+ * public hashes or of entries by that slash, and with it decided who may read it.
  */
 const tileOf = ({ url }: FastifyRequest): Tile => {
   const [path] = splitUrl(url);
+  const [, level = '', place = ''] = /^\/log\/tile\/([^/]*)\/(.*)$/.exec(path) ?? [];
   try {
-    return parseTilePath(path.replace(/^\/log\//, '').replaceAll(/%2f/gi, '/'));
+    return parseTilePath(`tile/${level}/${place.replaceAll(/%2f/gi, '/')}`);
   } catch (error) {
     if (error instanceof TileRefused) throw noTile();
     throw error;
