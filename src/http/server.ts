@@ -107,6 +107,7 @@ export const createHttpAdapter = (
   const fastify = adapter.getInstance<FastifyInstance>();
   const { server } = fastify;
   const connections = new Connections(server);
+  connections.keepNew();
   server.on('connection', rememberAddress);
   server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
   // A client that has said all it has to say, and closed its half, is answered all the same.

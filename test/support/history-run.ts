@@ -20,6 +20,8 @@ export interface RunOptions {
   readonly kills: number;
   /** How often the read model is locked for a while, so that lists fall behind. */
   readonly locks: number;
+  /** What the operations wait for, and go on until then: up to ten times as many. */
+  readonly happened?: () => boolean;
 }
 
 export interface Run {
@@ -138,7 +140,10 @@ class History implements Stage {
   next(): Promise<boolean> {
     this.#begun += 1;
     const { operations, kills } = this.options;
-    const goesOn = this.#awaitsLateList && this.#begun <= 3 * operations;
+    const { happened = () => true } = this.options;
+    const goesOn =
+      (this.#awaitsLateList && this.#begun <= 3 * operations) ||
+      (!happened() && this.#begun <= 10 * operations);
     return Promise.resolve(this.#begun <= operations || this.#kills < kills || goesOn);
   }
 

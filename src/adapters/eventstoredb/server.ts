@@ -18,6 +18,7 @@ import { explain, NoAnswer } from './failure.js';
 import { Feed, type ReadEvent } from './feed.js';
 import { describePlace, type Endpoint, type EventStorePlace } from './place.js';
 import { type LogPosition } from './position.js';
+import { sendNoAddressAsServerName } from './server-name.js';
 
 /** How long the calls of a server may take, in milliseconds. */
 export interface ServerLimits {
@@ -65,6 +66,7 @@ export class Server {
     // What the client prints for DEBUG=esdb* are credentials, keys and events.
     for (const logger of Object.values(debug)) logger.enabled = false;
     const { tls, tlsCAFile, userCertificate } = place;
+    if (tls) sendNoAddressAsServerName();
     try {
       const credentials = {
         insecure: !tls,
