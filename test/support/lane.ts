@@ -45,11 +45,16 @@ jest.on('message', (message: LaneMessage) => {
   timer = setTimeout(() => void giveUp(), failed === undefined ? FILE_MS : END_MS);
 });
 
-jest.once('exit', (code) => {
+jest.once('exit', (code, signal) => {
   clearTimeout(timer);
-  const untold = code === 0 && failed === undefined;
-  if (untold) process.stderr.write(`${project}: Jest ended before all tests had run, in or after ${last}\n`);
-  process.exit(untold ? 1 : (code ?? Number(failed ?? true)));
+  const untold = failed === undefined;
+  if (untold)
+    process.stderr.write(
+      `${project}: Jest ended (${signal ?? `status ${code}`}) before all tests had run, in or after ${last}\n`,
+    );
+  // A server that it has left behind keeps this process's output open, and whoever reads it waits for ever.
+  endGroup('SIGKILL');
+  process.exit(untold ? 1 : (code ?? Number(failed)));
 });
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -58,7 +63,11 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
   });
 
 const endGroup = (signal: NodeJS.Signals): void => {
-  if (jest.pid !== undefined && jest.exitCode === null) process.kill(-jest.pid, signal);
+  try {
+    if (jest.pid !== undefined) process.kill(-jest.pid, signal);
+  } catch {
+    // Nobody is left in it.
+  }
 };
 
 const giveUp = async (): Promise<void> => {
