@@ -7,6 +7,7 @@ import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { ConfigError, loadConfig, SETTINGS } from '../../src/config.js';
 import { PROBLEMS } from '../../src/http/problem.js';
+import { SHUTDOWN_MS } from '../../src/http/shutdown.js';
 
 // No Docker engine is needed for these: they hold what an engine would only tell when it starts, or not at all.
 
@@ -174,7 +175,7 @@ describe('docker-compose.yml', () => {
         expect(variables(text)).toEqual([]);
         // A shell's own printf is no process; whatever else got the variable would show it.
         for (const line of text.split('\n'))
-          if (line.includes('$$')) expect(line).toMatch(/^printf .* > \S+$/);
+          if (line.replaceAll('$$SERVER_USER', '').includes('$$')) expect(line).toMatch(/^printf .* > \S+$/);
       }
   });
 
@@ -369,6 +370,110 @@ describe('the Dockerfile', () => {
 
   it('tells whether its process lives', () => {
     expect(lastOf('HEALTHCHECK').getArgumentsContent()).toContain('/health/live');
+  });
+});
+
+describe('docker-compose.kurrentdb.yml', () => {
+  const text = readFileSync('docker-compose.kurrentdb.yml', 'utf8');
+  // `!override` is Compose's own: what has it replaces, where other keys are added.
+  const other = parse(text, { logLevel: 'silent' }) as Pick<Compose, 'services'>;
+  const renamed = (value: unknown): string =>
+    JSON.stringify(value).replaceAll('EVENTSTORE_', 'KURRENTDB_').replaceAll('/eventstore', '/kurrentdb');
+
+  it('differs from EventStoreDB in its image, its user, the prefix of settings and the folders, and in nothing else', () => {
+    const { environment, volumes, healthcheck, ...rest } = other.services.eventstoredb ?? ({} as Service);
+    const before = service('eventstoredb');
+    // Passwords keep the names that .env has.
+    const own = (one: object | undefined) => renamed(Object.keys(one ?? {}));
+    expect(own(environment)).toBe(own(before.environment));
+    expect(renamed(volumes)).toBe(renamed(before.volumes));
+    expect(renamed(healthcheck?.test)).toBe(renamed(before.healthcheck?.test));
+    expect(Object.keys(rest)).toEqual(['image']);
+    expect(text.match(/: !override/g)).toHaveLength(2);
+    expect(
+      variables(text)
+        .map(({ name }) => name)
+        .filter((name) => name !== 'KURRENTDB_IMAGE'),
+    ).toEqual(variables(JSON.stringify(before)).map(({ name }) => name));
+    expect(other.services.certificates).toEqual({ environment: { SERVER_USER: '1001:1001' } });
+    expect(service('certificates').environment).toEqual({ SERVER_USER: '1000:1000' });
+  });
+});
+
+describe('deploy/plants.service', () => {
+  const lines = readFileSync('deploy/plants.service', 'utf8').split('\n');
+  const values = (name: string): string[] =>
+    lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
+
+  it('sets what there is, starts the command that is packed, and waits for a stop', () => {
+    const set = values('Environment').flatMap((line) =>
+      line.split(' ').map((one) => one.split('=')[0] ?? ''),
+    );
+    expect(set).toEqual(['NODE_ENV', 'DATA_DIR']);
+    expect(SETTINGS.map(({ name }) => name)).toContain('DATA_DIR');
+    const [command = ''] = values('ExecStart');
+    const [, path = ''] = /plant-store\/(\S+) serve$/.exec(command) ?? [];
+    expect(existsSync(path)).toBe(true);
+    expect(Number(values('TimeoutStopSec')[0]) * 1_000).toBeGreaterThan(SHUTDOWN_MS);
+    expect(values('RestartPreventExitStatus')).toEqual(['2']);
+  });
+});
+
+describe('deploy/kubernetes/plants.yaml', () => {
+  interface Item {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly metadata: { readonly name: string };
+    readonly data?: Readonly<Record<string, string>>;
+    readonly spec?: {
+      readonly selector?: unknown;
+      readonly template?: {
+        readonly spec: {
+          readonly terminationGracePeriodSeconds: number;
+          readonly containers: readonly {
+            readonly image: string;
+            readonly env: readonly { readonly name: string; readonly value: string }[];
+          }[];
+        };
+      };
+    };
+  }
+  const { items } = parse(readFileSync('deploy/kubernetes/plants.yaml', 'utf8'), { merge: true }) as {
+    items: readonly Item[];
+  };
+  const pods = items.flatMap(({ spec }) => (spec?.template ? [spec.template.spec] : []));
+
+  it.each(items.map((item) => [`${item.kind} ${item.metadata.name}`, item] as const))(
+    '%s is one',
+    async (_, item) => {
+      const kinds = (await import(`kubernetes-models/${item.apiVersion}/${item.kind}`)) as Record<
+        string,
+        new (data: unknown) => { validate(): void }
+      >;
+      const Kind = kinds[item.kind];
+      expect(() => {
+        if (Kind) new Kind(item).validate();
+      }).not.toThrow();
+      expect(() => {
+        if (Kind) new Kind({ ...item, metadata: 7 }).validate();
+      }).toThrow();
+    },
+  );
+
+  it('sets what there is, runs this version in each role, and waits for a stop', () => {
+    const { data = {} } = items.find(({ kind }) => kind === 'ConfigMap') ?? {};
+    const known = SETTINGS.map(({ name }) => name);
+    for (const name of Object.keys(data))
+      expect(known).toContain(name.replace(/^(EVENT_LOG|READ_MODEL)_FILE$/, '$1'));
+    expect(pods.map(({ containers: [first] }) => first?.env[0]?.value)).toEqual([
+      'api',
+      'projector',
+      'auditor',
+    ]);
+    for (const { containers, terminationGracePeriodSeconds } of pods) {
+      expect(containers.map(({ image }) => image)).toEqual([`plants:${version}`]);
+      expect(terminationGracePeriodSeconds * 1_000).toBeGreaterThan(SHUTDOWN_MS);
+    }
   });
 });
 

@@ -28,7 +28,7 @@ const COMMANDS = Array.from(LEAST.matchAll(/\+(\w+)/g), ([, command = '']) => co
 const opened: ReadModel[] = [];
 const warnings: string[] = [];
 
-const open = async (url: string, patienceMs = 300): Promise<ReadModel> => {
+const open = async (url: string, patienceMs = FOREVER_MS): Promise<ReadModel> => {
   const onWarning = (message: string): void => void warnings.push(message);
   const model = await openRedisReadModel(parseRedisUrl(url), 'log', { onWarning, patienceMs });
   opened.push(model);
@@ -36,7 +36,7 @@ const open = async (url: string, patienceMs = 300): Promise<ReadModel> => {
 };
 
 /** What opening says: one line. */
-const refusal = async (url: string, patienceMs?: number): Promise<string> => {
+const refusal = async (url: string, patienceMs = 300): Promise<string> => {
   const error = await open(url, patienceMs).then(
     () => undefined,
     (reason: unknown) => reason,
