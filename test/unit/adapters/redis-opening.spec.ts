@@ -25,6 +25,9 @@ const LEAST = (
   .trim();
 const COMMANDS = Array.from(LEAST.matchAll(/\+(\w+)/g), ([, command = '']) => command);
 
+/** So long that nothing but an answer ends it. */
+const FOREVER_MS = 30_000;
+
 const opened: ReadModel[] = [];
 const warnings: string[] = [];
 
@@ -53,9 +56,6 @@ afterEach(async () => {
 });
 
 describe('opening a read model on Redis', () => {
-  /** Longer than a test may take: who waits for what cannot pass is found out. */
-  const FOREVER_MS = 30_000;
-
   describe('that asks for a password', () => {
     const PLANTS = '~plants:* &plants:* +@all';
     let server: RedisServer;
