@@ -43,12 +43,17 @@ export const makeFile = (file: string): void => {
   }
 };
 
-/** Makes the names in a folder durable. */
+/** What systems and file systems answer that know no fsync of a folder; another error is one of the disk. */
+const NOT_KNOWN = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
+
+/** Makes the names in a folder durable, where that can be done: Windows and some network file systems cannot. */
 export const syncFolder = (folder: string): void => {
-  if (process.platform === 'win32') return; // which cannot
+  if (process.platform === 'win32') return; // which cannot open one
   const handle = openSync(folder, 'r');
   try {
     fsyncSync(handle);
+  } catch (error) {
+    if (!NOT_KNOWN.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     closeSync(handle);
   }

@@ -1,7 +1,7 @@
 import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { makeFile, makeFolder } from '../../../src/files/new-file.js';
+import { makeFile, makeFolder, syncFolder } from '../../../src/files/new-file.js';
 import { temporaryFolder } from '../../support/log-events.js';
 
 const root = process.geteuid?.() === 0;
@@ -47,6 +47,16 @@ describe('new files and folders', () => {
       }).toThrow('ENOENT');
     },
   );
+
+  // /proc is a file system that knows no fsync of a folder.
+  (process.platform === 'linux' ? it : it.skip)('need no sync of their folder where there is none', () => {
+    expect(() => {
+      syncFolder('/proc/self');
+    }).not.toThrow();
+    expect(() => {
+      syncFolder('/proc/self/nope');
+    }).toThrow('ENOENT');
+  });
 
   (root ? it : it.skip)(
     'that root makes belong to the owner of their folder (skipped: it needs to be root)',
