@@ -2,7 +2,7 @@
 export type Instant = string & { readonly __brand: 'Instant' };
 
 /** RFC 3339, section 5.6, with at most nine digits of a second. */
-const RFC_3339 =
+export const RFC_3339 =
   /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
 /**

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nameFault } from './auth/principal.js';
+import { MAX_NAME, nameFault } from './auth/principal.js';
 import { After, limitOf, moment, PlantId, ruledBy } from './schemas.js';
 
 /** Events as a JSON array: the batch format of CloudEvents, and the same for clients that know JSON only. */
@@ -15,7 +15,7 @@ const name = (description: string, example: string) =>
   z
     .string()
     .superRefine(ruledBy(nameFault))
-    .meta({ description, examples: [example] });
+    .meta({ minLength: 1, maxLength: MAX_NAME, description, examples: [example] });
 
 const instant = (description: string) =>
   z
@@ -23,7 +23,8 @@ const instant = (description: string) =>
     .transform(moment)
     .meta({ type: 'string', format: 'date-time', description, examples: ['2026-01-31T12:00:00Z'] });
 
-const position = (description: string) => z.string().meta({ description, examples: ['0000000000000042'] });
+const position = (description: string, pattern = '^[0-9]{1,64}$') =>
+  z.string().meta({ pattern, description, examples: ['0000000000000042'] });
 
 /** The query of GET /audit/events. */
 export const AuditQuery = z
@@ -43,6 +44,7 @@ export const AuditQuery = z
     until: instant('Decided at this moment or earlier. An event that does not say when passes.').optional(),
     after: position(
       'Events after this position: from an earlier answer, or `head` for what is still to come.',
+      '^([0-9]{1,64}|head)$',
     ).optional(),
     upTo: position('Events up to this position, itself included. Not for a live stream.').optional(),
     limit: limitOf(

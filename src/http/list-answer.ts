@@ -1,3 +1,4 @@
+import { START } from '../ports/event-log.js';
 import { type LongPage, type Page } from '../ports/read-model.js';
 import { contentTag, entityTag } from './representation.js';
 import { cursorOf } from './schemas.js';
@@ -68,7 +69,8 @@ const headersOf = (
   limit: number,
   view = '',
 ): Record<string, string> => ({
-  [POSITION]: position,
+  // Before the first event there is none, and clients could not send an empty one back.
+  ...(position !== START && { [POSITION]: position }),
   ...(more &&
     lastId !== undefined && {
       link: `</plants?limit=${limit}${view}&after=${cursorOf(lastId)}>; rel="next"`,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Instant, parseInstant } from '../audit/instant.js';
+import { type Instant, parseInstant, RFC_3339 } from '../audit/instant.js';
 import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
 import { InexactNumber } from './json.js';
 
@@ -116,6 +116,8 @@ export const After = z
   })
   .meta({
     type: 'string',
+    pattern: '^[A-Za-z0-9_-]+$',
+    maxLength: cursorOf(Number.MIN_SAFE_INTEGER).length,
     description: 'Where to go on: taken from the `Link` of the page before.',
     examples: [cursorOf(7)],
   });
@@ -157,6 +159,7 @@ const AsOf = z
   )
   .meta({
     type: 'string',
+    pattern: `^\\d{1,64}$|${RFC_3339.source}`,
     description:
       'The list as it was: after the event at this position (from an earlier answer, or from the history), or after all events that were decided at this RFC 3339 instant or earlier. Made by reading the log, which takes a second for some 100,000 events: at most one at a time for each owner.',
     examples: ['2026-01-31T12:00:00Z'],

@@ -34,7 +34,7 @@ export const principalOf = (request: GuardedRequest): Principal => {
 };
 
 /** The longest name of an account: what OpenID Connect allows for `sub` (Core 1.0, section 2). */
-const MAX_NAME = 255;
+export const MAX_NAME = 255;
 
 /** The first thing wrong with the name of an owner, a subject or a client, or undefined. */
 export const nameFault = (value: unknown): string | undefined => {

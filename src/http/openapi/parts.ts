@@ -200,7 +200,7 @@ export const problems = (...codes: readonly ProblemCode[]): Readonly<Record<stri
     [...byStatus].map(([status, group]) => {
       const response: Response = {
         description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join('\n\n'),
-        headers: headersOf(status),
+        headers: headersOf(status, group),
         content: {
           'application/problem+json': {
             schema: reference('Problem'),
@@ -222,8 +222,22 @@ const exampleOf = (code: ProblemCode) => ({
   requestId: '0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11',
 });
 
-const headersOf = (status: number): Readonly<Record<string, Header>> => {
+/** Codes of 400 that are about the token, and challenge for a better one as 401 and 403 do. */
+const CHALLENGING: ReadonlySet<ProblemCode> = new Set([
+  'token_malformed',
+  'token_repeated',
+  'token_misplaced',
+]);
+
+const headersOf = (status: number, codes: readonly ProblemCode[]): Readonly<Record<string, Header>> => {
   if (status === 401 || status === 403) return { 'WWW-Authenticate': textHeader('The challenge, RFC 6750.') };
+  if (codes.some((code) => CHALLENGING.has(code)))
+    return { 'WWW-Authenticate': textHeader('The challenge, RFC 6750, where the token is at fault.') };
+  if (status === 415)
+    return {
+      Accept: textHeader('The media type to send, where another one was sent.'),
+      'Accept-Encoding': textHeader('`identity`, where the body was compressed.'),
+    };
   const retryAfter = { 'Retry-After': { description: 'In seconds.', schema: { type: 'integer' } } };
   if (status === 429)
     return {

@@ -44,6 +44,7 @@ const writtenOut = {
       'There only where lists may not contain the write yet: it is durable, and the next list contains it or is 503. After `respond-async` that holds from two seconds on.',
     schema: { type: 'string', enum: ['behind'] },
   },
+  'Preference-Applied': textHeader('What of `Prefer` was done (RFC 7240).'),
   Link: textHeader('Where the receipt is, `<…>; rel="receipt"`, where `Prefer: receipt` asked for it.'),
 };
 

@@ -43,10 +43,12 @@ let operations: Operation[];
 const loading = watchLoading();
 let loadedUnasked: string[];
 let first: Answer[];
+/** A list of a log that holds no event yet. */
+let empty: Answer;
 beforeAll(async () => {
   http = new HttpClient(await TestService.start(loading.settings));
   await http.service.ready();
-  await http.list();
+  empty = await http.list();
   loadedUnasked = loading.names();
   first = await Promise.all(['/openapi.json', '/openapi.json'].map((path) => http.send({ path })));
   document = JSON.parse(first[0]?.text ?? '') as Document;
@@ -172,6 +174,19 @@ describe('/openapi.json', () => {
     const id = document.paths['/plants/{id}']?.delete?.parameters?.find(({ name }) => name === 'id');
     expect(id?.schema).toMatchObject({ type: 'integer', examples: [7] });
     expect(document.servers).toEqual([expect.objectContaining({ url: '/' })]);
+  });
+
+  it('bounds every text of a path, a query or a header that the service bounds', () => {
+    const unbounded = operations.flatMap(({ parameters = [] }) =>
+      parameters
+        .filter(({ schema }) => (schema as { type?: string }).type === 'string')
+        .filter(
+          ({ schema }) => !['pattern', 'maxLength', 'format', 'enum'].some((keyword) => keyword in schema),
+        )
+        .map(({ name }) => name),
+    );
+    // Lists of any length, and the types of events that other versions may write.
+    expect([...new Set(unbounded)].sort()).toEqual(['If-None-Match', 'Prefer', 'type']);
   });
 
   it('says what needs a token, and of which kind', () => {
@@ -302,6 +317,10 @@ describe('what is documented is what is done', () => {
       http.send({ path: '/nothing' }),
     ])
       expect(accepts(Problem, await problem)).toBe(true);
+  });
+
+  it('a list of an empty log has no position, which could not be sent back', () => {
+    expect([empty.status, empty.text, empty.headers['plants-position']]).toEqual([200, '[]', undefined]);
   });
 
   it('the documented example of a plant is accepted', async () => {
