@@ -124,8 +124,10 @@ export class FileWatch {
     const now = this.#names.look();
     if ('kind' in now) return now;
     const { database, wal, shm } = now;
-    if (shm.size < this.#names.shm.seen.size)
+    if (shm.size < this.#names.shm.seen.size) {
+      this.#index?.restoreSize(this.#names.shm.seen);
       return truncated(this.#names.shm.path, this.#names.shm.seen.size, shm.size);
+    }
     const isWritten = database.mtimeNs !== this.#names.database.seen.mtimeNs;
     const beginning = isWritten ? this.#beginningOf(database) : this.#beginning;
     const salts = this.#saltsNow();

@@ -1,4 +1,5 @@
-import { readSync } from 'node:fs';
+import { fstatSync, ftruncateSync, readSync, type BigIntStats } from 'node:fs';
+import { isSame } from './file-names.js';
 
 /**
  * Bytes of FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: its header, which stands there
@@ -39,6 +40,21 @@ export class WalIndex {
   readonly #view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, BYTES);
 
   constructor(private readonly handle: number) {}
+
+  /**
+   * Gives FILE-shm, which was cut, the size back that `seen` had: SQLite has it mapped, and the system ends a process
+   * that touches a page of a mapping which the file has no more (SIGBUS), at its next read or as it closes the
+   * database. SQLite finds zeros instead, and makes the index anew from the write-ahead log.
+   */
+  restoreSize(seen: BigIntStats): void {
+    try {
+      // The handle may be of another file once SQLite has closed its own.
+      if (isSame(fstatSync(this.handle, { bigint: true }), seen))
+        ftruncateSync(this.handle, Number(seen.size));
+    } catch {
+      // SQLite has closed it, and its mapping with it.
+    }
+  }
 
   /** Undefined while it is being written, and where it cannot be read: SQLite has closed it. */
   now(): WalIndexState | undefined {

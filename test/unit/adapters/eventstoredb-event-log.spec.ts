@@ -19,7 +19,11 @@ import {
   START,
   WrongExpectedRevision,
 } from '../../../src/ports/event-log.js';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
+import {
+  CERTIFICATE_FOR_ANOTHER_NAME,
+  TEST_CERTIFICATE,
+  TEST_KEY,
+} from '../../support/eventstore/certificate.js';
 import * as failures from '../../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
 import {
@@ -574,6 +578,8 @@ describe('the event log on EventStoreDB', () => {
     const key = join(folder.path, 'key.pem');
     writeFileSync(ca, TEST_CERTIFICATE);
     writeFileSync(key, TEST_KEY);
+    const otherCa = join(folder.path, 'other-ca.crt');
+    writeFileSync(otherCa, CERTIFICATE_FOR_ANOTHER_NAME);
 
     const refused = async (url: string): Promise<string> => {
       const began = performance.now();
@@ -598,7 +604,9 @@ describe('the event log on EventStoreDB', () => {
       const query = `tlsCAFile=${encodeURIComponent(ca)}`;
       expect(await refused(`esdb://plants:sesame-8@127.0.0.1:${port}?${query}`)).toContain('password');
       expect(await refused(`esdb://plants:sesame-7@127.0.0.1:${port}`)).toContain('tlsCAFile');
-      expect(await refused(`esdb://plants:sesame-7@127.1:${port}?${query}`)).toContain('host name');
+      const other = await start({ tls: { key: TEST_KEY, cert: CERTIFICATE_FOR_ANOTHER_NAME } });
+      for (const host of ['127.0.0.1', 'localhost'])
+        expect(await refused(`esdb://${host}:${other.port}?tlsCAFile=${otherCa}`)).toContain('host name');
       expect(await refused(`esdb://plants:sesame-7@127.0.0.1:${port},127.0.0.1:${port}`)).toContain(
         'tlsCAFile',
       );

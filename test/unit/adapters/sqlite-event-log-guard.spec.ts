@@ -6,6 +6,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   utimesSync,
@@ -135,6 +136,14 @@ describe('the files of an open event log', () => {
     expect(guard.save(EVENTS)).toMatch(says);
     expect([guard.hasWork, guard.restartHelps]).toEqual([false, restartHelps]);
     expect(rescuedBeside(file)).toEqual([]);
+  });
+
+  // Without it, the system ends the process (SIGBUS).
+  it('are read after -shm was cut, which gets its size back', () => {
+    truncateSync(`${file}-shm`, 0);
+    expect(guard.look()).toMatch(/-shm was truncated/);
+    expect(statSync(`${file}-shm`).size).toBeGreaterThan(0);
+    expect(db.prepare('SELECT count(*) AS events FROM events').get()).toEqual({ events: EVENTS });
   });
 
   it('are well again when the folder is put back', () => {
