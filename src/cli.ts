@@ -47,7 +47,6 @@ import {
 } from './store-places.js';
 import { signToken, TokenRefused } from './token.js';
 import { onUnhandledError } from './unhandled-error.js';
-import { hideWarning } from './warnings.js';
 
 /** What scripts can rely on. Whoever is interrupted ends as a shell says it: 128 and the number of the signal. */
 const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
@@ -958,10 +957,6 @@ Examples:
   npx plants completion zsh > "\${fpath[1]}/_plants"
 ${EXITS}`,
   );
-
-// gRPC names the server in the TLS handshake also where the URL has its IP address, and has no setting for that. The
-// certificate is checked against the address all the same.
-hideWarning('DEP0123');
 
 // Whoever reads our output may stop early (plants … | head): that is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
