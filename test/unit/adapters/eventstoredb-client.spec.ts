@@ -112,31 +112,31 @@ describe('the client of EventStoreDB', () => {
     expect(stderr).not.toMatch(/DEP0123|ServerName/);
   });
 
-  it.each([
-    ['one server by its IP address', '127.0.0.1:PORT', ''],
-    ['a cluster by IP addresses', '127.0.0.1:PORT,127.0.0.1:PORT', ''],
-    ['one server by its name', 'localhost:PORT', 'localhost'],
-  ])('sends a server name in TLS only where it has one: %s', async (_title, hosts, expected) => {
+  it('sends a server name in TLS only where it has one', async () => {
     const folder = temporaryFolder();
     cleanUp.push(folder.remove);
     const tlsCAFile = join(folder.path, 'ca.crt');
     writeFileSync(tlsCAFile, TEST_CERTIFICATE);
-    const names = new Set<string>();
-    const server = createTlsServer(
-      { key: TEST_KEY, cert: TEST_CERTIFICATE, ALPNProtocols: ['h2'] },
-      (socket) => {
-        // Node has false here where none was sent, and its types do not say so.
-        names.add((socket as unknown as { servername: string | false }).servername || '');
-        socket.on('error', () => undefined).destroy();
-      },
-    );
-    await new Promise<void>((resolve) => server.listen(0, resolve));
-    cleanUp.push(() => server.close());
-    const { port } = server.address() as AddressInfo;
-    const url = `esdb://${hosts.replaceAll('PORT', String(port))}?tlsCAFile=${tlsCAFile}`;
-    // Long enough for one handshake on a busy machine: the server never answers.
-    await expect(open(url, { openMs: 5_000 })).rejects.toBeInstanceOf(LogUnavailable);
-    expect([...names]).toEqual([expected]);
+    const namesSentTo = async (hosts: string): Promise<string[]> => {
+      const names = new Set<string>();
+      const server = createTlsServer(
+        { key: TEST_KEY, cert: TEST_CERTIFICATE, ALPNProtocols: ['h2'] },
+        (socket) => {
+          // Node has false here where none was sent, and its types do not say so.
+          names.add((socket as unknown as { servername: string | false }).servername || '');
+          socket.on('error', () => undefined).destroy();
+        },
+      );
+      await new Promise<void>((resolve) => server.listen(0, resolve));
+      cleanUp.push(() => server.close());
+      const { port } = server.address() as AddressInfo;
+      const url = `esdb://${hosts.replaceAll('PORT', String(port))}?tlsCAFile=${tlsCAFile}`;
+      // Long enough for one handshake on a busy machine: the server never answers.
+      await expect(open(url, { openMs: 5_000 })).rejects.toBeInstanceOf(LogUnavailable);
+      return [...names];
+    };
+    const hosts = ['127.0.0.1:PORT', '127.0.0.1:PORT,127.0.0.1:PORT', 'localhost:PORT'];
+    expect(await Promise.all(hosts.map(namesSentTo))).toEqual([[''], [''], ['localhost']]);
   });
 
   it('lets go of reads that ran out of time while their answer arrived', async () => {
