@@ -1,3 +1,4 @@
+import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import {
@@ -9,7 +10,6 @@ import {
 } from '../plants/stream.js';
 import { type RecordedEvent } from '../ports/event-log.js';
 import { parseInstant } from './instant.js';
-import { isDeeperThan, MAX_DEPTH } from './leaf.js';
 import { nextStep } from './loop-turns.js';
 
 /**

@@ -1,12 +1,7 @@
 import canonicalize from 'canonicalize';
 import { EventRefused } from '../plants/errors.js';
+import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
 import { type RecordedEvent } from '../ports/event-log.js';
-
-/**
- * How deep the values of an event may be nested. Ours are nested three deep; what goes deeper than this was not
- * written by this service, and would exhaust the stack of one checker sooner than that of another.
- */
-export const MAX_DEPTH = 100;
 
 /** What the tree proves of an event: everything but its position, which differs between one log and its copy. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
@@ -40,10 +35,4 @@ const canonical = (event: Omit<LeafEvent, 'revision'> & { readonly revision: num
     const reason = error instanceof Error ? error.message : String(error);
     throw new EventRefused(event.stream, BigInt(event.revision), `it has no canonical JSON: ${reason}`);
   }
-};
-
-/** Whether a JSON value has more levels of objects and arrays than these. */
-export const isDeeperThan = (value: unknown, levels: number): boolean => {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 };

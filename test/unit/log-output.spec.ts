@@ -75,6 +75,8 @@ describe('the output of the log', () => {
       process.stdin.resume();
       const long = 'x'.repeat(1_000_000) + '\\n';
       for (let number = 0; number < 40; number++) output.write(long);
+      await new Promise(setImmediate); // the first write has begun
+      await new Promise(setImmediate);
       process.stderr.write('written');
       await new Promise((resolve) => process.stdin.once('end', resolve));
       output.write('after\\n');`);

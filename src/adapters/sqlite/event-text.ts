@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { isDeeperThan, MAX_DEPTH } from '../../plants/json-depth.js';
 import { prepareColumns, type Database } from './database.js';
 
 /** The first event of some whose row does not hold what an append writes, and why, as the end of a clause. */
@@ -66,7 +67,9 @@ export class EventTexts {
   faultIn(after: number, upTo: number): TextFault | undefined {
     for (const row of this.#read.all(after, upTo) as ReadRow[]) {
       if (isWritten(row)) continue;
-      const [seq, stream, revision] = row;
+      const [seq, name, revision] = row;
+      // Some versions of SQLite's drop-in and of Node read a text up to a NUL, and others all of it.
+      const [stream = ''] = name.split('\0', 1);
       const [stored] = this.#stored.all(seq) as unknown as StoredRow[];
       const reason = stored && reasonOf(stored);
       if (reason !== undefined) return { seq, stream, revision, reason };
@@ -85,6 +88,7 @@ const isWritten = ([, stream, , id, type, data, metadata, octets, kept]: ReadRow
   return (
     Buffer.byteLength(text) === octets &&
     !text.includes(REPLACEMENT) &&
+    !text.includes('\0') &&
     stream !== '' &&
     id !== '' &&
     type !== '' &&
@@ -109,8 +113,11 @@ const isName = (bytes: Bytes): boolean => bytes.length > 0 && !bytes.includes(0)
 /** Whether `jsonText` of stored-text.ts makes this text of the value that is read from it. */
 const isJsonText = (text: string): boolean => {
   try {
-    return JSON.stringify(JSON.parse(text)) === text;
+    const value: unknown = JSON.parse(text);
+    if (JSON.stringify(value) !== text) return false;
+    // Node before 26 has thrown where a text has far more levels than that. Each needs two characters.
+    return text.length <= 2 * MAX_DEPTH || !isDeeperThan(value, MAX_DEPTH);
   } catch {
-    return false; // no JSON, or nested too deep to be written
+    return false;
   }
 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { renameSync, symlinkSync } from 'node:fs';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { temporaryFolder } from '../../support/log-events.js';
@@ -30,7 +30,9 @@ describe('an error of SQLite', () => {
     const file = join(path, 'events.db');
     try {
       await (await openSqliteEventLog(file)).close();
-      renameSync(`${file}-wal`, join(path, 'moved'));
+      // Node's own SQLite removes it with the last connection.
+      rmSync(`${file}-wal`, { force: true });
+      writeFileSync(join(path, 'moved'), '');
       symlinkSync(join(path, 'moved'), `${file}-wal`);
       await expect(openSqliteEventLog(file)).rejects.toThrow(
         `${file}-wal is a symbolic link or a folder, and SQLite opens only a file there`,

@@ -106,9 +106,19 @@ describe('a row that says the same in another text than was written', () => {
     alter(
       `UPDATE events SET data = replace(data, ${NAME}, '"name":"Moss",' || ${NAME}) || char(0) || 'hidden'`,
     );
-    expect(await leaves()).toEqual(before);
+    const read = await leaves().catch(() => 'nothing');
+    if (readsWholeTexts()) expect(read).not.toEqual(before);
+    else expect(read).toEqual(before);
     expect(await found()).toBeInstanceOf(LogDamaged);
   });
+
+  /** Whether a text is read to its end, as Node 24 and newer do, and not to a NUL in it. */
+  const readsWholeTexts = (): boolean => {
+    const database = new DatabaseSync(':memory:');
+    const { text } = database.prepare("SELECT 'a' || char(0) || 'b' AS text").get() as { text: string };
+    database.close();
+    return text.length === 3;
+  };
 
   it('is named where its columns are stored as blobs, which needs another schema', async () => {
     await log.append(STREAM, 'none', [newEvent()]);
