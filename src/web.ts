@@ -48,8 +48,7 @@ export const createApp = async (
   const app = await createNest(AppModule.of({ ...parts, routes }), adapter, logger);
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
-  if (parts.docs)
-    serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
+  if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
   // Spans and limits of owners belong to requests that go the long way.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {
