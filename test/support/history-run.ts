@@ -370,7 +370,9 @@ const outcomeOf = (wish: Wish, answer: Answer): Outcome => {
     return { kind: 'refused', because: 'present' };
   if (wish.kind === 'delete' && status === 404 && code === 'plant_not_found')
     return { kind: 'refused', because: 'absent' };
-  const position = headers['plants-position'] as Position | undefined;
+  // Only a list of a log without an event has no position.
+  const none = wish.kind === 'list' && body === '[]' ? START : undefined;
+  const position = (headers['plants-position'] as Position | undefined) ?? none;
   if (position === undefined) return unexpected;
   switch (wish.kind) {
     case 'list':
