@@ -8,7 +8,7 @@
  * Prints how many tests passed on each version and in each lane; the exit status is 1 where any failed.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -74,6 +74,7 @@ const run = async (lane: string, bin: string): Promise<{ totals: string; passed:
 };
 
 const folder = mkdtempSync(join(tmpdir(), 'plants-nodes-'));
+chmodSync(folder, 0o755); // some tests start a process as another user
 const told: string[] = [];
 try {
   for (const version of versions.length > 0 ? versions : VERSIONS) {
