@@ -1,8 +1,8 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { loadConfig } from '../src/config.js';
-import { signToken } from '../src/token.js';
+import { loadConfig } from '../src/service/config.js';
+import { signToken } from '../src/cli/token.js';
 import { answers, freePort, launch, type Running, stop, until } from './processes.js';
 
 export const CLI = fileURLToPath(new URL('../../bin/plants.js', import.meta.url));

@@ -2,7 +2,7 @@
 // In git, not built: npx links a command when it first sees the package, which may be before the first build.
 import { closeSync, existsSync, openSync } from 'node:fs';
 
-const built = new URL('../build/src/cli.js', import.meta.url);
+const built = new URL('../build/src/cli/plants.js', import.meta.url);
 if (existsSync(built))
   await import(built.href).catch((error) => {
     // Node opens all files of an import at once; what it cannot open for lack of descriptors it may call missing.

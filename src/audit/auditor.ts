@@ -1,6 +1,6 @@
 import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 import {
   type Alarm,
   AlarmStands,

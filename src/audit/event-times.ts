@@ -1,6 +1,6 @@
 import { type Position, type RecordedEvent } from '../ports/event-log.js';
-import { decidedAtOf } from './cloud-event.js';
-import { type Instant, instantOf } from './instant.js';
+import { decidedAtOf } from '../history/cloud-event.js';
+import { type Instant, instantOf } from '../history/instant.js';
 
 /**
  * How far an event's time may lie outside of the checkpoints around it, in milliseconds: the clocks of two processes

@@ -14,7 +14,7 @@ import {
 } from './bundle.js';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';
-import { knownPosition } from './history.js';
+import { knownPosition } from '../history/read.js';
 import { leafOf } from './leaf.js';
 import {
   GrowingTree,

@@ -1,5 +1,5 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
 import { broken, differenceOf, leafIfAny } from './recheck.js';

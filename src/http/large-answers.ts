@@ -1,5 +1,5 @@
 import { type ServerResponse } from 'node:http';
-import { nextStep } from '../audit/loop-turns.js';
+import { nextStep } from '../async/event-loop.js';
 
 /** How much is handed to a connection at once, in bytes: the system takes it in 0.1 ms. */
 export const PIECE = 64 * 1024;

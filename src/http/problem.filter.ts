@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
-import { PastUnavailable } from '../audit/as-of.js';
-import { UnknownPosition } from '../audit/history.js';
+import { PastUnavailable } from '../history/as-of.js';
+import { UnknownPosition } from '../history/read.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
 import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
 import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import { nextStep } from '../audit/loop-turns.js';
+import { nextStep } from '../async/event-loop.js';
 
 /** Content codings that answers are sent in (RFC 9110, section 8.4.1). */
 export type Coding = 'identity' | 'gzip' | 'br';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Instant, parseInstant, RFC_3339 } from '../audit/instant.js';
+import { type Instant, parseInstant, RFC_3339 } from '../history/instant.js';
 import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
 import { InexactNumber } from './json.js';
 

@@ -3,9 +3,9 @@ import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
-import { nextLoopTurn } from '../audit/loop-turns.js';
+import { nextLoopTurn } from '../async/event-loop.js';
 import { closeAfterAccepting } from './accept-queue.js';
-import { type Answered, type OnAnswered } from './answered.js';
+import { type OnAnswered, type RequestOutcome } from './request-log.js';
 import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
 import { messageFault } from './message.js';
@@ -182,7 +182,7 @@ const inItsTurn = (size: number, read: () => void): void => {
   else read();
 };
 
-const answeredOf = (request: AnsweredRequest, reply: FastifyReply): Answered => ({
+const answeredOf = (request: AnsweredRequest, reply: FastifyReply): RequestOutcome => ({
   method: request.method,
   route: request.routeOptions.url,
   status: reply.statusCode,

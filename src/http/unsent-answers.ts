@@ -1,7 +1,7 @@
 import { type Server, type ServerResponse } from 'node:http';
 import { type Socket } from 'node:net';
 import { type FastifyInstance } from 'fastify';
-import { openFilesLimit } from '../open-files.js';
+import { openFilesLimit } from '../service/open-files.js';
 import { endInPieces, PIECE } from './large-answers.js';
 import { Problem } from './problem.js';
 import { EVERY_ANSWER } from './server.js';

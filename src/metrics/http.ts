@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
-import { type Answered } from '../http/answered.js';
+import { type RequestOutcome } from '../http/request-log.js';
 import { BoundHistogram, type Labels, type Observe } from './histogram.js';
 
 /**
@@ -22,7 +22,7 @@ interface Series {
  * Adds figures about requests, and gives what is to be called with each one that was answered. A path is known by
  * its route's pattern alone: a path would name a plant, and there would be as many series as strangers can think of.
  */
-export const countRequests = (registry: Registry): ((answered: Answered) => void) => {
+export const countRequests = (registry: Registry): ((answered: RequestOutcome) => void) => {
   const registers = [registry];
   const all = new Map<string, Series>();
   new Counter({

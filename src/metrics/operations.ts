@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import { lastBackup, lastVerify } from '../operate/last-run.js';
+import { lastBackup, lastVerify } from '../operations/last-runs.js';
 import { type EventLog } from '../ports/event-log.js';
 import { readSkipsInForce } from '../projector/rebuilds.js';
 import { BoundedLook } from './bounded-look.js';

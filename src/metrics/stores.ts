@@ -6,7 +6,7 @@ import {
   START,
   WrongExpectedRevision,
 } from '../ports/event-log.js';
-import { instead } from '../ports/instead.js';
+import { decorate } from '../ports/decorate.js';
 import {
   GenerationMissing,
   OwnerParked,
@@ -53,7 +53,7 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
       this.set(log.health().state === 'ok' ? 1 : 0);
     },
   });
-  return instead(log, {
+  return decorate(log, {
     append: (stream, expected, events) =>
       timed(appends, () => log.append(stream, expected, events), 'written', appendOutcome),
     readStream: (stream, after, limit) =>
@@ -105,7 +105,7 @@ export const measuredReadModel = (model: ReadModel, registry: Registry): ReadMod
     help: 'Batches that the read model refused since it has lost data.',
     registers: [registry],
   });
-  return instead(model, {
+  return decorate(model, {
     list: (owner, after, limit) =>
       timed(lists, () => model.list(owner, after, limit), 'answered', listOutcome),
     longList: (owner, after, limit) =>

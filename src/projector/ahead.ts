@@ -1,6 +1,6 @@
 import { type EventLog, newestOf, type Position } from '../ports/event-log.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 
 /** How long a log must seem shorter than the lists before that is believed, in milliseconds: an answer may be stale. */
 const PATIENCE_MS = 3_000;

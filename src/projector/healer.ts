@@ -11,11 +11,11 @@ import {
   type ReadModel,
   type RowChange,
 } from '../ports/read-model.js';
-import { Courtesy } from './courtesy.js';
-import { pause } from './pause.js';
+import { Pacing } from './pacing.js';
+import { pause } from '../async/pause.js';
 import { changeOf, parkedBy } from './projection.js';
 import { readRebuilds, readSkips, skipsAfterOf } from './rebuilds.js';
-import { type Traffic } from './traffic.js';
+import { type Load } from './load.js';
 
 /** How often parked owners are looked at, in milliseconds: a count, while there are none. */
 const LOOK_EVERY_MS = 1_000;
@@ -49,16 +49,16 @@ export interface Healed {
 export class Healer {
   /** Events that this version refuses, by `skipName`: reading them again would give the same. */
   readonly #refused = new Set<string>();
-  readonly #courtesy: Courtesy;
+  readonly #courtesy: Pacing;
 
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModel,
-    traffic: Traffic,
+    traffic: Load,
     private readonly onHealed: (healed: Healed) => void,
     private readonly lookEveryMs = LOOK_EVERY_MS,
   ) {
-    this.#courtesy = new Courtesy(traffic);
+    this.#courtesy = new Pacing(traffic);
   }
 
   /** Runs until `signal` aborts; never rejects. */

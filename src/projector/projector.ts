@@ -1,6 +1,6 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
 import {
   noticesOf,
@@ -10,7 +10,7 @@ import {
   type RefusalNotice,
 } from './rebuilder.js';
 import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
-import { Traffic } from './traffic.js';
+import { Load } from './load.js';
 import { type Verifier } from './verifier.js';
 
 /** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
@@ -60,7 +60,7 @@ export class Projector {
   #failures = 0;
   readonly #rebuilder: Rebuilder;
   readonly #onRefusal: (notice: RefusalNotice) => void;
-  readonly #traffic: Traffic;
+  readonly #traffic: Load;
 
   constructor(
     private readonly log: EventLog,
@@ -75,7 +75,7 @@ export class Projector {
     private readonly verifier?: Verifier,
   ) {
     this.#status = { state: 'starting', since: now() };
-    this.#traffic = options.traffic ?? new Traffic();
+    this.#traffic = options.traffic ?? new Load();
     this.#onRefusal = options.onRefusal ?? (() => undefined);
     this.#rebuilder = new Rebuilder(log, model, {
       now,

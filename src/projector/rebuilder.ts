@@ -10,10 +10,10 @@ import {
   ReadModelAhead,
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
-import { Courtesy } from './courtesy.js';
+import { Pacing } from './pacing.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Healed, Healer } from './healer.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 import { GATHERED, oldestOf, project, type RefusalListener } from './projection.js';
 import {
   type Building,
@@ -24,7 +24,7 @@ import {
   type Rebuilds,
   record,
 } from './rebuilds.js';
-import { type Traffic } from './traffic.js';
+import { type Load } from './load.js';
 import { verify } from './verify.js';
 
 /** How often operators' requests are looked for, in milliseconds: a read of one short stream. */
@@ -75,7 +75,7 @@ export type Failpoint = (typeof FAILPOINTS)[number];
 export interface RebuilderOptions {
   readonly now: () => Date;
   /** Who a rebuild gives way to. */
-  readonly traffic: Traffic;
+  readonly traffic: Load;
   /** How long what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
   /** How often operators' requests are looked for, in milliseconds; half a second without it. */
@@ -228,7 +228,7 @@ export class Rebuilder {
     if (shadow.events > 0) this.options.failpoint('half built');
     if (!shadow.caughtUp) return;
     this.options.failpoint('caught up');
-    const courtesy = new Courtesy(this.options.traffic);
+    const courtesy = new Pacing(this.options.traffic);
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
       const outlook = shadow.estimate.verifying(share, performance.now() - began);
@@ -408,7 +408,7 @@ class Shadow {
   problem: string | undefined;
   readonly began = performance.now();
   readonly estimate = new Estimate();
-  readonly #courtesy: Courtesy;
+  readonly #courtesy: Pacing;
   /** Where this process began. */
   #from: Position | undefined;
   #idleMs = 0;
@@ -423,7 +423,7 @@ class Shadow {
     private readonly rate: number,
     private readonly options: RebuilderOptions,
   ) {
-    this.#courtesy = new Courtesy(options.traffic);
+    this.#courtesy = new Pacing(options.traffic);
     this.#running = this.#run();
   }
 

@@ -1,9 +1,9 @@
 import { type EventLog } from '../ports/event-log.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
-import { Courtesy } from './courtesy.js';
-import { pause } from './pause.js';
+import { Pacing } from './pacing.js';
+import { pause } from '../async/pause.js';
 import { readRebuilds, readSkipsInForce } from './rebuilds.js';
-import { type Traffic } from './traffic.js';
+import { type Load } from './load.js';
 import { type Verified, verify } from './verify.js';
 
 /**
@@ -24,7 +24,7 @@ export interface VerifierOptions {
   /** Between two comparisons, in milliseconds. */
   readonly everyMs: number;
   /** Who a comparison gives way to. */
-  readonly traffic: Traffic;
+  readonly traffic: Load;
   /** The last comparison that was recorded, by whomever: the next is due `everyMs` after it. */
   readonly last: () => Promise<Verification | undefined>;
   /** Records a comparison. Must not reject. */
@@ -86,7 +86,7 @@ export class Verifier {
   async #verify(signal: AbortSignal): Promise<void> {
     const active = await this.#active();
     if (active === undefined) return;
-    const courtesy = new Courtesy(this.options.traffic);
+    const courtesy = new Pacing(this.options.traffic);
     let skips = await readSkipsInForce(this.log);
     const compare = (): Promise<Verified> =>
       verify(this.log, this.model, active, {

@@ -20,7 +20,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
-import { pause } from './pause.js';
+import { pause } from '../async/pause.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './projection.js';
 

@@ -12,7 +12,7 @@ import {
   type RecordedEvent,
   START,
 } from '../ports/event-log.js';
-import { instead } from '../ports/instead.js';
+import { decorate } from '../ports/decorate.js';
 import { type PartitionChanges, type ReadModel } from '../ports/read-model.js';
 import { endedBy, fail, type Spans } from './spans.js';
 import { spanContextOf } from './traceparent.js';
@@ -65,7 +65,7 @@ export class Traces {
 
 /** An event log whose calls for a request are spans of its trace, and whose events' traces are noted. */
 export const tracedEventLog = (log: EventLog, system: string, spans: Spans, traces: Traces): EventLog =>
-  instead(log, {
+  decorate(log, {
     append: (stream, expected, events) =>
       spans
         .around('append', SpanKind.PRODUCER, attributesOf(system, 'append'), () =>
@@ -132,7 +132,7 @@ async function* noting(batches: AsyncIterable<LogBatch>, traces: Traces): AsyncI
  * the traces of its events, and a span in each of these.
  */
 export const tracedReadModel = (model: ReadModel, system: string, spans: Spans, traces: Traces): ReadModel =>
-  instead(model, {
+  decorate(model, {
     list: (owner, after, limit) =>
       spans.around('list', SpanKind.CLIENT, attributesOf(system, 'list'), () =>
         model.list(owner, after, limit),

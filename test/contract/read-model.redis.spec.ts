@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { parseRedisUrl } from '../../src/adapters/redis/place.js';
+import { parseRedisUrl } from '../../src/adapters/redis/connection-string.js';
 import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
 import { ensureRedis, RedisServer } from '../support/redis-server.js';
 import { parkedOwnersContract } from './parked-owners.contract.js';

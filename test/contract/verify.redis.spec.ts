@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createClient } from 'redis';
-import { parseRedisUrl } from '../../src/adapters/redis/place.js';
+import { parseRedisUrl } from '../../src/adapters/redis/connection-string.js';
 import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
 import { verify } from '../../src/projector/verify.js';
 import { catchUp, run, Stores } from '../support/domain-stores.js';

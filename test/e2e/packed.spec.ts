@@ -87,7 +87,7 @@ it('is a command that serves, where it was installed from a packed package', asy
 it('has the second check, and offers no modules', async () => {
   const installed = join(elsewhere, 'node_modules', 'plant-store');
   expect(readFileSync(join(installed, 'docs', 'check.py'))).toEqual(readFileSync('docs/check.py'));
-  const importing = run(process.execPath, ['-e', "import('plant-store/build/src/cli.js')"], {
+  const importing = run(process.execPath, ['-e', "import('plant-store/build/src/cli/plants.js')"], {
     cwd: elsewhere,
     env,
   });

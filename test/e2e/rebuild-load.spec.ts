@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Status } from '../../src/operate/status.js';
+import { type Status } from '../../src/operations/status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/event-log.js';
 import { requestRebuild } from '../../src/projector/rebuilds.js';

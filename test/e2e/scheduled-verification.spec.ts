@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from '@jest/globals';
-import { type Status } from '../../src/operate/status.js';
+import { type Status } from '../../src/operations/status.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { runCli } from '../support/http-cli.js';
 import { HttpClient } from '../support/http-client.js';

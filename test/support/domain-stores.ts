@@ -12,7 +12,7 @@ import { type Appended, type EventLog, type ExpectedRevision, type Json } from '
 import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
 import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/projector/rebuilds.js';
-import { type CommandContext, metadataOf, runCommand } from '../../src/write/run-command.js';
+import { type CommandContext, metadataOf, runCommand } from '../../src/write/execute.js';
 import { pastTriggers } from './past-triggers.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */

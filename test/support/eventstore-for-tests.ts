@@ -1,4 +1,7 @@
-import { type EventStorePlace, parseEventStoreUrl } from '../../src/adapters/eventstoredb/place.js';
+import {
+  type EventStoreConnectionString,
+  parseEventStoreUrl,
+} from '../../src/adapters/eventstoredb/connection-string.js';
 import { StandIn } from './eventstore/stand-in.js';
 import { namespaced } from './stores-of-this-run.js';
 
@@ -8,7 +11,7 @@ export interface TestEventStore {
   readonly kind: 'TEST_EVENTSTORE_URL' | 'stand-in';
   /** With a namespace that nobody else has, so that what others left in the same server does not matter. */
   readonly url: string;
-  readonly place: EventStorePlace;
+  readonly place: EventStoreConnectionString;
   readonly stop: () => Promise<void>;
 }
 

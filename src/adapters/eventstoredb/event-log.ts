@@ -22,10 +22,10 @@ import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
 import { explain, inTime, NoAnswer } from './failure.js';
 import { type Feed, type ReadEvent } from './feed.js';
-import { type EventStorePlace } from './place.js';
+import { type EventStoreConnectionString } from './connection-string.js';
 import { commitOf, fromPosition, type LogPosition, NOWHERE, toPosition } from './position.js';
 import { LogRefused, Server, type ServerLimits } from './server.js';
-import { Turns } from './turns.js';
+import { Semaphore } from './semaphore.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
   /** How long opening may take in all, in milliseconds. */
@@ -84,7 +84,7 @@ interface Identity {
  * what to do about it: at once where it would stay so, else after having tried for `openMs`.
  */
 export const openEventStoreDb = async (
-  place: EventStorePlace,
+  place: EventStoreConnectionString,
   options: EventStoreOptions = {},
 ): Promise<EventLog> => {
   const {
@@ -159,7 +159,7 @@ interface Look {
 }
 
 class EventStoreLog extends EventLog {
-  readonly #turns = new Turns(APPENDS_AT_ONCE);
+  readonly #turns = new Semaphore(APPENDS_AT_ONCE);
   readonly #appends = new Set<Promise<Appended>>();
   readonly #watch: AppendWatch;
   /** All up to `looked` was looked at for the head: it was `head`. */

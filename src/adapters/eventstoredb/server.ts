@@ -16,7 +16,7 @@ import { type Answer, type AppendOrder } from './append-call.js';
 import { Client, closeableStream } from './client.js';
 import { explain, NoAnswer } from './failure.js';
 import { Feed, type ReadEvent } from './feed.js';
-import { describePlace, type Endpoint, type EventStorePlace } from './place.js';
+import { describeConnection, type Endpoint, type EventStoreConnectionString } from './connection-string.js';
 import { type LogPosition } from './position.js';
 import { sendNoAddressAsServerName } from './server-name.js';
 
@@ -54,7 +54,7 @@ export class Server {
   #closed = false;
 
   private constructor(
-    private readonly place: EventStorePlace,
+    private readonly place: EventStoreConnectionString,
     private readonly credentials: ChannelCredentialOptions,
     readonly limits: ServerLimits,
   ) {
@@ -62,7 +62,7 @@ export class Server {
   }
 
   /** Reads the certificates; connects at the first call. Throws LogRefused where a file cannot be used. */
-  static async of(place: EventStorePlace, limits: ServerLimits): Promise<Server> {
+  static async of(place: EventStoreConnectionString, limits: ServerLimits): Promise<Server> {
     // What the client prints for DEBUG=esdb* are credentials, keys and events.
     for (const logger of Object.values(debug)) logger.enabled = false;
     const { tls, tlsCAFile, userCertificate } = place;
@@ -90,7 +90,7 @@ export class Server {
 
   /** How messages name it. */
   get title(): string {
-    return `the event log at ${describePlace(this.place)}`;
+    return `the event log at ${describeConnection(this.place)}`;
   }
 
   /** What a call that failed with this error comes to. */

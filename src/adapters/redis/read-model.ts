@@ -23,14 +23,14 @@ import {
   partitionOf,
 } from '../../ports/read-model.js';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
-import { KeptPages } from '../kept-pages.js';
+import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
 import { Deadline } from './deadline.js';
-import { examiner } from './examine.js';
-import { isReply, RedisRefused } from './faults.js';
+import { serverCheck } from './server-check.js';
+import { isReply, RedisRefused } from './error-messages.js';
 import { type Copy, Keys, generationOf, newCopySuffix } from './keys.js';
-import { Link } from './link.js';
-import { type RedisPlace } from './place.js';
+import { RedisConnection } from './connection.js';
+import { type RedisConnectionString } from './connection-string.js';
 import {
   type Script,
   APPLY,
@@ -94,10 +94,10 @@ class RedisReadModel extends ReadModel {
   readonly #keys: Keys;
   readonly #log: string;
   readonly #servers: Servers;
-  readonly #subscriber: Link;
+  readonly #subscriber: RedisConnection;
   readonly #waiters = new Waiters((partitions) => this.#activePositions(partitions));
   readonly #copies = new Map<Generation, Copy>();
-  readonly #kept = new KeptPages<Copy>();
+  readonly #kept = new PageCache<Copy>();
   /** Positions that are about to be asked for, by key. */
   readonly #wanted = new Map<string, Promise<Position | null>>();
   /** What is under way: closing lets it end. */
@@ -112,12 +112,12 @@ class RedisReadModel extends ReadModel {
   #sweeping: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  constructor(place: RedisPlace, log: string, onWarning: (message: string) => void) {
+  constructor(place: RedisConnectionString, log: string, onWarning: (message: string) => void) {
     super();
     this.#log = log;
     this.#keys = new Keys(log);
-    this.#servers = serversAt(place, examiner(place.mode.kind, onWarning));
-    this.#subscriber = new Link(
+    this.#servers = serversAt(place, serverCheck(place.mode.kind, onWarning));
+    this.#subscriber = new RedisConnection(
       accessTo(place),
       () => this.#servers.find(),
       async (client) => {
@@ -524,7 +524,7 @@ class RedisReadModel extends ReadModel {
   }
 
   async #ownersStep(
-    link: Link,
+    link: RedisConnection,
     { cursor, connection }: Scan,
     generation: Generation,
     copy: Copy,
@@ -793,7 +793,12 @@ class RedisReadModel extends ReadModel {
     }
   }
 
-  async #sweepStep(link: Link, cursor: string, alive: Set<string>, deadline: Deadline): Promise<string> {
+  async #sweepStep(
+    link: RedisConnection,
+    cursor: string,
+    alive: Set<string>,
+    deadline: Deadline,
+  ): Promise<string> {
     const command = ['SCAN', cursor, 'MATCH', this.#keys.copies, 'COUNT', `${SCAN_KEYS}`];
     const [next, found] = (await link.send(command, deadline)) as [string, string[]];
     const candidates = found.flatMap((key) => {
@@ -957,7 +962,7 @@ const scoredPageOf = (
  * Throws ReadModelUnavailable, in one line that says what to change, where the server cannot be used.
  */
 export const openRedisReadModel = async (
-  place: RedisPlace,
+  place: RedisConnectionString,
   logIdentity: string,
   { onWarning = () => undefined, patienceMs = PATIENCE_MS }: RedisOptions = {},
 ): Promise<ReadModel> => {

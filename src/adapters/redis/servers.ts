@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { type Deadline } from './deadline.js';
-import { isReply, RedisRefused } from './faults.js';
-import { type Access, askOnce, Link, type RedisClient } from './link.js';
+import { isReply, RedisRefused } from './error-messages.js';
+import { type Access, askOnce, RedisConnection, type RedisClient } from './connection.js';
 import { SLOTS } from './keys.js';
-import { type RedisNode, type RedisPlace } from './place.js';
+import { type RedisNode, type RedisConnectionString } from './connection-string.js';
 
 /** A command goes from one server of a cluster to another at most so often: slots that move need two. */
 const MAX_REDIRECTIONS = 5;
@@ -25,7 +25,7 @@ export interface Servers {
   /** The answer of the server that has the keys of that slot. */
   send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown>;
   /** One connection to each server that holds keys. */
-  all(): readonly Link[];
+  all(): readonly RedisConnection[];
   /** When the youngest of those connections was made, in milliseconds of `performance.now()`. */
   readonly since: number;
   /** Where one of them is, to subscribe there. */
@@ -34,7 +34,7 @@ export interface Servers {
   close(): Promise<void>;
 }
 
-export const serversAt = (place: RedisPlace, prepare: Prepare): Servers => {
+export const serversAt = (place: RedisConnectionString, prepare: Prepare): Servers => {
   const access = accessTo(place);
   const { nodes, mode, tls } = place;
   switch (mode.kind) {
@@ -49,21 +49,21 @@ export const serversAt = (place: RedisPlace, prepare: Prepare): Servers => {
   }
 };
 
-export const accessTo = ({ login, tls, mode }: RedisPlace): Access => ({
+export const accessTo = ({ login, tls, mode }: RedisConnectionString): Access => ({
   login,
   tls,
   database: mode.kind === 'cluster' ? 0 : mode.database,
 });
 
 class OneServer implements Servers {
-  readonly #link: Link;
+  readonly #link: RedisConnection;
 
   constructor(
     access: Access,
     readonly find: () => RedisNode | Promise<RedisNode>,
     prepare: Prepare,
   ) {
-    this.#link = new Link(access, find, prepare);
+    this.#link = new RedisConnection(access, find, prepare);
   }
 
   ready(deadline: Deadline): Promise<void> {
@@ -74,7 +74,7 @@ class OneServer implements Servers {
     return this.#link.send(args, deadline);
   }
 
-  all(): readonly Link[] {
+  all(): readonly RedisConnection[] {
     return [this.#link];
   }
 
@@ -114,9 +114,9 @@ const masterBy = async (
 
 class ClusterServers implements Servers {
   readonly #access: Access;
-  readonly #seeds: RedisPlace['nodes'];
+  readonly #seeds: RedisConnectionString['nodes'];
   readonly #prepare: Prepare;
-  readonly #links = new Map<string, Link>();
+  readonly #links = new Map<string, RedisConnection>();
   /** The address of each slot's master. Until they are known, any node says where to go. */
   #owners: readonly string[];
   #refreshing: Promise<void> | undefined;
@@ -125,7 +125,7 @@ class ClusterServers implements Servers {
   #failure: ReadModelUnavailable | undefined;
   #closed = false;
 
-  constructor(access: Access, seeds: RedisPlace['nodes'], prepare: Prepare) {
+  constructor(access: Access, seeds: RedisConnectionString['nodes'], prepare: Prepare) {
     this.#access = access;
     this.#seeds = seeds;
     this.#owners = Array<string>(SLOTS).fill(addressOf(seeds[0]));
@@ -164,7 +164,7 @@ class ClusterServers implements Servers {
     }
   }
 
-  all(): readonly Link[] {
+  all(): readonly RedisConnection[] {
     return this.#masters().map((address) => this.#linkTo(address));
   }
 
@@ -185,12 +185,12 @@ class ClusterServers implements Servers {
     await Promise.all([...this.#links.values()].map((link) => link.close()));
   }
 
-  #linkTo(address: string): Link {
+  #linkTo(address: string): RedisConnection {
     if (this.#closed) throw new ReadModelUnavailable('the read model has been closed');
     let link = this.#links.get(address);
     if (!link) {
       const node = nodeOf(address);
-      link = new Link(this.#access, () => node, this.#prepare);
+      link = new RedisConnection(this.#access, () => node, this.#prepare);
       this.#links.set(address, link);
     }
     return link;

@@ -1,9 +1,9 @@
 import { partitionOf } from '../../ports/read-model.js';
 import { type SharedCounters } from '../../ports/shared-counters.js';
 import { Deadline } from './deadline.js';
-import { examiner } from './examine.js';
+import { serverCheck } from './server-check.js';
 import { Keys } from './keys.js';
-import { type RedisPlace } from './place.js';
+import { type RedisConnectionString } from './connection-string.js';
 import { COUNT } from './scripts.js';
 import { type Servers, serversAt } from './servers.js';
 
@@ -11,11 +11,11 @@ import { type Servers, serversAt } from './servers.js';
 const COUNT_MS = 250;
 
 /** Opens counters of the log with that identity. It does not wait for Redis: until it is there, `add` throws. */
-export const openRedisCounters = (place: RedisPlace, logIdentity: string): SharedCounters =>
+export const openRedisCounters = (place: RedisConnectionString, logIdentity: string): SharedCounters =>
   new RedisCounters(
     serversAt(
       place,
-      examiner(place.mode.kind, () => undefined),
+      serverCheck(place.mode.kind, () => undefined),
     ),
     new Keys(logIdentity),
   );

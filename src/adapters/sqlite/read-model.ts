@@ -25,7 +25,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
-import { KeptPages } from '../kept-pages.js';
+import { PageCache } from '../page-cache.js';
 import { BUSY_POLL_MS, Waiters } from '../waiters.js';
 import {
   type Database,
@@ -342,8 +342,8 @@ class Reader {
   readonly #countParked;
   readonly #parked;
   readonly #reports;
-  readonly #kept = new KeptPages<Generation>();
-  readonly #keptLong = new KeptPages<Generation, LongPage>();
+  readonly #kept = new PageCache<Generation>();
+  readonly #keptLong = new PageCache<Generation, LongPage>();
   /** Where partitions of the active generation stood since it was last told to look anew. */
   readonly #seen = new Map<number, At>();
 

@@ -1,4 +1,4 @@
-import { AuditQuery } from '../audit-schemas.js';
+import { AuditQuery } from '../audit/audit-schemas.js';
 import { PositionHeader } from '../schemas.js';
 import {
   codingOut,

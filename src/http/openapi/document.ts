@@ -1,6 +1,6 @@
-import { CloudEvent } from '../audit-schemas.js';
-import { ConsistencyProof, InclusionProof, LogReceipt } from '../log-schemas.js';
-import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from '../operation-schemas.js';
+import { CloudEvent } from '../audit/audit-schemas.js';
+import { ConsistencyProof, InclusionProof, LogReceipt } from '../log/log-schemas.js';
+import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from '../operations/operation-schemas.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
 import { auditPaths } from './audit.js';
 import { healthPaths } from './health.js';

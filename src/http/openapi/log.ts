@@ -1,4 +1,4 @@
-import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from '../log-schemas.js';
+import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from '../log/log-schemas.js';
 import { type ProblemCode } from '../problem.js';
 import {
   codingOut,

@@ -1,4 +1,4 @@
-import { PlantHistoryQuery } from '../audit-schemas.js';
+import { PlantHistoryQuery } from '../audit/audit-schemas.js';
 import { ListQuery, PlantId } from '../schemas.js';
 import {
   codingOut,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { SystemStatus } from '../../../src/http/operation-schemas.js';
-import { type Status } from '../../../src/operate/status.js';
+import { SystemStatus } from '../../../src/http/operations/operation-schemas.js';
+import { type Status } from '../../../src/operations/status.js';
 import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { skipEvent } from '../../../src/projector/rebuilds.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';

@@ -9,7 +9,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { promisify } from 'node:util';
 import { setImmediate } from 'node:timers/promises';
 import { type EventStoreOptions, openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
-import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/place.js';
+import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
 import { type EventLog, type LogBatch, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
 import { StandIn, StandInCluster } from '../../support/eventstore/stand-in.js';
@@ -67,7 +67,7 @@ describe('the client of EventStoreDB', () => {
       JSON.stringify(new URL(`../../../src/adapters/eventstoredb/${file}.js`, import.meta.url).href);
     const program = `
       import { openEventStoreDb } from ${module('event-log')};
-      import { parseEventStoreUrl } from ${module('place')};
+      import { parseEventStoreUrl } from ${module('connection-string')};
       await openEventStoreDb(parseEventStoreUrl(process.argv[1]), { openMs: 500 }).catch(() => undefined);
     `;
     const began = performance.now();

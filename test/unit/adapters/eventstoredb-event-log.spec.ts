@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { setImmediate } from 'node:timers/promises';
 import { type EventStoreOptions, openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
-import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/place.js';
+import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
 import {
   type AppendHealth,
   type EventLog,
@@ -714,7 +714,7 @@ describe('the event log on EventStoreDB', () => {
       JSON.stringify(new URL(`../../../src/adapters/eventstoredb/${file}.js`, import.meta.url).href);
     const program = `
       import { openEventStoreDb } from ${module('event-log')};
-      import { parseEventStoreUrl } from ${module('place')};
+      import { parseEventStoreUrl } from ${module('connection-string')};
       const log = await openEventStoreDb(parseEventStoreUrl(process.argv[1]));
       for await (const _ of log.readAll('')) ;
       await log.close();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Keys } from '../../../src/adapters/redis/keys.js';
-import { parseRedisUrl } from '../../../src/adapters/redis/place.js';
+import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
 import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { openSqliteEventLog, toPosition } from '../../../src/adapters/sqlite/event-log.js';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { copyLog } from '../../../src/audit/copy-log.js';
+import { copyLog } from '../../../src/cli/copy-log.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import {
   type EventLog,

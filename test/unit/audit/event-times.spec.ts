@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { plantsAsOf } from '../../../src/audit/as-of.js';
+import { plantsAsOf } from '../../../src/history/as-of.js';
 import { Auditor } from '../../../src/audit/auditor.js';
-import { parseInstant } from '../../../src/audit/instant.js';
+import { parseInstant } from '../../../src/history/instant.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventMetadata } from '../../../src/ports/event-log.js';

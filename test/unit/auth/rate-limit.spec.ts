@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { parseRedisUrl } from '../../../src/adapters/redis/place.js';
+import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
 import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
 import { CountedRateLimit } from '../../../src/http/auth/counted-rate-limit.js';
 import { type RateLimit, RateLimited, rateLimitFields } from '../../../src/http/auth/rate-limit.js';

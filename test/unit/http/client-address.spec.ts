@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type IncomingMessage } from 'node:http';
-import { loadConfig } from '../../../src/config.js';
+import { loadConfig } from '../../../src/service/config.js';
 import { clientAddresses } from '../../../src/http/client-address.js';
 
 /** The client of a request from `peer`, where `TRUSTED_PROXIES` is `trusted`. */

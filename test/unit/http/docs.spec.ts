@@ -4,12 +4,12 @@ import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type FastifyInstance } from 'fastify';
-import { type Docs, serveDocs } from '../../../src/http/docs.js';
+import { type Docs, serveDocs } from '../../../src/http/openapi/docs.js';
 import { ProblemFilter } from '../../../src/http/problem.filter.js';
 import { KnownRoutes } from '../../../src/http/routes.js';
 import { createHttpAdapter } from '../../../src/http/server.js';
 import { Shutdown } from '../../../src/http/shutdown.js';
-import { createLogger } from '../../../src/logging.js';
+import { createLogger } from '../../../src/service/logging/logger.js';
 import { until } from '../../support/domain-stores.js';
 
 const ANSWER = { status: 200, headers: { 'content-type': 'text/plain' }, body: Buffer.from('the page') };

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { type DocsAnswer } from '../../../src/http/docs.js';
-import { keptDocuments } from '../../../src/http/documents.js';
+import { type DocsAnswer } from '../../../src/http/openapi/docs.js';
+import { keptDocuments } from '../../../src/http/openapi/documents.js';
 
 const PAGE = '<p>plants</p>'.repeat(1_000);
 

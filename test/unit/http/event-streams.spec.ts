@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
-import { type Ending, EventStreams } from '../../../src/http/event-streams.js';
+import { type Ending, EventStreams } from '../../../src/http/audit/event-streams.js';
 import { LogUnavailable } from '../../../src/ports/event-log.js';
 import { gate } from '../../support/domain-faults.js';
 import { until } from '../../support/domain-stores.js';

@@ -4,7 +4,7 @@ import { createServer, get, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { nextLoopTurn, nextStep, noteRequest } from '../../../src/audit/loop-turns.js';
+import { nextLoopTurn, nextStep, noteRequest } from '../../../src/async/event-loop.js';
 import { endInPieces, PIECE } from '../../../src/http/large-answers.js';
 
 const servers: Server[] = [];

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { type AuthConfig } from '../../../src/config.js';
-import { type Answered } from '../../../src/http/answered.js';
+import { type AuthConfig } from '../../../src/service/config.js';
+import { type RequestOutcome } from '../../../src/http/request-log.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
-import { answerListsFast } from '../../../src/http/list-fast-path.js';
+import { answerListsFast } from '../../../src/http/lists/list-fast-path.js';
 import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
 import { Freshness } from '../../../src/read/freshness.js';
@@ -32,7 +32,7 @@ describe('the fast path of lists', () => {
   let server: Server;
   let token: string;
   let admitted: boolean;
-  let answered: [Answered, string | undefined][];
+  let answered: [RequestOutcome, string | undefined][];
   let errors: unknown[];
   let defect: Error | undefined;
 

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { type FastifyReply } from 'fastify';
-import { LongLists } from '../../../src/http/long-lists.js';
+import { LongLists } from '../../../src/http/lists/long-lists.js';
 import { type LongPage } from '../../../src/ports/read-model.js';
 import { START } from '../../../src/ports/event-log.js';
 import { until } from '../../support/domain-stores.js';

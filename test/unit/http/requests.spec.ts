@@ -10,7 +10,7 @@ import {
   refuseUnlessJsonIsAccepted,
   splitUrl,
 } from '../../../src/http/requests.js';
-import { NewRebuild, NewRollback } from '../../../src/http/operation-schemas.js';
+import { NewRebuild, NewRollback } from '../../../src/http/operations/operation-schemas.js';
 import { ListQuery, NewPlant } from '../../../src/http/schemas.js';
 
 /** What the functions look at of a request. */

@@ -1,10 +1,10 @@
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type Answered } from '../../../src/http/answered.js';
+import { type RequestOutcome } from '../../../src/http/request-log.js';
 import { countRequests } from '../../../src/metrics/http.js';
 import { samplesIn } from '../../support/samples.js';
 
-const answered: Answered = {
+const answered: RequestOutcome = {
   method: 'GET',
   route: '/plants',
   status: 200,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { showLastRuns, showSkips } from '../../../src/metrics/operations.js';
-import { recordBackup, recordVerify } from '../../../src/operate/last-run.js';
+import { recordBackup, recordVerify } from '../../../src/operations/last-runs.js';
 import { LogUnavailable, START } from '../../../src/ports/event-log.js';
 import { skipEvent } from '../../../src/projector/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';

@@ -14,7 +14,7 @@ import {
 import { type Healed, Healer } from '../../../src/projector/healer.js';
 import { project } from '../../../src/projector/projection.js';
 import { readSkipsInForce, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
-import { Traffic } from '../../../src/projector/traffic.js';
+import { Load } from '../../../src/projector/load.js';
 import { verify } from '../../../src/projector/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
 import {
@@ -28,7 +28,7 @@ import {
   until,
 } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { metadataOf } from '../../../src/write/run-command.js';
+import { metadataOf } from '../../../src/write/execute.js';
 
 const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const gone = (): Error => new ReadModelUnavailable('gone');
@@ -59,7 +59,7 @@ describe('an owner with an event that cannot be read', () => {
   afterEach(() => stores.remove());
 
   const healer = (port = log, store = model): Healer =>
-    new Healer(port, store, new Traffic(), (one) => healed.push(one));
+    new Healer(port, store, new Load(), (one) => healed.push(one));
 
   const namesOf = async (owner: string, of = generation): Promise<string[] | Position> => {
     const { rows, parked } = await model.page(of, owner, undefined, 100_000);
@@ -265,7 +265,7 @@ describe('an owner with an event that cannot be read', () => {
     expect(healed).toEqual([]);
     const away = new Faults(model).next('generations', failing(gone)).next('countParked', failing(gone)).port;
     const stop = new AbortController();
-    const running = new Healer(log, away, new Traffic(), (one) => healed.push(one), 1).run(stop.signal);
+    const running = new Healer(log, away, new Load(), (one) => healed.push(one), 1).run(stop.signal);
     await until(() => healed.length > 0);
     stop.abort();
     await running;

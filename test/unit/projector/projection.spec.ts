@@ -20,7 +20,7 @@ import {
   ReadModelRegressed,
   rowOf,
 } from '../../../src/projector/projection.js';
-import { NamedRequests } from '../../../src/write/named-request.js';
+import { IdempotentCommands } from '../../../src/write/idempotency.js';
 import {
   brokenOff,
   failing,
@@ -287,7 +287,7 @@ describe('a projection', () => {
   });
 
   it('passes by what is known of named requests', async () => {
-    const requests = new NamedRequests({ log, now: noon, skips: () => Promise.resolve(NO_SKIPS) });
+    const requests = new IdempotentCommands({ log, now: noon, skips: () => Promise.resolve(NO_SKIPS) });
     await requests.run('anne', createPlant(1), contextOf(), 'key');
     await outcomeOf(requests.run('anne', deletePlant(2), contextOf(), 'another'));
     await catchUp(log, model, generation);

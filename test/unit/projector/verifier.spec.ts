@@ -4,7 +4,7 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { readRebuilds, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
 import { Projector } from '../../../src/projector/projector.js';
-import { Traffic } from '../../../src/projector/traffic.js';
+import { Load } from '../../../src/projector/load.js';
 import { type Verification, Verifier, type VerifierOptions } from '../../../src/projector/verifier.js';
 import { type Verified } from '../../../src/projector/verify.js';
 import { plantStream } from '../../../src/plants/stream.js';
@@ -46,7 +46,7 @@ describe('a projector that compares the lists with the log by itself', () => {
     new Verifier(log, of, {
       now,
       everyMs: DAY_MS,
-      traffic: new Traffic(),
+      traffic: new Load(),
       lookEveryMs: 1,
       last: () => Promise.resolve(recorded),
       onVerified: (differing) => {

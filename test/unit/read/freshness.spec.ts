@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
-import { instead } from '../../../src/ports/instead.js';
+import { decorate } from '../../../src/ports/decorate.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../../../src/ports/read-model.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { failing, Faults, none } from '../../support/domain-faults.js';
@@ -158,7 +158,7 @@ describe('freshness', () => {
 
     it('counts nothing that it knew before the store was read anew: that may have lost what others were told', async () => {
       let steadySince = 0;
-      const store = instead(model, {
+      const store = decorate(model, {
         get steadySince() {
           return steadySince;
         },

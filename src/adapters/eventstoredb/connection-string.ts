@@ -1,0 +1,233 @@
+import { BadStoreUrl } from '../store-url.js';
+
+/** One server as it is named in the URL. */
+export interface Endpoint {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Options that go to the client as they are. What is missing has the client's default, or ours. */
+export interface ClientSettings {
+  readonly connectionName?: string;
+  /** Milliseconds that a call may take. */
+  readonly defaultDeadline?: number;
+  /** Milliseconds, or -1 for never. */
+  readonly keepAliveInterval?: number;
+  /** Milliseconds, or -1 for ever. */
+  readonly keepAliveTimeout?: number;
+  readonly nodePreference?: 'leader' | 'follower' | 'read_only_replica' | 'random';
+  readonly maxDiscoverAttempts?: number;
+  /** Milliseconds. */
+  readonly discoveryInterval?: number;
+  /** Seconds. */
+  readonly gossipTimeout?: number;
+}
+
+/** Which EventStoreDB, and which part of it: what a URL says. */
+export interface EventStoreConnectionString {
+  /** Host names and IPv4 addresses, without ports. */
+  readonly hosts: readonly string[];
+  readonly endpoints: readonly Endpoint[];
+  /** Whether the leader is looked for: where there are several hosts, or the scheme says so. */
+  readonly cluster: boolean;
+  readonly tls: boolean;
+  /** Goes before every stream's name, with a dot; empty if there is none. */
+  readonly namespace: string;
+  /** PEM files of this machine. */
+  readonly tlsCAFile: string | undefined;
+  readonly userCertificate: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly settings: ClientSettings;
+  /** A function, so that a place which is printed or logged shows no password. */
+  readonly credentials: () => { readonly username: string; readonly password: string } | undefined;
+}
+
+/** The port that EventStoreDB has unless it is told another one. */
+const DEFAULT_PORT = 2113;
+
+/** The greatest number that a timer takes. */
+const MAX_MS = 2_147_483_647;
+
+/** Its dot keeps namespaces apart: no namespace is the beginning of another one's streams. */
+const NAMESPACE = /^[a-z0-9][a-z0-9-]{0,39}$/;
+
+const HOST = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+
+const SHAPE = 'esdb://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][?PARAMETER=VALUE[&…]]';
+
+const NODE_PREFERENCES = new Map<string, NonNullable<ClientSettings['nodePreference']>>([
+  ['leader', 'leader'],
+  ['follower', 'follower'],
+  ['readonlyreplica', 'read_only_replica'],
+  ['random', 'random'],
+]);
+
+/** What a parameter's value is turned into, and how its refusal describes what is allowed. */
+interface Parameter<T> {
+  readonly allowed: string;
+  readonly parse: (value: string) => T | undefined;
+}
+
+const integer = (minimum: number, maximum: number, unit: string): Parameter<number> => ({
+  allowed: `${unit} from ${minimum} to ${maximum}`,
+  parse: (value) => {
+    const number = /^-?\d{1,10}$/.test(value) ? Number(value) : NaN;
+    return number >= minimum && number <= maximum ? number : undefined;
+  },
+});
+
+const text: Parameter<string> = {
+  allowed: 'a text without control characters',
+  parse: (value) => (/\p{Cc}/u.test(value) ? undefined : value),
+};
+
+const milliseconds = integer(1, MAX_MS, 'milliseconds');
+
+/** What the client takes as it is. */
+const CLIENT_PARAMETERS = {
+  connectionName: text,
+  defaultDeadline: milliseconds,
+  keepAliveInterval: integer(-1, MAX_MS, 'milliseconds (-1 for never)'),
+  keepAliveTimeout: integer(-1, MAX_MS, 'milliseconds (-1 for ever)'),
+  maxDiscoverAttempts: integer(1, 1_000, 'a number'),
+  discoveryInterval: milliseconds,
+  gossipTimeout: integer(1, 3_600, 'seconds'),
+  nodePreference: {
+    allowed: 'leader, follower, readOnlyReplica or random',
+    parse: (value: string) => NODE_PREFERENCES.get(flat(value)),
+  },
+};
+
+const PARAMETERS = {
+  ...CLIENT_PARAMETERS,
+  tls: {
+    allowed: 'true or false',
+    parse: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
+  },
+  tlsVerifyCert: {
+    allowed: 'true: certificates are always verified; name the CA of your own ones with tlsCAFile',
+    parse: (value) => value === 'true' || undefined,
+  },
+  throwOnAppendFailure: {
+    allowed: 'true: a refused append has to be seen as refused',
+    parse: (value) => value === 'true' || undefined,
+  },
+  tlsCAFile: text,
+  userCertFile: text,
+  userKeyFile: text,
+  namespace: {
+    allowed: '1 to 40 of a-z, 0-9 and -, not beginning with -',
+    parse: (value) => (NAMESPACE.test(value) ? value : undefined),
+  },
+} satisfies Record<string, Parameter<string | number | boolean>>;
+
+type ParameterName = keyof typeof PARAMETERS;
+type Given = {
+  -readonly [Name in ParameterName]?: NonNullable<ReturnType<(typeof PARAMETERS)[Name]['parse']>>;
+};
+
+/** The client takes names of parameters in any spelling, and so do we. */
+const flat = (spelled: string): string => spelled.trim().toLowerCase().replace(/[_-]/g, '');
+
+const NAMES = new Map(Object.keys(PARAMETERS).map((name) => [flat(name), name as ParameterName]));
+
+/**
+ * Reads a connection string of EventStoreDB's own form, with one parameter of ours, `namespace`. It only looks at
+ * the text. Throws BadStoreUrl, which shows names of parameters but no value, since any part of a mistyped URL may
+ * be a password.
+ */
+export const parseEventStoreUrl = (value: string): EventStoreConnectionString => {
+  const [, spelled = '', rest = ''] = /^([a-z][a-z0-9+.-]*):\/\/(.*)$/is.exec(value.trim()) ?? [];
+  const scheme = spelled.toLowerCase();
+  if (scheme.startsWith('kurrentdb'))
+    throw new BadStoreUrl(
+      'write esdb instead of kurrentdb at the beginning of the URL: the protocol is the same',
+    );
+  if (scheme !== 'esdb' && scheme !== 'esdb+discover')
+    throw new BadStoreUrl(`the URL must have the form ${SHAPE}, or begin with esdb+discover://`);
+  const [authority = '', ...queries] = rest.split('?');
+  const query = queries.join('?');
+  if (query.includes('@') || authority.split('@').length > 2)
+    throw new BadStoreUrl(
+      'encode special characters of the user name and the password: @ as %40, / as %2F, ? as %3F',
+    );
+  const [hostList = '', userInfo] = authority.split('@').reverse();
+  const endpoints = hostList.replace(/\/+$/, '').split(',').map(endpoint);
+  const given = parameters(query.replace(/\/+$/, ''));
+  const { tls = true, namespace = '', tlsCAFile, userCertFile, userKeyFile } = given;
+  if ((userCertFile === undefined) !== (userKeyFile === undefined))
+    throw new BadStoreUrl('userCertFile and userKeyFile belong together: name both or neither');
+  if (!tls && (tlsCAFile ?? userCertFile) !== undefined)
+    throw new BadStoreUrl(
+      'tlsCAFile, userCertFile and userKeyFile mean nothing with tls=false: leave out one or the other',
+    );
+  const credentials = userInfo === undefined ? undefined : user(userInfo);
+  return {
+    hosts: endpoints.map(({ address }) => address),
+    endpoints,
+    cluster: scheme === 'esdb+discover' || endpoints.length > 1,
+    tls,
+    namespace,
+    tlsCAFile,
+    userCertificate:
+      userCertFile === undefined || userKeyFile === undefined
+        ? undefined
+        : { certFile: userCertFile, keyFile: userKeyFile },
+    settings: settings(given),
+    credentials: () => credentials,
+  };
+};
+
+/** A place for messages: nothing of its user, its password and its parameters but the namespace. */
+export const describeConnection = ({ endpoints, namespace }: EventStoreConnectionString): string => {
+  const servers = endpoints.map(({ address, port }) => `${address}:${port}`).join(',');
+  return `esdb://${servers}${namespace === '' ? '' : ` (namespace ${namespace})`}`;
+};
+
+const endpoint = (host: string): Endpoint => {
+  const [address = '', port = String(DEFAULT_PORT), ...more] = host.trim().split(':');
+  const number = /^\d{1,5}$/.test(port) ? Number(port) : 0;
+  if (more.length > 0 || !HOST.test(address) || number < 1 || number > 65_535)
+    throw new BadStoreUrl(
+      `each host must be a name or an IPv4 address, and may have a port from 1 to 65535: ${SHAPE}`,
+    );
+  return { address, port: number };
+};
+
+const user = (userInfo: string): { username: string; password: string } => {
+  const [username = '', ...rest] = userInfo.split(':');
+  const password = rest.join(':');
+  if (username === '' || password === '')
+    throw new BadStoreUrl('a user name needs a password: USER:PASSWORD@');
+  return { username: decoded(username), password: decoded(password) };
+};
+
+const decoded = (encoded: string): string => {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    throw new BadStoreUrl(
+      'the URL holds a % that is not followed by two hexadecimal digits of UTF-8: write %25',
+    );
+  }
+};
+
+const parameters = (query: string): Given => {
+  const given: Given = {};
+  for (const pair of query === '' ? [] : query.split('&')) {
+    const [spelled = '', ...rest] = pair.split('=');
+    const name = NAMES.get(flat(spelled));
+    if (name === undefined)
+      throw new BadStoreUrl(
+        `there is no parameter ${JSON.stringify(spelled.slice(0, 40))}; there are ${Object.keys(PARAMETERS).join(', ')}`,
+      );
+    if (given[name] !== undefined) throw new BadStoreUrl(`the parameter ${name} occurs twice`);
+    const parameter: Parameter<string | number | boolean> = PARAMETERS[name];
+    const parsed = rest.length === 0 ? undefined : parameter.parse(decoded(rest.join('=').trim()));
+    if (parsed === undefined || parsed === '') throw new BadStoreUrl(`${name} must be ${parameter.allowed}`);
+    Object.assign(given, { [name]: parsed });
+  }
+  return given;
+};
+
+const settings = (given: Given): ClientSettings =>
+  Object.fromEntries(Object.entries(given).filter(([name]) => name in CLIENT_PARAMETERS));

@@ -1,0 +1,84 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type EventStoreConnectionString, parseEventStoreUrl } from './eventstoredb/connection-string.js';
+import { parseRedisUrl, type RedisConnectionString } from './redis/connection-string.js';
+import { BadStoreUrl } from './store-url.js';
+
+/** Files of this machine. */
+export interface SqliteLocation {
+  readonly kind: 'sqlite';
+  readonly file: string;
+}
+
+/** Where the events are. */
+export type EventLogLocation =
+  SqliteLocation | Readonly<{ kind: 'eventstoredb'; place: EventStoreConnectionString }>;
+
+/** Where the lists are. */
+export type ReadModelLocation = SqliteLocation | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
+
+/** What EVENT_LOG may be. */
+const EVENT_LOG_URLS = 'sqlite:FILE or esdb://HOST:2113';
+
+/** What READ_MODEL may be. */
+const READ_MODEL_URLS = 'sqlite:FILE or redis://HOST:6379';
+
+/** Reads the URL of an event log, without opening anything. Throws BadStoreUrl. */
+export const parseEventLogUrl = (value: string): EventLogLocation =>
+  /^(esdb|kurrentdb)(\+discover)?:/i.test(value)
+    ? { kind: 'eventstoredb', place: parseEventStoreUrl(value) }
+    : sqlite(value, EVENT_LOG_URLS);
+
+/** Reads the URL of a read model, without opening anything. Throws BadStoreUrl. */
+export const parseReadModelUrl = (value: string): ReadModelLocation =>
+  /^rediss?(\+(cluster|sentinel))?:/i.test(value)
+    ? { kind: 'redis', place: parseRedisUrl(value) }
+    : sqlite(value, READ_MODEL_URLS);
+
+/** `sqlite:FILE`. Nothing of another value but its scheme is ever shown: connection strings hold passwords. */
+const sqlite = (value: string, allowed: string): SqliteLocation => {
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
+  if (scheme !== 'sqlite:')
+    throw new BadStoreUrl(
+      `the URL must be ${allowed}, not ${scheme === '' ? 'a value without a scheme' : `${scheme}…`}`,
+    );
+  const file = value.slice(scheme.length).replace(/^\/\/(?=\/)/, '');
+  if (file === '' || file.endsWith('/')) throw new BadStoreUrl('the URL must name a file: sqlite:FILE');
+  if (file.startsWith('//'))
+    throw new BadStoreUrl('the URL must name a file of this machine: sqlite:FILE or sqlite:///FILE');
+  if (file.startsWith(':'))
+    throw new BadStoreUrl(
+      'the URL must name a file on disk: what is only in memory is lost at the next start',
+    );
+  if (/\p{Cc}/u.test(file)) throw new BadStoreUrl('the URL must be a path without control characters');
+  return { kind: 'sqlite', file };
+};
+
+/** Whether what is said to this event log crosses a network unencrypted, with its password. */
+export const isPlaintextToAnotherMachine = (log: EventLogLocation): boolean =>
+  log.kind === 'eventstoredb' && !log.place.tls && !log.place.hosts.every(isLoopback);
+
+const isLoopback = (host: string): boolean =>
+  /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host.replace(/:\d+$/, ''));
+
+/** Whether two logs are one, as far as their URLs tell: files by what stands there, however they are spelled. */
+export const isSameLocation = (one: EventLogLocation, other: EventLogLocation): boolean =>
+  one.kind === 'sqlite' && other.kind === 'sqlite'
+    ? isSameFile(one.file, other.file)
+    : JSON.stringify(one) === JSON.stringify(other);
+
+const isSameFile = (one: string, other: string): boolean => {
+  const [first, second] = [one, other].map((file) => statSync(file, { bigint: true, throwIfNoEntry: false }));
+  return first && second
+    ? first.dev === second.dev && first.ino === second.ino
+    : resolve(one) === resolve(other);
+};
+
+/**
+ * What a person does to have the lists built anew from a log that holds less than they do. They may be the only copy
+ * of what the log lacks, so nobody is told to delete them before that is known.
+ */
+export const howToSetAside = (model: ReadModelLocation): string =>
+  model.kind === 'sqlite'
+    ? `move ${model.file} with its -wal and -shm aside`
+    : 'keep a dump of its keys and then delete them (docs/redis-keys.md)';

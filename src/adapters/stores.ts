@@ -1,0 +1,61 @@
+import { openSqliteEventLog } from './sqlite/event-log.js';
+import { openSqliteReadModel } from './sqlite/read-model.js';
+import { openSqliteTreeStore } from './sqlite/tree-store.js';
+import { type AppendHealth, type EventLog } from '../ports/event-log.js';
+import { type ReadModel } from '../ports/read-model.js';
+import { type SharedCounters } from '../ports/shared-counters.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import { type EventLogLocation, type ReadModelLocation } from './store-locations.js';
+
+// The clients of servers are loaded where they are needed only: they take longer than all else at start.
+
+/** Who wants to know about an event log. None of these may throw. */
+export interface EventLogObservers {
+  /** Called by an embedded log after each transaction, with the number of appends that shared it. */
+  readonly onCommit?: (appends: number) => void;
+  /** Called when appends begin to fail or to work again, or are stopped. */
+  readonly onHealth?: (health: AppendHealth) => void;
+}
+
+/** Opens an event log. Throws LogUnavailable, in one line that says what to do. */
+export const openEventLog = async (
+  log: EventLogLocation,
+  observers: EventLogObservers = {},
+): Promise<EventLog> => {
+  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, observers);
+  const { openEventStoreDb } = await import('./eventstoredb/event-log.js');
+  return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
+};
+
+/**
+ * Opens the read model of the log with that identity. Throws ReadModelUnavailable, in one line that says what to
+ * do. `onWarning` is told, in one line, what may go wrong later.
+ */
+export const openReadModel = async (
+  model: ReadModelLocation,
+  logIdentity: string,
+  onWarning: (message: string) => void,
+): Promise<ReadModel> => {
+  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning);
+  const { openRedisReadModel } = await import('./redis/read-model.js');
+  return openRedisReadModel(model.place, logIdentity, { onWarning });
+};
+
+/**
+ * Opens counters that all processes of the log with that identity share, where the read model is on a server;
+ * undefined where it is embedded.
+ */
+export const openSharedCounters = async (
+  model: ReadModelLocation,
+  logIdentity: string,
+): Promise<SharedCounters | undefined> => {
+  if (model.kind === 'sqlite') return undefined;
+  const { openRedisCounters } = await import('./redis/shared-counters.js');
+  return openRedisCounters(model.place, logIdentity);
+};
+
+/**
+ * Opens the tree of the log with that identity in a file. Throws TreeUnavailable, in one line that says what to do.
+ */
+export const openTreeStore = (file: string, logIdentity: string): Promise<TreeStore> =>
+  openSqliteTreeStore(file, logIdentity);

@@ -1,0 +1,168 @@
+import { BundleRefused } from '../audit/bundle.js';
+import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
+import { type PlantChanges } from '../audit/plants-held.js';
+import { type KeyChange } from '../audit/checkpoint-record.js';
+import { keyName } from '../audit/signed-note.js';
+import { Progress } from './progress.js';
+import { bytesIn } from './check-files.js';
+import { type CliContext, print } from './context.js';
+import { printable, table } from './terminal.js';
+
+/** Owners that are shown to a person: those with most plants. */
+const SHOWN_OWNERS = 20;
+
+/** What a check is asked for. */
+export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
+  readonly file: string;
+  /** The file of an older bundle. */
+  readonly previous: string | undefined;
+}
+
+/**
+ * Checks a bundle, and prints what it is: nothing else is needed for that. Returns whether it passed. Throws
+ * CheckFailed where a file cannot be read.
+ */
+export const check = async (
+  { json }: Pick<CliContext, 'json'>,
+  { file, keys, against, previous }: CheckQuestion,
+): Promise<boolean> => {
+  const progress = new Progress('events', process.stderr, json);
+  try {
+    const checked = await checkBundle(
+      {
+        bundle: () => bytesIn(file),
+        keys,
+        against,
+        previous: previous === undefined ? undefined : () => bytesIn(previous),
+      },
+      (phase, events, total) => {
+        progress.show(phase, events, total);
+      },
+    );
+    progress.end();
+    print({ json }, asJson(checked), asText(checked));
+    return true;
+  } catch (error) {
+    progress.end();
+    if (!(error instanceof BundleRefused)) throw error;
+    const { reason, line, index, found, kept } = error;
+    const lines = [
+      `refused: ${error.message}`,
+      ...(kept === undefined ? [] : [`  in the older bundle: ${kept}`]),
+      ...(found === undefined ? [] : [`  in this one:         ${found}`]),
+    ];
+    print({ json }, { verdict: 'refused', reason, line, index, kept, found }, printableLines(lines));
+    return false;
+  }
+};
+
+const signerOf = ({ signedBy }: Checked): string | undefined => signedBy && keyName(signedBy);
+
+const asJson = (checked: Checked): unknown => {
+  const { checkpoint, from, owner, against, previous } = checked;
+  const { origin, size, root } = checkpoint;
+  const contents = ({ events, unread, plants }: Contents) => ({
+    events,
+    unread,
+    plants: plants ? Object.fromEntries(plants) : null,
+  });
+  return {
+    verdict: checked.signedBy ? 'proven' : 'consistent',
+    signedBy: signerOf(checked) ?? null,
+    origin,
+    size,
+    root: Buffer.from(root).toString('base64'),
+    from,
+    owner: owner ?? null,
+    ...contents(checked),
+    against: against?.size ?? null,
+    keyChanges: checked.keyChanges,
+    changes: checked.changes ? Object.fromEntries(checked.changes) : null,
+    previous: previous ? { size: previous.checkpoint.size, ...contents(previous) } : null,
+  };
+};
+
+const asText = (checked: Checked): string => {
+  const { checkpoint, from, owner, events, unread, plants, against, previous } = checked;
+  const { origin, size } = checkpoint;
+  const by = signerOf(checked);
+  const range =
+    events === 0 ? 'no events' : owner === undefined ? `events ${from} to ${size - 1}` : `${events} events`;
+  const what = `${range}${owner === undefined ? '' : ` of ${JSON.stringify(owner)} from ${from} on`}`;
+  const lines = [
+    by === undefined
+      ? `consistent: ${what} are in the checkpoint of ${size} events of ${origin}`
+      : `proven: ${what} are in the checkpoint of ${size} events of ${origin}, signed by ${by}`,
+  ];
+  if (by === undefined)
+    lines.push(
+      "The signature was NOT checked: without the log's key (--key) anybody may have made this file.",
+    );
+  if (owner !== undefined)
+    lines.push(
+      'It is not proven that no event of this owner was left out: that takes a bundle of all events.',
+    );
+  if (against)
+    lines.push(`It goes on from the older checkpoint of ${against.size} events, which are the same.`);
+  if (previous)
+    lines.push(
+      `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
+    );
+  lines.push(...checked.keyChanges.map(keyChangeText));
+  if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
+  lines.push(
+    plants
+      ? plantsText(plants, previous?.plants, checked.changes)
+      : from === 0
+        ? TOO_MANY
+        : NOT_FROM_THE_BEGINNING,
+  );
+  return printableLines(lines);
+};
+
+const keyChangeText = ({ index, from, to, confirmed }: KeyChange): string =>
+  `Event ${index} records that the key was changed from ${from} to ${to}: ${
+    confirmed
+      ? 'the old key has signed that.'
+      : 'the old key has NOT signed that. Ask why, and get the new key by a way that you trust.'
+  }`;
+
+const TOO_MANY = 'There are too many plants and owners to count them here.';
+const NOT_FROM_THE_BEGINNING =
+  'What the store held does not follow from it: it does not begin with the first event.';
+
+const plantsText = (
+  now: ReadonlyMap<string, number>,
+  then: ReadonlyMap<string, number> | undefined,
+  changes: ReadonlyMap<string, PlantChanges> | undefined,
+): string => {
+  const total = [...now.values()].reduce((sum, plants) => sum + plants, 0);
+  const owners = [...new Set([...now.keys(), ...(changes?.keys() ?? [])])]
+    .map((owner) => ({
+      owner,
+      plants: now.get(owner) ?? 0,
+      before: then?.get(owner) ?? 0,
+      change: changes?.get(owner),
+    }))
+    .filter(({ change }) => !then || change)
+    .sort((one, other) => other.plants - one.plants || (one.owner < other.owner ? -1 : 1));
+  const rows = owners
+    .slice(0, SHOWN_OWNERS)
+    .map(({ owner, plants, before, change }) => [
+      `  ${printable(owner)}`,
+      then ? `${before} -> ${plants} plants` : `${plants} plants`,
+      ...(then && change ? [`(${change.created} created, ${change.deleted} deleted)`] : []),
+    ]);
+  const more = owners.length - rows.length;
+  return [
+    `The store held ${total} plants of ${now.size} owners${then ? '; since the older bundle changed' : ''}:`,
+    ...(rows.length === 0 ? ['  nothing'] : [table(rows)]),
+    ...(more > 0 ? [`  and ${more} owners more (--json shows all)`] : []),
+  ].join('\n');
+};
+
+const printableLines = (lines: readonly string[]): string =>
+  lines
+    .flatMap((line) => line.split('\n'))
+    .map(printable)
+    .join('\n');

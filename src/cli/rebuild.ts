@@ -1,0 +1,287 @@
+import { randomUUID } from 'node:crypto';
+import { START } from '../ports/event-log.js';
+import { Progress } from './progress.js';
+import {
+  cancelRebuild,
+  GRACE_MS,
+  OperationRefused,
+  type Promoted,
+  readRebuilds,
+  requestRebuild,
+  requestRollback,
+} from '../projector/rebuilds.js';
+import { type CliContext, pause, print } from './context.js';
+import { duration } from './terminal.js';
+import { Interrupted } from './interrupted.js';
+import { type ProcessReport, readReports, workingProjector } from '../operations/process-report.js';
+import { activeGeneration } from '../operations/status.js';
+
+/** How often a command looks how far its request is, in milliseconds: a read of one short stream and of the reports. */
+const LOOK_EVERY_MS = 500;
+
+/** So many events are read to estimate the time of all: a second's work at most. */
+const SAMPLE = 20_000;
+
+/** A rebuild takes so many times as long as reading the log: it writes, and then reads again to verify. Measured. */
+const TIMES_READING = 4;
+
+/** And so many times as long again while requests never cease, since it gives way to them. Measured: 74 s for 13 s. */
+const TIMES_UNDER_TRAFFIC = 6;
+
+/** A standby projector takes over within seconds: who waits longer than this, in milliseconds, waits for nobody. */
+const PATIENCE_MS = 15_000;
+
+/** What was decided is done at the next look: who waits longer than this, in milliseconds, hears why. */
+const SWITCH_PATIENCE_MS = 60_000;
+
+export interface RebuildOptions {
+  /** At most so many events a second; undefined for as many as go. */
+  readonly rate: number | undefined;
+  /** Look again at events that were skipped. */
+  readonly unskip: boolean;
+}
+
+/** Asks for a rebuild, and watches it to its end if `wait`. Gives whether it was promoted. Throws OperationRefused. */
+export const rebuild = async (
+  context: CliContext,
+  { rate, unskip, wait }: RebuildOptions & { readonly wait: boolean },
+): Promise<boolean> => {
+  const { log, operator, now, signal } = context;
+  const id = randomUUID();
+  signal.throwIfAborted();
+  await requestRebuild(log, { rebuild: id, rate: rate ?? null, unskip }, operator, now);
+  const watch = new Watch(context);
+  watch.say(`rebuild ${id} is requested`);
+  if (!wait) {
+    const nobody = nobodyDoesIt(await readReports(context.model));
+    print(
+      context,
+      { rebuild: id, outcome: 'requested' },
+      `requested rebuild ${id}${nobody === undefined ? '' : `; ${nobody}`}`,
+    );
+    return true;
+  }
+  const began = performance.now();
+  let decidedAt: number | undefined;
+  const outcome = await watch.until(async (reports) => {
+    const state = await readRebuilds(log);
+    if (state.building?.rebuild === id) {
+      watch.showRebuild(id, reports);
+      return undefined;
+    }
+    if (state.promoted?.rebuild === id && !(await isActive(context, state.promoted))) {
+      decidedAt ??= now().getTime();
+      if (now().getTime() - decidedAt > SWITCH_PATIENCE_MS) throw notSwitched(id, reports);
+      return undefined;
+    }
+    return state.last?.rebuild === id ? state.last.outcome : 'followed by another one';
+  }, 'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up');
+  const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+  const generation = await activeGeneration(context);
+  const promoted = outcome === 'promoted';
+  print(
+    context,
+    { rebuild: id, outcome, seconds, generation: promoted ? (generation ?? null) : null },
+    promoted
+      ? `rebuild ${id} was verified and promoted after ${duration(seconds)}: lists are answered from generation ${generation ?? ''}`
+      : `rebuild ${id} was ${outcome}`,
+  );
+  return promoted;
+};
+
+const notSwitched = (id: string, reports: readonly ProcessReport[]): OperationRefused => {
+  const reason = reports.find(({ rebuildProblem }) => rebuildProblem !== undefined)?.rebuildProblem;
+  return new OperationRefused(
+    `rebuild ${id} is verified, but lists are not answered from it${reason === undefined ? '' : `: ${reason}`}. It is tried again; plants status shows how it gets on`,
+  );
+};
+
+/** What was decided is done a moment later. */
+const isActive = async (
+  context: CliContext,
+  { generation, replaced, rollback }: Promoted,
+): Promise<boolean> => (await activeGeneration(context)) === (rollback === undefined ? generation : replaced);
+
+/** Says what a rebuild would do, without asking for it. */
+export const dryRun = async (context: CliContext, { rate, unskip }: RebuildOptions): Promise<boolean> => {
+  const { log, eventsBetween, signal } = context;
+  const { building } = await readRebuilds(log);
+  const head = await log.head();
+  const counted = eventsBetween?.(START, head);
+  const progress = new Progress('events', process.stderr, context.json);
+  const began = performance.now();
+  const sample = { events: 0, ms: 0 };
+  let total = 0;
+  try {
+    for await (const { position } of log.readAll(START)) {
+      signal.throwIfAborted();
+      total += 1;
+      if (total <= SAMPLE) Object.assign(sample, { events: total, ms: performance.now() - began });
+      else if (counted !== undefined || position > head) break; // else counting is reading
+      progress.show('counting', total, counted);
+    }
+  } finally {
+    progress.end();
+  }
+  total = counted ?? total;
+  const quickest = (total * sample.ms * TIMES_READING) / Math.max(1, sample.events) / 1_000;
+  const atRate = rate === undefined ? 0 : total / rate;
+  const seconds = Number(Math.max(quickest, atRate).toFixed(1));
+  const secondsUnderTraffic = Number(Math.max(quickest * TIMES_UNDER_TRAFFIC, atRate).toFixed(1));
+  const active = await activeGeneration(context);
+  print(
+    context,
+    {
+      events: total,
+      estimatedSeconds: seconds,
+      estimatedSecondsUnderTraffic: secondsUnderTraffic,
+      active: active ?? null,
+      underWay: building?.rebuild ?? null,
+    },
+    [
+      `The log holds ${total} events. A rebuild would take about ${duration(seconds)}: an estimate, from the time to read ${sample.events} of them.`,
+      ...(secondsUnderTraffic > seconds
+        ? [`While requests never cease it gives way to them, and may take ${duration(secondsUnderTraffic)}.`]
+        : []),
+      `It would build a new generation${active === undefined ? '' : ` beside generation ${active}, which takes as much space again`}${unskip ? ', with the events that were skipped' : ''}, verify it, and answer`,
+      `lists from it. The old one is kept up to date for ${duration(GRACE_MS / 1_000)} as a way back, and then dropped.`,
+      building
+        ? `Now it would be refused: rebuild ${building.rebuild} is under way.`
+        : 'Nothing was asked for.',
+    ].join('\n'),
+  );
+  return true;
+};
+
+/** Gives up the rebuild that is under way. Throws OperationRefused where there is none. */
+export const cancel = async (context: CliContext): Promise<boolean> => {
+  const { log, operator, now } = context;
+  const reason = `by ${operator.actor.sub}`;
+  const rebuild = await cancelRebuild(log, reason, operator, now);
+  print(
+    context,
+    { rebuild, outcome: `cancelled: ${reason}` },
+    `rebuild ${rebuild} is cancelled: what it has built is dropped`,
+  );
+  return true;
+};
+
+/**
+ * Goes back to the generation that the last rebuild replaced. Gives whether lists are answered from it. Throws
+ * OperationRefused where there is no way back.
+ */
+export const rollback = async (
+  context: CliContext,
+  { reason }: { readonly reason: string },
+): Promise<boolean> => {
+  const { log, operator, now } = context;
+  context.signal.throwIfAborted();
+  await requestRollback(log, reason, operator, now);
+  const outcome = await new Watch(context).until(async () => {
+    const { promoted, last } = await readRebuilds(log);
+    if (promoted?.rollback === 'requested') return undefined;
+    return last?.outcome;
+  }, 'no longer waiting: what was asked for is done as soon as a projector runs. plants status shows it');
+  const done = outcome === 'rolled back';
+  const generation = await activeGeneration(context);
+  print(
+    context,
+    { rolledBack: done, generation: generation ?? null },
+    done
+      ? `lists are answered from generation ${generation ?? ''} again`
+      : 'there is no way back any more: the generation before is gone',
+  );
+  return done;
+};
+
+/** Why nobody works on what was asked for; undefined where somebody does, as far as the processes say. */
+const nobodyDoesIt = (reports: readonly ProcessReport[]): string | undefined => {
+  if (workingProjector(reports) ?? reports.find(({ rebuild }) => rebuild !== null)) return undefined;
+  const projectors = reports.flatMap(({ host, pid, projector }) =>
+    projector ? [`${host}/${pid} is ${projector.state.replace('_', ' ')}`] : [],
+  );
+  return projectors.length === 0
+    ? 'no projector runs: the request waits until one is started'
+    : `no projector works (${projectors.join(', ')}): the request waits until one does`;
+};
+
+/** Looks again and again, and says on standard error what is new. */
+class Watch {
+  readonly #progress: Progress;
+  #said: string | undefined;
+  /** Since when nobody works, in milliseconds of the context's clock. */
+  #idleSince: number | undefined;
+  /** Whether a process has told how far it is. */
+  #told = false;
+
+  constructor(private readonly context: CliContext) {
+    this.#progress = new Progress('events', process.stderr, context.json);
+  }
+
+  /** Looks until `over` gives something. Throws Interrupted, with this message, when somebody asks to stop. */
+  async until<Result>(
+    over: (reports: readonly ProcessReport[]) => Promise<Result | undefined>,
+    interrupted: string,
+  ): Promise<Result> {
+    const { model, signal } = this.context;
+    try {
+      for (;;) {
+        const reports = await readReports(model);
+        const result = await over(reports);
+        if (result !== undefined) return result;
+        this.#assertSomebodyWorks(reports);
+        await pause(LOOK_EVERY_MS, signal);
+      }
+    } catch (error) {
+      throw error instanceof Interrupted ? new Interrupted(interrupted) : error;
+    } finally {
+      this.#progress.end();
+    }
+  }
+
+  /** Throws OperationRefused where nobody has worked for PATIENCE_MS: the request stays. */
+  #assertSomebodyWorks(reports: readonly ProcessReport[]): void {
+    const nobody = nobodyDoesIt(reports);
+    if (nobody === undefined) {
+      this.#idleSince = undefined;
+      return;
+    }
+    this.say(nobody);
+    const now = this.context.now().getTime();
+    this.#idleSince ??= now;
+    if (now - this.#idleSince > PATIENCE_MS)
+      throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows how it gets on`);
+  }
+
+  /** Shows how far a rebuild is, as far as the process that works on it tells. */
+  showRebuild(id: string, reports: readonly ProcessReport[]): void {
+    const progress = reports.find(({ rebuild }) => rebuild?.rebuild === id)?.rebuild;
+    if (!progress) {
+      if (!this.#told) this.#progress.showShare('rebuild', 0, 'waiting');
+      return;
+    }
+    this.#told = true;
+    if (progress.problem !== undefined) this.say(`it does not get on: ${progress.problem}`);
+    else this.#progress.showShare('rebuild', progress.share, rebuildDetail(progress));
+  }
+
+  /** Says a line, once. */
+  say(line: string): void {
+    if (this.context.json || line === this.#said) return;
+    this.#said = line;
+    this.#progress.end();
+    process.stderr.write(`${line}\n`);
+  }
+}
+
+/** What a bar cannot show. */
+const rebuildDetail = ({
+  phase,
+  events,
+  elapsedMs,
+  secondsLeft,
+}: NonNullable<ProcessReport['rebuild']>): string => {
+  const rate = elapsedMs > 0 ? `, ${Math.round(events / (elapsedMs / 1_000))}/s` : '';
+  const left = secondsLeft === undefined ? '' : `, ${duration(secondsLeft)} left`;
+  return phase === 'building' ? `${phase}, ${events} events${rate}${left}` : `${phase}${left}`;
+};

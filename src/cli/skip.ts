@@ -1,0 +1,125 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
+import { tryDecode } from '../plants/codec.js';
+import { EventRefused } from '../plants/errors.js';
+import { skipName } from '../plants/skips.js';
+import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
+import { type RecordedEvent, START } from '../ports/event-log.js';
+import { OperationRefused, readSkips, readSkipsInForce, skipEvent } from '../projector/rebuilds.js';
+import { type CliContext, print } from './context.js';
+import { printable } from './terminal.js';
+import { shownData } from './event-line.js';
+import { Interrupted } from './interrupted.js';
+
+export interface SkipOptions {
+  readonly position: string;
+  /** Why, for the history. */
+  readonly reason: string;
+  /** Do not ask. */
+  readonly yes: boolean;
+  /** Also one that a newer version can read. */
+  readonly force: boolean;
+}
+
+/**
+ * Leaves the event at a position out of the lists, after showing it and, unless `yes`, asking. Gives whether it was
+ * skipped. Throws OperationRefused where there is no event, where it can be read, by a newer
+ * version too unless `force`, and where nobody can be asked.
+ */
+export const skip = async (
+  context: CliContext,
+  { position, reason, yes, force }: SkipOptions,
+): Promise<boolean> => {
+  const { log, operator, now, signal } = context;
+  const event = await eventAt(context, position);
+  if (!event)
+    throw new OperationRefused(
+      'there is no event at that position: plants status shows those that cannot be read',
+    );
+  // Of an operation, an event that was skipped once is never looked at again.
+  const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
+  const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
+  if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
+  const refusal = tryDecode(event);
+  if (!(refusal instanceof EventRefused))
+    throw new OperationRefused(
+      'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
+    );
+  process.stderr.write(shown(event, refusal.reason));
+  if (refusal.kind === 'newer_version' && !force)
+    throw new OperationRefused(
+      'a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, add --force',
+    );
+  if (!yes && !(await agreed(context))) {
+    print(context, { skipped: false }, 'nothing is skipped');
+    return false;
+  }
+  signal.throwIfAborted();
+  await skipEvent(log, event, reason, operator, now);
+  const { stream, revision } = event;
+  print(
+    context,
+    { skipped: true, position, stream, revision: Number(revision), reason },
+    ofOperation
+      ? `skipped event ${revision} of ${printable(stream)}`
+      : `skipped event ${revision} of ${printable(stream)}: the lists go on in a few seconds; undone by plants rebuild --unskip`,
+  );
+  return true;
+};
+
+/**
+ * The event at a position. It is looked for first where events stand that cannot be read, and then after the last
+ * position before it where a generation stands: a log can be long.
+ */
+const eventAt = async ({ log, model }: CliContext, wanted: string): Promise<RecordedEvent | undefined> => {
+  for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
+    const found = (await log.readStream(stream)).find(({ position }) => position === wanted);
+    if (found) return found;
+  }
+  let before = START;
+  for (const { generation } of await model.generations()) {
+    for await (const { position, applied } of model.parked(generation))
+      if (position === wanted && applied < wanted && applied > before) before = applied;
+    for (const position of await model.positions(generation))
+      if (position < wanted && position > before) before = position;
+  }
+  for await (const event of log.readAll(before)) {
+    if (event.position === wanted) return event;
+    if (event.position > wanted) return undefined;
+  }
+  return undefined;
+};
+
+const shown = ({ stream, revision, type, position, data }: RecordedEvent, refusal: string): string => {
+  const lines = [
+    `event     ${revision} of stream ${stream}, at position ${position}`,
+    `type      ${type}`,
+    `data      ${shownData(data)}`,
+    `refused   ${refusal}`,
+  ];
+  return `${lines.map(printable).join('\n')}\n`;
+};
+
+const agreed = async ({ json, signal }: CliContext): Promise<boolean> => {
+  if (json || !process.stdin.isTTY || !process.stderr.isTTY)
+    throw new OperationRefused('nobody can be asked here: add --yes to skip it');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // A terminal in raw mode gives Ctrl-C to readline and sends no signal.
+  const interrupted = new AbortController();
+  terminal.once('SIGINT', () => {
+    interrupted.abort();
+  });
+  try {
+    // Ctrl-D closes it: Node then leaves the question without an answer, or rejects it, depending on its version.
+    const closed = once(terminal, 'close').then(() => '');
+    const question = terminal.question('Skip it? [y/N] ', {
+      signal: AbortSignal.any([signal, interrupted.signal]),
+    });
+    const answer = await Promise.race([question.catch(() => ''), closed]);
+    signal.throwIfAborted();
+    if (interrupted.signal.aborted) throw new Interrupted('interrupted: nothing is skipped');
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+};

@@ -1,0 +1,165 @@
+import { LogUnavailable } from '../ports/event-log.js';
+import { PARTITIONS, ReadModelUnavailable } from '../ports/read-model.js';
+import { type ProcessReport } from '../operations/process-report.js';
+import { lastVerified, readStatus, type Status } from '../operations/status.js';
+import { type CliContext, pause, print } from './context.js';
+import { duration, printable, table } from './terminal.js';
+
+/** How often `--watch` looks, in milliseconds. */
+const WATCH_EVERY_MS = 1_000;
+
+/** Prints the status. Gives whether all is well. Throws what `readStatus` throws. */
+export const status = async (context: CliContext): Promise<boolean> => {
+  const found = await readStatus(context);
+  print(context, found, statusText(found, context.now()));
+  return found.problems.length === 0;
+};
+
+/**
+ * Prints the status each second until somebody asks to stop, and says on standard error when a store does not answer:
+ * whoever watches wants to see it come back. Gives whether all was well in the end.
+ */
+export const watchStatus = async (context: CliContext): Promise<boolean> => {
+  const repaint = process.stdout.isTTY && !context.json;
+  for (;;) {
+    let well = false;
+    try {
+      const found = await readStatus(context);
+      const text = statusText(found, context.now());
+      if (repaint) process.stdout.write(`\x1b[H${text.replaceAll('\n', '\x1b[K\n')}\x1b[K\n\x1b[J`);
+      else print(context, found, `${text}\n`);
+      well = found.problems.length === 0;
+    } catch (error) {
+      if (!(error instanceof LogUnavailable || error instanceof ReadModelUnavailable)) throw error;
+      process.stderr.write(`${context.now().toISOString()} ${printable(error.message)}\n`);
+    }
+    try {
+      await pause(WATCH_EVERY_MS, context.signal);
+    } catch {
+      return well; // that is how watching ends
+    }
+  }
+};
+
+/** The status as a person reads it. */
+const statusText = (status: Status, now: Date): string => {
+  const { problems, warnings, head, lag, processes, generations, leaseHolder } = status;
+  const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
+  const facts: string[][] = [
+    ['log', `head ${head || 'empty'}`],
+    [
+      'lists',
+      `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
+    ],
+    ['rebuild', rebuildText(status)],
+    ['checked', verifiedText(lastVerified(processes), since)],
+    ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
+    ...processes.flatMap(({ host, pid, auditor }) =>
+      auditor?.signing ? [['signing', signingText(`${host}/${pid}`, auditor.signing)]] : [],
+    ),
+    ...(status.wayBack
+      ? [
+          [
+            'way back',
+            `to generation ${status.wayBack.generation} until ${status.wayBack.until} (plants rollback)`,
+          ],
+        ]
+      : []),
+    ...(status.blocked
+      ? [
+          [
+            'blocked',
+            `at ${status.blocked.position}: event ${status.blocked.revision} of ${status.blocked.stream}`,
+          ],
+        ]
+      : []),
+    ...status.parked.events.map(({ position, stream, revision, reason }) => [
+      'parked',
+      `at ${position}: event ${revision} of ${stream}: ${reason}`,
+    ]),
+    ...(status.parked.owners > status.parked.events.length
+      ? [['parked', `and ${status.parked.owners - status.parked.events.length} more owners`]]
+      : []),
+    ...status.skipped.map(({ stream, revision, reason, by, at, inForce }) => [
+      inForce ? 'skipped' : 'unskipped',
+      `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
+    ]),
+  ];
+  const processRows = processes.map((one) => [
+    `${one.host}/${one.pid}`,
+    one.roles.join(','),
+    one.version,
+    one.address,
+    since(one.since),
+    one.projector?.state.replace('_', ' ') ?? '-',
+    one.projector?.position === undefined ? '-' : one.projector.position || 'start',
+    one.process === leaseHolder ? 'yes' : '-',
+  ]);
+  const generationRows = generations.map((one) => [
+    String(one.generation),
+    one.active ? 'yes' : '-',
+    one.slowest || 'start',
+    one.fastest || 'start',
+    `${one.behind} of ${PARTITIONS}`,
+  ]);
+  return [
+    ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
+    ...warnings.map((warning) => `WARNING  ${warning}`),
+    '',
+    table(facts),
+    '',
+    table([
+      ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
+      ...processRows,
+    ]),
+    '',
+    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generationRows]),
+  ]
+    .map((part) => part.split('\n').map(printable).join('\n'))
+    .join('\n');
+};
+
+type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;
+
+const verifiedText = (verified: ProcessReport['verified'], since: (at: string) => string): string =>
+  verified
+    ? `${verified.differing === 0 ? 'the lists are the fold of the log' : `${verified.differing} plants differ`}, compared ${since(verified.at)} ago`
+    : 'never';
+
+const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
+  if (!auditor) return '';
+  const { size, position, checkpoint, state, recheckedAt, rechecking } = auditor;
+  const signed = checkpoint
+    ? `last checkpoint of ${checkpoint.size}, ${since(checkpoint.signedAt)} ago`
+    : 'no checkpoint yet';
+  const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
+  const reading = rechecking
+    ? `; being re-read for ${since(rechecking.since)}, ${rechecking.events} events so far`
+    : '';
+  return `${size} events up to ${position || 'start'}; ${signed}; ${read}${reading}; ${host}/${pid} is ${state.replace('_', ' ')}`;
+};
+
+const signingText = (who: string, { key, since, recorded, before }: SigningReport): string =>
+  [
+    `${who} signs with ${key} ${since === undefined ? '(not yet recorded in the log)' : `since ${since}`}`,
+    ...(recorded ? [`last recorded ${recorded.size} events at ${recorded.at}`] : []),
+    ...(before ? [`before that ${beforeText(key, before)}`] : []),
+  ].join('; ');
+
+const beforeText = (key: string, before: NonNullable<SigningReport['before']>): string =>
+  before.key === key
+    ? `over another tree, until ${before.until}`
+    : `${before.key} until ${before.until}, which ${before.confirmed ? 'signed the change, too' : 'did not sign the change'}`;
+
+const rebuildText = ({ rebuild, lastRebuild }: Status): string => {
+  if (rebuild) {
+    const { phase, events, total, eventsPerSecond, secondsLeft } = rebuild;
+    const done = events === null ? '' : `, ${events}${total === null ? '' : ` of ${total}`} events`;
+    const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
+    const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+    return `${rebuild.rebuild}: ${phase}${done}${rate}${left}`;
+  }
+  return lastRebuild
+    ? `none; the last one, ${lastRebuild.rebuild}, was ${lastRebuild.outcome} at ${lastRebuild.at}`
+    : 'none';
+};

@@ -1,0 +1,28 @@
+/** What came from outside, made safe for a terminal: no control character reaches it, and no invisible one. */
+export const printable = (text: string): string =>
+  text.replace(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu,
+    (character) => `\\u{${Number(character.codePointAt(0)).toString(16)}}`,
+  );
+
+/** Rows of equal columns, the first of them the headings. */
+export const table = (rows: readonly (readonly string[])[]): string => {
+  const widthOf = (column: number): number => Math.max(...rows.map((row) => String(row[column]).length));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widthOf(column)))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+};
+
+/** Seconds as people say them. */
+export const duration = (seconds: number): string => {
+  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return `${Math.floor(whole / 60)} min${whole % 60 === 0 ? '' : ` ${whole % 60} s`}`;
+  return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
+};

@@ -1,0 +1,147 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+import { PassportModule } from '@nestjs/passport';
+import { TerminusModule } from '@nestjs/terminus';
+import { Registry } from 'prom-client';
+import { PastLists } from '../history/as-of.js';
+import { Auditor } from '../audit/auditor.js';
+import { PublishedTree } from '../audit/published-tree.js';
+import { type Config, type CorsOrigins, type Role } from '../service/config.js';
+import { AuditController } from './audit/audit.controller.js';
+import { BearerStrategy } from './auth/bearer.strategy.js';
+import { BearerGuard } from './auth/bearer.guard.js';
+import { RateLimit } from './auth/rate-limit.js';
+import { TokenVerifier } from './auth/verify.js';
+import { type ClientAddressOf } from './client-address.js';
+import { EventStreams } from './audit/event-streams.js';
+import { HealthController } from './health/health.controller.js';
+import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
+import { LongLists } from './lists/long-lists.js';
+import { MetricsController } from './health/metrics.controller.js';
+import { OperationsController, SYSTEM } from './operations/operations.controller.js';
+import { PlantsController } from './plants/plants.controller.js';
+import { ProblemFilter } from './problem.filter.js';
+import { Representations } from './representation.js';
+import { KnownRoutes } from './routes.js';
+import { Shutdown } from './shutdown.js';
+import { type System } from '../operations/status.js';
+import { EventLog } from '../ports/event-log.js';
+import { ReadModel } from '../ports/read-model.js';
+import { Projector } from '../projector/projector.js';
+import { readSkipsInForce } from '../projector/rebuilds.js';
+import { Freshness } from '../read/freshness.js';
+import { ListPlantsHandler } from '../read/list-plants.js';
+import { CreatePlantHandler, DeletePlantHandler } from '../write/plants.js';
+import { IdempotentCommands } from '../write/idempotency.js';
+
+/** What is made before Nest is: the parts that can fail at start, with a clear line each. */
+export interface Parts {
+  readonly log: EventLog;
+  readonly model: ReadModel;
+  /** Undefined where this process leaves projecting to others. */
+  readonly projector: Projector | undefined;
+  /** Undefined where this process is no auditor. */
+  readonly tree: { readonly auditor: Auditor; readonly published: PublishedTree } | undefined;
+  /** How long a receipt waits for its checkpoint, in milliseconds. */
+  readonly receiptWaitMs: number;
+  readonly roles: ReadonlySet<Role>;
+  readonly freshness: Freshness;
+  readonly verifier: TokenVerifier;
+  readonly rateLimit: RateLimit | undefined;
+  readonly strangerLimit: RateLimit | undefined;
+  readonly clientAddressOf: ClientAddressOf;
+  readonly routes: KnownRoutes;
+  readonly shutdown: Shutdown;
+  readonly registry: Registry;
+  /** Where the figures are served. */
+  readonly metrics: Config['metrics'];
+  /** Whether the API's document and its page are served. */
+  readonly docs: boolean;
+  readonly corsOrigins: CorsOrigins;
+  readonly eventsBetween: System['eventsBetween'];
+  readonly now: () => Date;
+}
+
+/** The wiring of the figures and of health, where they are served on an address of their own. */
+@Module({})
+export class MetricsModule {
+  static of({ log, model, projector, tree, routes, shutdown, registry }: Parts): DynamicModule {
+    return {
+      module: MetricsModule,
+      imports: [TerminusModule.forRoot({ logger: false })],
+      controllers: [HealthController, MetricsController],
+      providers: [
+        { provide: EventLog, useValue: log },
+        { provide: ReadModel, useValue: model },
+        { provide: Projector, useValue: projector },
+        { provide: Auditor, useValue: tree?.auditor },
+        { provide: KnownRoutes, useValue: routes },
+        { provide: Shutdown, useValue: shutdown },
+        { provide: Registry, useValue: registry },
+        ProblemFilter,
+      ],
+    };
+  }
+}
+
+/** The wiring of the HTTP service. */
+@Module({})
+export class AppModule {
+  static of({
+    log,
+    model,
+    projector,
+    tree,
+    receiptWaitMs,
+    roles,
+    freshness,
+    verifier,
+    rateLimit,
+    routes,
+    shutdown,
+    registry,
+    metrics,
+    eventsBetween,
+    now,
+  }: Parts): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
+      controllers: [
+        ...(roles.has('api') ? [PlantsController, AuditController, OperationsController] : []),
+        ...(tree ? [LogController] : []),
+        HealthController,
+        ...(metrics === 'api' ? [MetricsController] : []),
+      ],
+      providers: [
+        { provide: EventLog, useValue: log },
+        { provide: ReadModel, useValue: model },
+        { provide: Projector, useValue: projector },
+        { provide: Auditor, useValue: tree?.auditor },
+        { provide: PublishedTree, useValue: tree?.published },
+        { provide: RECEIPT_WAIT, useValue: receiptWaitMs },
+        { provide: Freshness, useValue: freshness },
+        { provide: TokenVerifier, useValue: verifier },
+        { provide: RateLimit, useValue: rateLimit },
+        { provide: KnownRoutes, useValue: routes },
+        { provide: Shutdown, useValue: shutdown },
+        { provide: Registry, useValue: registry },
+        { provide: SYSTEM, useValue: { log, model, eventsBetween, now } satisfies System },
+        {
+          provide: IdempotentCommands,
+          useValue: new IdempotentCommands({ log, now, skips: () => readSkipsInForce(log) }),
+        },
+        { provide: PastLists, useValue: new PastLists(log) },
+        { provide: LongLists, useValue: new LongLists() },
+        EventStreams,
+        Representations,
+        BearerStrategy,
+        BearerGuard,
+        ProblemFilter,
+        CreatePlantHandler,
+        DeletePlantHandler,
+        ListPlantsHandler,
+      ],
+    };
+  }
+}

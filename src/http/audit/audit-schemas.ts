@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { MAX_NAME, nameFault } from '../auth/principal.js';
+import { After, limitOf, moment, PlantId, ruledBy } from '../schemas.js';
+
+/** Events as a JSON array: the batch format of CloudEvents, and the same for clients that know JSON only. */
+export const BATCH_TYPES = ['application/cloudevents-batch+json', 'application/json'] as const;
+
+/** How many events a page holds where the client does not say. */
+export const DEFAULT_EVENTS = 100;
+
+/** How many events a page holds at most: about 1 MB of usual ones. */
+export const MAX_EVENTS = 1_000;
+
+const name = (description: string, example: string) =>
+  z
+    .string()
+    .superRefine(ruledBy(nameFault))
+    .meta({ minLength: 1, maxLength: MAX_NAME, description, examples: [example] });
+
+const instant = (description: string) =>
+  z
+    .string()
+    .transform(moment)
+    .meta({ type: 'string', format: 'date-time', description, examples: ['2026-01-31T12:00:00Z'] });
+
+const position = (description: string, pattern = '^[0-9]{1,64}$') =>
+  z.string().meta({ pattern, description, examples: ['0000000000000042'] });
+
+/** The query of GET /audit/events. */
+export const AuditQuery = z
+  .strictObject({
+    owner: name("Events of this owner's plants and requests.", 'alice').optional(),
+    plant: PlantId.meta({ type: 'integer', description: 'Events of this plant; needs `owner`.' }).optional(),
+    type: z
+      .string()
+      .min(1, 'must not be empty')
+      .meta({
+        description: 'Events of this type; with its version, as the events show it, or without.',
+        examples: ['PlantCreated'],
+      })
+      .optional(),
+    actor: name('Events that this subject asked for.', 'alice').optional(),
+    since: instant('Decided at this moment or later. An event that does not say when passes.').optional(),
+    until: instant('Decided at this moment or earlier. An event that does not say when passes.').optional(),
+    after: position(
+      'Events after this position: from an earlier answer, or `head` for what is still to come.',
+      '^([0-9]{1,64}|head)$',
+    ).optional(),
+    upTo: position('Events up to this position, itself included. Not for a live stream.').optional(),
+    limit: limitOf(
+      `How many events; a page never has more than ${MAX_EVENTS}, and ${DEFAULT_EVENTS} unless told. A stream has all, unless told. Not for a live stream.`,
+    ).optional(),
+  })
+  .superRefine(({ owner, plant }, context) => {
+    if (plant !== undefined && owner === undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['plant'],
+        message: 'must come with owner: plants of different owners may have the same id',
+      });
+  });
+
+/** The query of GET /plants/{id}/history. */
+export const PlantHistoryQuery = z.strictObject({
+  limit: limitOf(
+    `How many events; a page never has more than ${MAX_EVENTS}, and ${DEFAULT_EVENTS} unless told. Lines have all, unless told.`,
+  ).optional(),
+  after: After.optional(),
+});
+
+const text = (description: string) => z.string().meta({ description }).optional();
+
+/** An event as answers show it. */
+export const CloudEvent = z
+  .object({
+    specversion: z.literal('1.0'),
+    id: z.string().meta({ description: 'A UUID.' }),
+    source: z.literal('urn:plants:log'),
+    type: z
+      .string()
+      .meta({ description: 'Type and version, as stored.', examples: ['plants.PlantCreated.v1'] }),
+    subject: text('The plant: `plants/7`; or the request, or the operation.'),
+    time: text('When it was decided, RFC 3339.'),
+    datacontenttype: z.literal('application/json'),
+    data: z.unknown().meta({ description: 'As stored.', examples: [{ id: 7, name: 'n', tag: '' }] }),
+    owner: text('Whose plant or request.'),
+    position: z.string().meta({ description: 'Its place in this log. Another one in a copy.' }),
+    stream: z.string().meta({ description: 'One for each plant of each owner.' }),
+    revision: z.int().min(0).meta({ description: 'Its number in its stream, from 0.' }),
+    actor: text("Who asked: a token's subject."),
+    clientid: text('The client that the token was issued to.'),
+    correlationid: text('The same for everything that follows from one request.'),
+    causationid: text('The command that caused it.'),
+    traceparent: text('W3C Trace Context.'),
+    refused: text('Why the service cannot read this event, which is shown as it was stored.'),
+    metadata: text('The JSON text of its metadata, where that says more than the attributes.'),
+  })
+  .meta({ description: 'A CloudEvents 1.0 JSON object, with extension attributes from `owner` on.' });

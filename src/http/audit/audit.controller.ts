@@ -1,0 +1,120 @@
+import { Controller, Get, Req, Res, UseGuards } from '@nestjs/common';
+import { type FastifyReply } from 'fastify';
+import { type z } from 'zod';
+import { EventPage } from '../../history/cloud-event.js';
+import { type EventFilter, followHistory, knownPosition, readHistory } from '../../history/read.js';
+import { EventLog, type Position, START } from '../../ports/event-log.js';
+import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-schemas.js';
+import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
+import { EventStreams, eventLines, goneSignal, isHead, LINES, serverSentEvents } from './event-streams.js';
+import { Problem } from '../problem.js';
+import { Representations } from '../representation.js';
+import { acceptedOf, readQuery } from '../requests.js';
+
+const LIVE = 'text/event-stream';
+
+/**
+ * How long a page may look for its events, in milliseconds, before it ends short of `limit` with a link to the rest:
+ * a filter that lets nothing through must not read a long log in one go.
+ */
+const PAGE_MS = 5_000;
+
+/** For auditors: every event of every owner, in the order of the log. */
+@Controller('audit')
+@UseGuards(BearerGuard)
+@Scopes('plants:audit')
+export class AuditController {
+  constructor(
+    private readonly log: EventLog,
+    private readonly streams: EventStreams,
+    private readonly representations: Representations,
+  ) {}
+
+  @Get('events')
+  async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    const type = acceptedOf(request, [...BATCH_TYPES, LINES, LIVE]);
+    const query = readQuery(request, AuditQuery);
+    const head = await this.log.head();
+    if (type === LIVE) return this.#live(request, reply, query, head);
+    const after = startOf(query.after, head, '?after');
+    const upTo = query.upTo === undefined ? head : knownPosition(query.upTo, head, '?upTo');
+    if (type !== LINES) return this.#page(request, reply, query, { after, upTo }, type);
+    if (isHead(request, reply, LINES)) return;
+    await this.streams.send(request, reply, LINES, ({ gone }) =>
+      eventLines(readHistory(this.log, query, after, upTo, gone), query.limit ?? Infinity, gone),
+    );
+  }
+
+  /** Server-sent events: what the log holds, and then what comes. */
+  async #live(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    query: z.output<typeof AuditQuery>,
+    head: Position,
+  ): Promise<void> {
+    for (const name of ['limit', 'upTo'] as const)
+      if (query[name] !== undefined) {
+        const errors = [{ pointer: `?${name}`, detail: 'is not for a live stream, which has no end' }];
+        throw new Problem('invalid_request', `?${name}: is not for a live stream, which has no end.`, {
+          errors,
+        });
+      }
+    const { 'last-event-id': last } = request.headers;
+    const after =
+      last === undefined || last === ''
+        ? startOf(query.after, head, '?after')
+        : knownPosition(String(last), head, 'Last-Event-ID');
+    if (isHead(request, reply, LIVE)) return;
+    reply.header('x-accel-buffering', 'no'); // nginx would keep events back
+    const { expiresAt } = principalOf(request);
+    await this.streams.send(request, reply, LIVE, ({ over }) =>
+      serverSentEvents(followHistory(this.log, query, after, over), expiresAt * 1_000),
+    );
+  }
+
+  async #page(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    query: z.output<typeof AuditQuery>,
+    range: Range,
+    type: string,
+  ): Promise<void> {
+    const limit = Math.min(query.limit ?? DEFAULT_EVENTS, MAX_EVENTS);
+    const page = await this.#collect(query, range, limit, goneSignal(request, reply));
+    if (page.more) reply.header('link', `<${nextPage(request.url, page.position)}>; rel="next"`);
+    if (page.position !== START) reply.header('plants-position', page.position);
+    reply.type(`${type}; charset=utf-8`);
+    await reply.send(await this.representations.choose(request, reply, page.text));
+  }
+
+  async #collect(filter: EventFilter, { after, upTo }: Range, limit: number, gone: AbortSignal) {
+    const giveUp = performance.now() + PAGE_MS;
+    const page = new EventPage(limit);
+    for await (const { events, position, done } of readHistory(this.log, filter, after, upTo, gone)) {
+      if (!(await page.add(events)))
+        return { text: page.text(), position: page.last?.position ?? START, more: true };
+      if (done) return { text: page.text(), position, more: false };
+      if (performance.now() > giveUp) return { text: page.text(), position, more: true };
+    }
+    throw gone.reason;
+  }
+}
+
+/** Positions: the first one excluded, the last one included. */
+interface Range {
+  readonly after: Position;
+  readonly upTo: Position;
+}
+
+const startOf = (text: string | undefined, head: Position, where: string): Position => {
+  if (text === undefined) return START;
+  return text === 'head' ? head : knownPosition(text, head, where);
+};
+
+/** The same page of what comes after a position. */
+const nextPage = (url: string, position: Position): string => {
+  const next = new URL(url, 'http://here');
+  next.searchParams.set('after', position);
+  return `${next.pathname}${next.search}`;
+};

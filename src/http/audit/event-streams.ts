@@ -1,0 +1,214 @@
+import { type ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { type OnModuleDestroy } from '@nestjs/common';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { cloudEventText, cloudTypeOf } from '../../history/cloud-event.js';
+import { type HistoryBatch } from '../../history/read.js';
+import { nextStep } from '../../async/event-loop.js';
+import { LogUnavailable, type RecordedEvent, START } from '../../ports/event-log.js';
+import { requestLog } from '../correlation.js';
+import { PIECE } from '../large-answers.js';
+import { Problem } from '../problem.js';
+
+/** The media type of events as lines of JSON. */
+export const LINES = 'application/x-ndjson';
+
+/** How often a live stream says something at least, in milliseconds: proxies end what is silent for 30 s. */
+const HEARTBEAT_MS = 15_000;
+
+/** When a client of a live stream comes back after it was ended, in milliseconds. */
+const RETRY_MS = 2_000;
+
+/**
+ * How long streams may go on once no connection is accepted any more, in milliseconds: with the longest drain (10 s) it
+ * leaves 5 s of what a whole stop may take.
+ */
+const STOPPING_MS = 5_000;
+
+/**
+ * Aborts when the client has gone: its connection is closed, or closed from its side. An ordinary answer still goes
+ * to a client that has closed its half; but one that takes long must not be made for nobody, and only writing would
+ * tell the difference.
+ */
+export const goneSignal = ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): AbortSignal => {
+  const gone = new AbortController();
+  const abort = (): void => {
+    gone.abort(new Problem('request_timeout', 'You have closed the connection before the answer was there.'));
+  };
+  socket.once('end', abort);
+  raw.once('close', () => {
+    socket.removeListener('end', abort);
+    abort();
+  });
+  if (socket.readableEnded || socket.destroyed) abort();
+  return gone.signal;
+};
+
+/** Answers a request that wants no body: nothing is read for it. */
+export const isHead = ({ method }: FastifyRequest, reply: FastifyReply, type: string): boolean => {
+  if (method !== 'HEAD') return false;
+  void reply.type(type).send('');
+  return true;
+};
+
+/** Events as lines of JSON. Throws the reason of `gone` where it ends before all was said. */
+export async function* eventLines(
+  batches: AsyncIterable<HistoryBatch>,
+  limit: number,
+  gone: AbortSignal,
+): AsyncGenerator<string, void, undefined> {
+  let left = limit;
+  for await (const { events, done } of batches) {
+    const shown = events.slice(0, left);
+    left -= shown.length;
+    yield* pieces(shown, (event) => `${cloudEventText(event)}\n`);
+    if (done || left === 0) return;
+    yield ''; // nothing to say, but not for nothing: a connection on which we work is not idle
+  }
+  throw gone.reason;
+}
+
+/** Events as server-sent events, with a sign of life now and then. Ends at `expiresAt`, in milliseconds since 1970. */
+export async function* serverSentEvents(
+  batches: AsyncIterable<HistoryBatch>,
+  expiresAt: number,
+  heartbeatMs = HEARTBEAT_MS,
+): AsyncGenerator<string, void, undefined> {
+  let spoke = performance.now();
+  let told = false;
+  let begun = false;
+  for await (const { events, position, waiting } of batches) {
+    if (Date.now() >= expiresAt) return; // the client comes back with a new token, and loses nothing
+    if (!begun) yield `retry: ${RETRY_MS}\n\n`;
+    begun = true;
+    const silent = performance.now() - spoke >= heartbeatMs;
+    if (events.length > 0) yield* pieces(events, sent);
+    else if (waiting !== undefined && !told) yield ': the log cannot be reached, and is tried again\n\n';
+    // An id without data is no event, but where to go on: what was looked at in vain is not looked at again.
+    else if (silent) yield `: still here\n${position === START ? '' : `id: ${position}\n`}\n`;
+    else continue;
+    told = waiting !== undefined;
+    spoke = performance.now();
+  }
+}
+
+const sent = (event: RecordedEvent): string => {
+  const type = cloudTypeOf(event);
+  // A line break in a type that we did not write would begin another field.
+  const named = /^[\x21-\x7e]+$/.test(type) ? `event: ${type}\n` : '';
+  return `id: ${event.position}\n${named}data: ${cloudEventText(event)}\n\n`;
+};
+
+function* pieces(events: readonly RecordedEvent[], textOf: (event: RecordedEvent) => string) {
+  let piece = '';
+  for (const event of events) {
+    piece += textOf(event);
+    if (piece.length < PIECE) continue;
+    yield piece;
+    piece = '';
+  }
+  if (piece !== '') yield piece;
+}
+
+/**
+ * So many streams at a time: each has some 0.5 MB under way to its client, and all share one event loop. More than that
+ * are not auditors at work, but connections that somebody has forgotten.
+ */
+const STREAMS_AT_ONCE = 50;
+
+/** Tells a stream that nobody wants more of it. */
+export interface Ending {
+  /** The client has gone. */
+  readonly gone: AbortSignal;
+  /** As `gone`, or the service stops. */
+  readonly over: AbortSignal;
+}
+
+/** Sends answers of any length, as fast as their clients read them and no faster, and ends them when the service stops. */
+export class EventStreams implements OnModuleDestroy {
+  readonly #open = new Map<ServerResponse, AbortController>();
+  #stopping = false;
+
+  constructor(private readonly atOnce = STREAMS_AT_ONCE) {}
+
+  /**
+   * Sends what `make` gives, piece by piece; nothing is asked of it before the client has taken what was there.
+   * Throws what it throws before the first piece, and Problem where too many are under way. What it throws later
+   * breaks the connection off, so that no client takes a part for the whole.
+   */
+  async send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    contentType: string,
+    make: (ending: Ending) => AsyncGenerator<string, void, undefined>,
+  ): Promise<void> {
+    const { raw } = reply;
+    if (this.#open.size >= this.atOnce)
+      throw new Problem(
+        'too_many_streams',
+        `${this.atOnce} streams of events are under way, and there cannot be more: try again in some seconds, or read in pages.`,
+        { headers: { 'Retry-After': '5' } },
+      );
+    const gone = goneSignal(request, reply);
+    const over = new AbortController();
+    const end = (): void => {
+      over.abort(gone.reason);
+    };
+    gone.addEventListener('abort', end);
+    if (gone.aborted || this.#stopping) end();
+    this.#open.set(raw, over);
+    const stream = make({ gone, over: over.signal });
+    try {
+      const first = await stream.next();
+      reply.hijack();
+      // It closes after it: a connection that was a stream for hours is not worth keeping.
+      for (const [name, value] of Object.entries(reply.type(contentType).getHeaders()))
+        if (value !== undefined) raw.setHeader(name, value);
+      raw.writeHead(200, { connection: 'close' });
+      raw.flushHeaders();
+      await this.#pour(request, raw, first, stream);
+    } finally {
+      await stream.return(); // lets go of the log, also where nobody has asked for more
+      this.#open.delete(raw);
+      gone.removeEventListener('abort', end);
+    }
+  }
+
+  /** Called by Nest when the service begins to stop, before it waits for its connections. */
+  onModuleDestroy(): void {
+    this.#stopping = true;
+    for (const over of this.#open.values()) over.abort();
+    setTimeout(() => {
+      for (const raw of this.#open.keys()) raw.destroy();
+    }, STOPPING_MS).unref();
+  }
+
+  async #pour(
+    request: FastifyRequest,
+    raw: ServerResponse,
+    first: IteratorResult<string, void>,
+    stream: AsyncGenerator<string, void, undefined>,
+  ): Promise<void> {
+    const { socket } = request.raw;
+    const spoken = async function* (): AsyncGenerator<string, void, undefined> {
+      if (first.done) return;
+      if (first.value !== '') yield first.value;
+      for await (const piece of stream) {
+        await nextStep();
+        if (piece === '')
+          socket.setTimeout(socket.timeout ?? 0); // begins to count anew
+        else yield piece;
+      }
+    };
+    try {
+      await pipeline(spoken(), raw);
+    } catch (error) {
+      // What a client breaks off is its own affair. The rest is broken off by us, and it cannot be told why.
+      if (error instanceof Problem || (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE')
+        requestLog(request).info('a stream of events was broken off by its client, or by our stop');
+      else if (error instanceof LogUnavailable)
+        requestLog(request).warn({ reason: error.message }, 'a stream of events was broken off');
+      else requestLog(request).error({ err: error }, 'a stream of events was broken off');
+    }
+  }
+}

@@ -1,0 +1,139 @@
+import { Controller, Get, HttpException, Optional, Req, Res } from '@nestjs/common';
+import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { Auditor } from '../../audit/auditor.js';
+import { EventLog } from '../../ports/event-log.js';
+import { ReadModel, ReadModelIncomplete } from '../../ports/read-model.js';
+import { Projector } from '../../projector/projector.js';
+import { Problem } from '../problem.js';
+import { readQuery } from '../requests.js';
+import { NoQuery } from '../schemas.js';
+import { Shutdown } from '../shutdown.js';
+
+/** How long a part may take to say that it is well, in milliseconds: shorter than any prober waits. */
+const CHECK_TIMEOUT_MS = 2_000;
+
+/** Without the reason, which names files: anybody may ask. */
+const RESTART_NEEDED =
+  'This process writes nothing to the event log before it is started again, and is expected to after it. Its log and plants status say why.';
+
+/** For those who start, stop and balance processes. */
+@Controller('health')
+export class HealthController {
+  constructor(
+    private readonly checks: HealthCheckService,
+    private readonly indicators: HealthIndicatorService,
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly shutdown: Shutdown,
+    @Optional() private readonly projector?: Projector,
+    @Optional() private readonly auditor?: Auditor,
+  ) {}
+
+  /**
+   * The process runs and answers, and a restart would mend nothing. Restart it when that is not so: it does not answer,
+   * or it writes nothing before a restart and is expected to write after one. Not while a disk is full or a file of the
+   * log is missing: then a restart would only end the lists, too.
+   */
+  @Get('live')
+  live(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    readQuery(request, NoQuery);
+    if (!this.log.health().restartHelps) return { status: 'ok' };
+    reply.header('retry-after', '1');
+    throw new Problem('restart_needed', RESTART_NEEDED);
+  }
+
+  /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
+  @Get('ready')
+  async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    readQuery(request, NoQuery);
+    try {
+      return await this.#check();
+    } catch (error) {
+      reply.header('retry-after', '1');
+      throw notReady(error);
+    }
+  }
+
+  /** Whether each part works, by its name. Takes CHECK_TIMEOUT_MS at most. */
+  async parts(): Promise<Record<string, boolean>> {
+    const details = await this.#check().then(
+      (result) => result.details,
+      (error: unknown) => detailsOf(error),
+    );
+    return Object.fromEntries(Object.entries(details).map(([part, { status }]) => [part, status === 'up']));
+  }
+
+  #check() {
+    // Balancers must see at once that the process stops: nothing else is asked then.
+    if (this.shutdown.begun) return this.checks.check([() => this.#process()]);
+    const { projector, auditor } = this;
+    return this.checks.check([
+      () => this.#process(),
+      () => this.#eventLog(),
+      () => this.#readModel(),
+      ...(projector ? [() => this.#projector(projector)] : []),
+      ...(auditor ? [() => this.#auditor(auditor)] : []),
+    ]);
+  }
+
+  #process() {
+    const indicator = this.indicators.check('process');
+    return this.shutdown.begun ? indicator.down('it is shutting down') : indicator.up();
+  }
+
+  #eventLog() {
+    return this.indicators
+      .check('event_log')
+      .attempt(() => this.log.ready())
+      .withTimeout(CHECK_TIMEOUT_MS);
+  }
+
+  #readModel() {
+    return this.indicators
+      .check('read_model')
+      .attempt(async () => {
+        const generations = await this.model.generations();
+        if (!generations.some(({ active }) => active))
+          throw new ReadModelIncomplete('it is being built from the log');
+      })
+      .withTimeout(CHECK_TIMEOUT_MS);
+  }
+
+  #projector(projector: Projector) {
+    const { since, ...status } = projector.status;
+    const indicator = this.indicators.check('projector');
+    const data = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
+    return projector.keepsUp
+      ? indicator.up({ ...data, since: since.toISOString() })
+      : indicator.down({ ...data, since: since.toISOString() });
+  }
+
+  /**
+   * Says what the auditor does, and never that requests should go elsewhere: plants can be written and listed without
+   * it, and whoever altered the log should not be able to stop the service by that.
+   */
+  #auditor(auditor: Auditor) {
+    const { state, since, size, checkpoint, alarm } = auditor.status;
+    return this.indicators.check('auditor').up({
+      state,
+      since: since.toISOString(),
+      size: String(size),
+      ...(checkpoint ? { signed: String(checkpoint.size) } : {}),
+      ...(alarm ? { alarm: alarm.kind } : {}),
+    });
+  }
+}
+
+const notReady = (error: unknown): unknown => {
+  if (!(error instanceof HttpException)) return error;
+  const details = detailsOf(error);
+  const parts = Object.keys(details).filter((part) => details[part]?.status === 'down');
+  return new Problem('not_ready', `Not ready: ${parts.join(', ')}.`, { members: { parts: details } });
+};
+
+/** Terminus throws Nest's own exception, whose body says what it found. Throws every other error. */
+const detailsOf = (error: unknown): Record<string, { status: string }> => {
+  if (!(error instanceof HttpException)) throw error;
+  return (error.getResponse() as { details: Record<string, { status: string }> }).details;
+};

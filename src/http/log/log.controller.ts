@@ -1,0 +1,202 @@
+import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { knownPosition } from '../../history/read.js';
+import { type Hash } from '../../audit/merkle.js';
+import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-tree.js';
+import { receiptText } from '../../audit/receipt.js';
+import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
+import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../../plants/stream.js';
+import { EventLog, type Position } from '../../ports/event-log.js';
+import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
+import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
+import { Problem } from '../problem.js';
+import { Representations } from '../representation.js';
+import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from '../requests.js';
+import { NoQuery } from '../schemas.js';
+
+/** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
+export const RECEIPT_WAIT = Symbol('receipt wait');
+
+/** A checkpoint holds for a moment only: the next may come in a second. */
+const MOMENT = 'public, max-age=1';
+
+/**
+ * What is full never changes. A partial tile or a proof does not either, but nobody asks for it for long: the tile is
+ * another one, or full, as soon as something is written.
+ */
+const FOR_EVER = 'max-age=31536000, immutable';
+const FOR_A_MINUTE = 'max-age=60';
+const PROOF_FOR_AN_HOUR = 'public, max-age=3600';
+
+const BYTES = 'application/octet-stream';
+
+/**
+ * The tree over all events, for auditors and their tools. What is public tells strangers how many events there are,
+ * and nothing of what they are: each leaf holds a random id. It is all that a witness needs, who has no token.
+ */
+@Controller('log')
+export class LogController {
+  constructor(
+    private readonly tree: PublishedTree,
+    private readonly log: EventLog,
+    private readonly representations: Representations,
+    @Inject(RECEIPT_WAIT) private readonly waitMs: number,
+  ) {}
+
+  @Get('checkpoint')
+  async checkpoint(
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    readQuery(request, NoQuery);
+    const { note } = await this.tree.checkpoint();
+    reply.header('cache-control', MOMENT).type('text/plain; charset=utf-8');
+    return note;
+  }
+
+  @Get('tile/entries/*')
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    const tile = await this.#tile(request);
+    // Only who has a token of this scope may have it: no cache that others share.
+    await this.#send(request, reply, tile, 'private');
+  }
+
+  @Get('tile/:level/*')
+  async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    await this.#send(request, reply, await this.#tile(request), 'public');
+  }
+
+  @Get('proof/inclusion')
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async inclusion(@Req() request: GuardedRequest) {
+    refuseUnlessJsonIsAccepted(request);
+    const { index, position, size } = readQuery(request, InclusionQuery);
+    if ((index === undefined) === (position === undefined))
+      throw badQuery('?index', 'must be sent, or ?position, and not both');
+    const leaf =
+      position === undefined
+        ? index
+        : (await this.tree.entryAt(knownPosition(position, await this.log.head(), '?position')))?.index;
+    if (leaf === undefined) throw notThere();
+    const signed = (await this.tree.checkpoint()).size;
+    const of = size ?? signed;
+    if (of > signed) throw badQuery('?size', tooLarge(signed));
+    if (leaf >= of) {
+      if (index !== undefined)
+        throw badQuery('?index', `there is no leaf ${leaf} in a tree of ${of}: they count from 0`);
+      if (size === undefined) throw new NotSignedYet('no checkpoint covers this position yet');
+      throw badQuery('?size', `must be at least ${leaf + 1}: the event at this position is leaf ${leaf}`);
+    }
+    const proof = await this.tree.inclusion(leaf, of);
+    return {
+      index: leaf,
+      size: proof.size,
+      leafHash: base64(proof.leafHash),
+      root: base64(proof.root),
+      proof: proof.proof.map(base64),
+    };
+  }
+
+  @Get('proof/consistency')
+  async consistency(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    refuseUnlessJsonIsAccepted(request);
+    const { from, to } = readQuery(request, ConsistencyQuery);
+    const signed = (await this.tree.checkpoint()).size;
+    const until = to ?? signed;
+    if (until > signed) throw badQuery('?to', tooLarge(signed));
+    if (from < 1 || from > until)
+      throw badQuery('?from', `must be from 1 to ${until}, the size of the greater tree`);
+    const proof = await this.tree.consistency(from, until);
+    reply.header('cache-control', to === undefined ? MOMENT : PROOF_FOR_AN_HOUR);
+    return {
+      from,
+      to: until,
+      fromRoot: base64(proof.fromRoot),
+      toRoot: base64(proof.toRoot),
+      proof: proof.proof.map(base64),
+    };
+  }
+
+  @Get('receipt')
+  @UseGuards(BearerGuard)
+  @Scopes('plants:read')
+  async receipt(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string> {
+    refuseUnlessJsonIsAccepted(request);
+    const query = readQuery(request, ReceiptQuery);
+    const position: Position = knownPosition(query.position, await this.log.head(), '?position');
+    await this.tree.covers(position, AbortSignal.timeout(this.waitMs));
+    const entry = await this.tree.entryAt(position);
+    if (!entry || !mayRead(request, entry)) throw notThere();
+    const { note, size } = await this.tree.checkpoint();
+    const { proof } = await this.tree.inclusion(entry.index, size);
+    reply.type('application/json; charset=utf-8');
+    return receiptText(entry.leaf, { index: entry.index, proof: proof.map(base64), checkpoint: note });
+  }
+
+  /** The tile that a request names, with its bytes. */
+  async #tile(request: FastifyRequest): Promise<Tile & { readonly bytes: Uint8Array }> {
+    const tile = tileOf(request);
+    readQuery(request, NoQuery);
+    const bytes = await this.tree.tile(tile);
+    if (!bytes) throw noTile();
+    return { ...tile, bytes };
+  }
+
+  /** Sends a tile, or 304 to who has it. */
+  async #send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { level, bytes, width }: Tile & { readonly bytes: Uint8Array },
+    caches: 'public' | 'private',
+  ): Promise<void> {
+    reply.header('cache-control', `${caches}, ${width === TILE_WIDTH ? FOR_EVER : FOR_A_MINUTE}`).type(BYTES);
+    // Hashes are not compressible.
+    const compressible = level === 'entries';
+    await reply.send(await this.representations.choose(request, reply, Buffer.from(bytes), compressible));
+  }
+}
+
+/**
+ * The tile that a path names, in its one spelling, but that the slashes of `{path}` may be percent-encoded: clients that
+ * are generated from the API's document encode them. The slash before it may not: the router took the path for one of
+ * public hashes or of entries by that slash, and with it decided who may read it.
+ */
+const tileOf = ({ url }: FastifyRequest): Tile => {
+  const [path] = splitUrl(url);
+  const [, level = '', place = ''] = /^\/log\/tile\/([^/]*)\/(.*)$/.exec(path) ?? [];
+  try {
+    return parseTilePath(`tile/${level}/${place.replaceAll(/%2f/gi, '/')}`);
+  } catch (error) {
+    if (error instanceof TileRefused) throw noTile();
+    throw error;
+  }
+};
+
+const noTile = (): Problem =>
+  new Problem('entry_not_found', 'The tree has no such tile, or the path is not its canonical one.');
+
+const notThere = (): Problem =>
+  new Problem('entry_not_found', 'There is no event of yours at this place of the log.');
+
+const badQuery = (pointer: string, detail: string): Problem =>
+  new Problem('invalid_request', `${pointer}: ${detail}.`, { errors: [{ pointer, detail }] });
+
+const tooLarge = (signed: number): string => `must be at most ${signed}, the size of the last signed tree`;
+
+/** Whether somebody may see an event: an auditor, or who owns the plant or the request that it is of. */
+const mayRead = (request: GuardedRequest, { event }: Entry): boolean => {
+  const { owner, scopes } = principalOf(request);
+  if (scopes.has('plants:audit')) return true;
+  return [PLANT_STREAMS, REQUEST_STREAMS].some((kind) =>
+    event.stream.startsWith(`${kind}${encodeOwner(owner)}/`),
+  );
+};
+
+const base64 = (hash: Hash): string => Buffer.from(hash).toString('base64');

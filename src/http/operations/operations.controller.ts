@@ -1,0 +1,89 @@
+import { Controller, Delete, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { type FastifyReply } from 'fastify';
+import { v5 as uuidV5 } from 'uuid';
+import { type z } from 'zod';
+import { readStatus, type System } from '../../operations/status.js';
+import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../../projector/rebuilds.js';
+import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { type GuardedRequest } from '../auth/principal.js';
+import { plantRequestOf } from '../plants/plant-request.js';
+import { NewRebuild, NewRollback, type RebuildAccepted, type SystemStatus } from './operation-schemas.js';
+import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
+import { NoQuery } from '../schemas.js';
+
+/** What the controller works with, for Nest: a System is no class. */
+export const SYSTEM = Symbol('System');
+
+/** Where what was asked for can be followed. */
+const STATUS = '/operations/status';
+
+/** For operators: see everything, rebuild, go back. What they ask for is recorded; a projector does it. */
+@Controller('operations')
+@UseGuards(BearerGuard)
+@Scopes('plants:operate')
+export class OperationsController {
+  constructor(@Inject(SYSTEM) private readonly system: System) {}
+
+  @Get('status')
+  async status(@Req() request: GuardedRequest): Promise<z.input<typeof SystemStatus>> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    return readStatus(this.system);
+  }
+
+  @Post('rebuilds')
+  @HttpCode(202)
+  async rebuild(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<z.input<typeof RebuildAccepted>> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const operator = operatorOf(request);
+    const { rate = null, unskip = false } = readBodyIfAny(request, NewRebuild);
+    const { log, now } = this.system;
+    const rebuild = operator.commandId;
+    await requestRebuild(log, { rebuild, rate, unskip }, operator, now);
+    reply.header('location', STATUS);
+    return { rebuild };
+  }
+
+  @Delete('rebuilds/:id')
+  @HttpCode(204)
+  async cancel(@Req() request: GuardedRequest): Promise<void> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    refuseBody(request);
+    const operator = operatorOf(request);
+    const { id } = request.params as { id: string };
+    const { log, now } = this.system;
+    await cancelRebuild(log, `by ${operator.actor.sub}`, operator, now, id);
+  }
+
+  @Post('rollback')
+  @HttpCode(202)
+  async rollback(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<z.input<typeof RebuildAccepted>> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const operator = operatorOf(request);
+    const { reason = 'none given' } = readBodyIfAny(request, NewRollback);
+    const { log, now } = this.system;
+    const rebuild = await requestRollback(log, reason, operator, now);
+    reply.header('location', STATUS);
+    return { rebuild };
+  }
+}
+
+/** Who operates. The same owner with the same Idempotency-Key gives the same command again. */
+const operatorOf = (request: GuardedRequest): Operator & { readonly commandId: string } => {
+  const { owner, key, context } = plantRequestOf(request);
+  return key === undefined
+    ? context
+    : { ...context, commandId: uuidV5(JSON.stringify([owner, key]), NAMED_COMMANDS) };
+};
+
+/** The namespace of commands that were named by their clients (RFC 9562, version 5): made once, by chance. */
+const NAMED_COMMANDS = 'c20668a2-6191-4661-8738-ba73876bad25';

@@ -1,0 +1,23 @@
+import { randomUUID } from 'node:crypto';
+import { type PlantRequest } from '../../write/plants.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
+import { correlationIdOf, traceparentOf } from '../correlation.js';
+import { readValue } from '../requests.js';
+import { IdempotencyKey } from '../schemas.js';
+
+/** Who asks, in which context, and how the client named the request. Throws Problem for a key that is none. */
+export const plantRequestOf = (request: GuardedRequest): PlantRequest => {
+  const { owner, subject, clientId } = principalOf(request);
+  const header = request.headers['idempotency-key'];
+  const traceparent = traceparentOf(request);
+  return {
+    owner,
+    key: header === undefined ? undefined : readValue(IdempotencyKey, header, 'Idempotency-Key'),
+    context: {
+      commandId: randomUUID(),
+      actor: { sub: subject, ...(clientId === undefined ? {} : { clientId }) },
+      correlationId: correlationIdOf(request),
+      ...(traceparent === undefined ? {} : { traceparent }),
+    },
+  };
+};

@@ -1,0 +1,279 @@
+import { Controller, Delete, Get, HttpCode, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { type FastifyReply } from 'fastify';
+import { type z } from 'zod';
+import { PastLists, type PointInTime } from '../../history/as-of.js';
+import { EventPage } from '../../history/cloud-event.js';
+import { knownPosition, readStreamHistory } from '../../history/read.js';
+import { instantOf } from '../../history/instant.js';
+import { plantStream } from '../../plants/stream.js';
+import { type Appended, EventLog, type Position, START } from '../../ports/event-log.js';
+import { Freshness } from '../../read/freshness.js';
+import { ListPlantsQuery } from '../../read/list-plants.js';
+import { CreatePlantCommand, DeletePlantCommand } from '../../write/plants.js';
+import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from '../audit/audit-schemas.js';
+import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
+import { plantRequestOf } from './plant-request.js';
+import { eventLines, EventStreams, goneSignal, isHead, LINES } from '../audit/event-streams.js';
+import { LongLists } from '../lists/long-lists.js';
+import { InFlightLimit } from '../in-flight-limit.js';
+import { fullListAnswer, JSON_TYPE, listAnswer, longListAnswer, POSITION } from '../lists/list-answer.js';
+import { Problem } from '../problem.js';
+import { Representations } from '../representation.js';
+import {
+  acceptedOf,
+  preferences,
+  readBody,
+  readQuery,
+  readValue,
+  refuseBody,
+  refuseUnlessJsonIsAccepted,
+  splitUrl,
+} from '../requests.js';
+import {
+  cursorOf,
+  DEFAULT_LIMIT,
+  ListQuery,
+  MAX_FULL_LIMIT,
+  MAX_LIMIT,
+  NewPlant,
+  NoQuery,
+  PlantId,
+  PositionHeader,
+} from '../schemas.js';
+
+/** The header of a successful write that lists may not contain yet. */
+const LISTS = 'plants-lists';
+
+/** Writes of one owner under way at a time: a tenth of what the log takes before it refuses, and others need it too. */
+const WRITES_OF_AN_OWNER = 1_000;
+
+/** Histories of one owner under way at a time: each holds a page of events, or is a stream, of which there are 50. */
+const HISTORIES_OF_AN_OWNER = 4;
+
+/** What of a plant's history a page holds. */
+interface HistoryPage {
+  readonly stream: string;
+  /** The events after this revision. */
+  readonly from: bigint | undefined;
+  /** What the client asked for; more than MAX_EVENTS are not given. */
+  readonly limit: number;
+  readonly type: string;
+}
+
+/** Which page of a list of the past. */
+interface PastPageAsked {
+  /** What the client asked for. */
+  readonly limit: number;
+  /** At most so many are given. */
+  readonly most: number;
+  /** Only ids greater than this one. */
+  readonly after: number | undefined;
+  readonly view: 'full' | undefined;
+}
+
+/** An owner's plants: add, list, read, delete. */
+@Controller('plants')
+@UseGuards(BearerGuard)
+export class PlantsController {
+  readonly #writes = new InFlightLimit(WRITES_OF_AN_OWNER);
+  readonly #histories = new InFlightLimit(HISTORIES_OF_AN_OWNER);
+
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly freshness: Freshness,
+    private readonly log: EventLog,
+    private readonly past: PastLists,
+    private readonly longLists: LongLists,
+    private readonly streams: EventStreams,
+    private readonly representations: Representations,
+  ) {}
+
+  @Post()
+  @Scopes('plants:write')
+  async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const named = plantRequestOf(request);
+    const plant = readBody(request, NewPlant);
+    await this.#writes.run(named.owner, async () => {
+      const appended = await this.commands.execute(new CreatePlantCommand(named, plant));
+      await this.#settle(request, reply, appended);
+    });
+    reply.header('location', `/plants/${plant.id}`);
+    return { name: plant.name, tag: plant.tag };
+  }
+
+  @Get()
+  @Scopes('plants:read')
+  async list(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string | Uint8Array | undefined> {
+    refuseUnlessJsonIsAccepted(request);
+    const { limit = DEFAULT_LIMIT, after, asOf, view } = readQuery(request, ListQuery);
+    const position = atLeastOf(request);
+    const { owner } = principalOf(request);
+    const most = Math.min(limit, view === 'full' ? MAX_FULL_LIMIT : MAX_LIMIT);
+    if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, most, after, view });
+    const page = await this.longLists.read(owner, most, reply, () =>
+      this.queries.execute(new ListPlantsQuery(owner, after, most, position)),
+    );
+    const answer =
+      'body' in page
+        ? longListAnswer(page, limit)
+        : (view === 'full' ? fullListAnswer : listAnswer)(page, limit);
+    reply.headers(answer.headers).type(JSON_TYPE);
+    return this.representations.choose(request, reply, answer.body);
+  }
+
+  @Get(':id')
+  @Scopes('plants:read')
+  async read(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string | Uint8Array | undefined> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const position = atLeastOf(request);
+    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+    // The plant is the list of one that begins behind the id before it: as fresh as lists are, or 503.
+    const before = id === Number.MIN_SAFE_INTEGER ? undefined : id - 1;
+    const page = await this.queries.execute(
+      new ListPlantsQuery(principalOf(request).owner, before, 1, position),
+    );
+    const [found] = 'body' in page ? [] : page.rows;
+    if (found?.id !== id) throw new Problem('plant_not_found', `You have no plant with the id ${id}.`);
+    reply.header(POSITION, page.position).type(JSON_TYPE);
+    return this.representations.choose(request, reply, found.row);
+  }
+
+  @Get(':id/history')
+  @Scopes('plants:read')
+  async history(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    const type = acceptedOf(request, [...BATCH_TYPES, LINES]);
+    const { limit, after } = readQuery(request, PlantHistoryQuery);
+    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+    const { owner } = principalOf(request);
+    await this.#histories.run(owner, async () => {
+      const stream = plantStream(owner, id);
+      if (!(await this.log.readLast(stream)))
+        throw new Problem('plant_not_found', `You have never had a plant with the id ${id}.`);
+      const from = after === undefined ? undefined : BigInt(after);
+      if (type !== LINES)
+        return this.#historyPage(request, reply, { stream, from, limit: limit ?? DEFAULT_EVENTS, type });
+      if (isHead(request, reply, LINES)) return;
+      await this.streams.send(request, reply, LINES, ({ gone }) =>
+        eventLines(readStreamHistory(this.log, stream, from, gone), limit ?? Infinity, gone),
+      );
+    });
+  }
+
+  async #historyPage(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    { stream, from, limit, type }: HistoryPage,
+  ): Promise<void> {
+    const most = Math.min(limit, MAX_EVENTS);
+    const gone = goneSignal(request, reply);
+    const page = new EventPage(most);
+    let whole = true;
+    for await (const { events } of readStreamHistory(this.log, stream, from, gone)) {
+      whole = await page.add(events);
+      if (!whole) break;
+    }
+    gone.throwIfAborted();
+    const { last } = page;
+    if (last && !whole) {
+      const query = new URLSearchParams({ limit: String(limit), after: cursorOf(Number(last.revision)) });
+      reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
+    }
+    if (last) reply.header(POSITION, last.position);
+    reply.type(`${type}; charset=utf-8`);
+    await reply.send(await this.representations.choose(request, reply, page.text()));
+  }
+
+  @Delete(':id')
+  @HttpCode(204)
+  @Scopes('plants:write')
+  async delete(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<void> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    refuseBody(request);
+    const named = plantRequestOf(request);
+    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+    await this.#writes.run(named.owner, async () => {
+      const appended = await this.commands.execute(new DeletePlantCommand(named, id));
+      await this.#settle(request, reply, appended);
+    });
+  }
+
+  /** The list as it was, from the log itself: read-only, and complete whatever the projection does. */
+  async #listOfThePast(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
+    { limit, most, after, view }: PastPageAsked,
+  ): Promise<string | Uint8Array | undefined> {
+    const { owner } = principalOf(request);
+    const head = await this.log.head();
+    const page = await this.past.page(
+      owner,
+      pointOf(asOf, head),
+      { after, limit: most },
+      head,
+      goneSignal(request, reply),
+    );
+    if (page.more !== undefined) {
+      const text = new URLSearchParams(splitUrl(request.url)[1]).get('asOf') ?? '';
+      const query = new URLSearchParams({
+        limit: String(limit),
+        ...(view && { view }),
+        asOf: text,
+        after: cursorOf(page.more),
+      });
+      reply.header('link', `</plants?${query.toString()}>; rel="next"`);
+    }
+    if (page.position !== START) reply.header(POSITION, page.position);
+    reply.type(JSON_TYPE);
+    const shown = page.plants.map(({ id, name, tag }) =>
+      view === 'full' ? { id, name, tag } : { name, tag },
+    );
+    return this.representations.choose(request, reply, JSON.stringify(shown));
+  }
+
+  /**
+   * Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands and
+   * whether they do.
+   */
+  async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
+    reply.header(POSITION, position);
+    const preferred = preferences(request);
+    const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
+    if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
+    if (preferred.has('receipt')) reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
+    const { owner } = principalOf(request);
+    if (preferred.has('respond-async') || !(await this.freshness.listed(owner, position)))
+      reply.header(LISTS, 'behind');
+    if (preferred.has('respond-async')) return;
+    // Not before: a list that is asked for meanwhile owes nothing to a write that has no answer yet.
+    this.freshness.raise(owner, position);
+  }
+}
+
+/** The position that a client wants the answer to be at least at. Throws Problem. */
+const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position | undefined =>
+  sent === undefined ? undefined : (readValue(PositionHeader, sent, 'Plants-Position') as Position);
+
+/** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
+const pointOf = (asOf: NonNullable<z.output<typeof ListQuery>['asOf']>, head: Position): PointInTime => {
+  if ('position' in asOf) return { position: knownPosition(asOf.position, head, '?asOf') };
+  if (asOf.instant <= instantOf(new Date())) return asOf;
+  const detail = 'must not be in the future: nobody knows that list yet';
+  throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
+};

@@ -1,0 +1,362 @@
+import { type AppendHealth, type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
+import {
+  aheadOf,
+  type Generation,
+  type GenerationInfo,
+  GenerationMissing,
+  PARTITIONS,
+  type ReadModel,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
+import { oldestOf } from '../projector/projection.js';
+import {
+  GRACE_MS,
+  readRebuilds,
+  readSkipDecisions,
+  type Rebuilds,
+  type UnreadEvent,
+  unreadText,
+} from '../projector/rebuilds.js';
+import { type ProcessReport, readReports, workingProjector } from './process-report.js';
+
+/** One generation of the lists. */
+export interface GenerationStatus {
+  readonly generation: number;
+  readonly active: boolean;
+  readonly slowest: Position;
+  readonly fastest: Position;
+  /** How many of its 64 partitions are not at the end of the log. */
+  readonly behind: number;
+  /** Why its positions cannot be read, null where they can. The figures are then those of an empty generation. */
+  readonly problem: string | null;
+}
+
+/** How far a rebuild is. What is null is not known: no projector tells it, or the log cannot count. */
+export interface RebuildStatus {
+  readonly rebuild: string;
+  readonly requestedAt: string;
+  readonly generation: number | null;
+  readonly phase: string;
+  readonly events: number | null;
+  readonly total: number | null;
+  readonly eventsPerSecond: number | null;
+  /** How much of it all is done, from 0 to 1. */
+  readonly share: number | null;
+  /** Until it is over, as far as it can be foreseen. */
+  readonly secondsLeft: number | null;
+  readonly problem: string | null;
+}
+
+/** An event that is left out of the lists. */
+export interface SkippedEvent {
+  readonly stream: string;
+  readonly revision: number;
+  readonly reason: string;
+  readonly by: string;
+  readonly at: string;
+  /** False once a rebuild with --unskip was promoted. */
+  readonly inForce: boolean;
+}
+
+/** An event that cannot be read, and that stops the list of its owner. */
+export interface ParkedEvent {
+  readonly position: string;
+  readonly stream: string;
+  readonly revision: number;
+  readonly kind: string;
+  readonly reason: string;
+}
+
+/** The system at one moment. */
+export interface Status {
+  readonly at: string;
+  /** What an operator has to look at; none if all is well. */
+  readonly problems: readonly string[];
+  /** What an operator should know, though everything works. */
+  readonly warnings: readonly string[];
+  readonly head: Position;
+  /** How far the lists are behind: the age of the oldest event that is not in all of them; null where unknown. */
+  readonly lag: { readonly seconds: number | null; readonly events: number | null };
+  readonly processes: readonly ProcessReport[];
+  readonly leaseHolder: string | null;
+  readonly generations: readonly GenerationStatus[];
+  readonly rebuild: RebuildStatus | null;
+  readonly lastRebuild: { readonly rebuild: string; readonly outcome: string; readonly at: string } | null;
+  /** What `plants rollback` goes back to, and until when it can. */
+  readonly wayBack: { readonly generation: number; readonly until: string } | null;
+  readonly blocked: {
+    readonly position: string;
+    readonly stream: string;
+    readonly revision: string;
+    readonly reason: string;
+  } | null;
+  /** Owners whose lists are not answered: how many, and the events of some of them, MAX_PARKED at most. */
+  readonly parked: { readonly owners: number; readonly events: readonly ParkedEvent[] };
+  readonly skipped: readonly SkippedEvent[];
+}
+
+/** Parked owners that a status names. */
+const MAX_PARKED = 20;
+
+/** What the status is read from. */
+export interface System {
+  readonly log: EventLog;
+  readonly model: ReadModel;
+  /** How many events of the log are after one position, up to another; undefined where its positions do not tell. */
+  readonly eventsBetween: ((after: Position, upTo: Position) => number) | undefined;
+  readonly now: () => Date;
+}
+
+/** Looks at everything. Throws what the ports throw. */
+export const readStatus = async (system: System): Promise<Status> => {
+  const { log, model, now } = system;
+  const rebuilds = await readRebuilds(log);
+  const processes = await readReports(model);
+  // Before the head, so that none is beyond it but where the log was put back.
+  const positions = await readPositions(system);
+  const head = await log.head();
+  const generations = positions.map((one) => generationStatus(one, head));
+  const active = generations.find((generation) => generation.active);
+  const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
+  const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
+  const parked = await readParked(system, active);
+  const { decisions, unread } = await readSkipDecisions(log);
+  return {
+    at: now().toISOString(),
+    problems: [
+      ...logProblems(processes, log.health()),
+      ...problemsOf(processes, generations, head, rebuild),
+      ...parkedProblems(parked),
+      ...differenceProblems(lastVerified(processes)),
+    ],
+    warnings: [
+      ...processes.flatMap(noticesOf),
+      ...[...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
+    ],
+    head,
+    lag: await lagOf(system, active?.slowest ?? START, head),
+    processes,
+    leaseHolder: workingProjector(processes)?.process ?? null,
+    generations,
+    rebuild,
+    lastRebuild: rebuilds.last ? { ...rebuilds.last, at: rebuilds.last.at.toISOString() } : null,
+    wayBack: wayBackOf(rebuilds),
+    blocked,
+    parked,
+    skipped: decisions.map(({ position, data, by, at }) => ({
+      ...data,
+      by,
+      at: at.toISOString(),
+      inForce: position > rebuilds.skipsAfter,
+    })),
+  };
+};
+
+/** Warnings of one kind that are shown, the newest. */
+const MAX_WARNINGS = 20;
+
+const noticesOf = ({ host, pid, auditor }: ProcessReport): string[] =>
+  [
+    ...(auditor?.notice === undefined ? [] : [auditor.notice]),
+    ...(auditor?.signing?.warnings ?? []),
+    ...(auditor?.times ? [timesText(auditor.times)] : []),
+  ].map((notice) => `the auditor ${host}/${pid}: ${notice}`);
+
+const timesText = ({ count, message }: { readonly count: number; readonly message: string }): string =>
+  count === 1 ? message : `${message}; and ${count - 1} more like it`;
+
+const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
+  heldBy?.position === event.position
+    ? `${unreadText(event)}: no rebuild is begun or promoted here until this version is upgraded, or the event skipped (plants skip)`
+    : `${unreadText(event)}: it is passed over, and plants skip ends this warning`;
+
+const readParked = async (
+  { model }: System,
+  active: GenerationStatus | undefined,
+): Promise<Status['parked']> => {
+  if (!active) return { owners: 0, events: [] };
+  const generation = active.generation as Generation;
+  try {
+    const owners = await model.countParked(generation);
+    const events: ParkedEvent[] = [];
+    if (owners > 0)
+      for await (const { position, stream, revision, kind, reason } of model.parked(generation)) {
+        events.push({ position, stream, revision, kind, reason });
+        if (events.length === MAX_PARKED) break;
+      }
+    return { owners, events: events.sort((one, other) => (one.position < other.position ? -1 : 1)) };
+  } catch (error) {
+    if (error instanceof GenerationMissing) return { owners: 0, events: [] }; // dropped just now
+    throw error;
+  }
+};
+
+const parkedProblems = ({ owners, events }: Status['parked']): string[] => {
+  if (owners === 0) return [];
+  const newer = events.some(({ kind }) => kind === 'newer_version');
+  return [
+    `the lists of ${owners} ${owners === 1 ? 'owner' : 'owners'} are not answered, for events that cannot be read: ${newer ? 'a newer version of this service has written some of them, so upgrade' : 'upgrade if a newer version has written them, else leave them out (plants skip)'}`,
+  ];
+};
+
+interface Positions extends GenerationInfo {
+  readonly positions: readonly Position[];
+  readonly problem: string | null;
+}
+
+const readPositions = async ({ model }: System): Promise<Positions[]> => {
+  const found: Positions[] = [];
+  for (const one of await model.generations()) {
+    try {
+      found.push({ ...one, positions: await model.positions(one.generation), problem: null });
+    } catch (error) {
+      if (error instanceof GenerationMissing) continue; // it was dropped just now
+      const isDamaged = error instanceof ReadModelUnavailable || error instanceof ReadModelIncomplete;
+      if (one.active || !isDamaged) throw error; // without the active one there is nothing else to tell
+      found.push({ ...one, positions: [START], problem: error.message });
+    }
+  }
+  return found;
+};
+
+const generationStatus = (
+  { generation, active, positions, problem }: Positions,
+  head: Position,
+): GenerationStatus => ({
+  generation,
+  active,
+  slowest: oldestOf(positions),
+  fastest: newestOf(positions),
+  behind: problem === null ? positions.filter((position) => position < head).length : PARTITIONS,
+  problem,
+});
+
+/** Who cannot write the log, and why: what the processes tell, and what this one has seen since. */
+const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): string[] => {
+  const told = processes.flatMap(({ host, pid, eventLog }) =>
+    eventLog && eventLog.state !== 'ok' ? [{ who: `${host}/${pid}`, ...eventLog }] : [],
+  );
+  const problems = told.map(
+    ({ who, since, reason, restartHelps }) =>
+      `${who} cannot write the event log since ${since}: ${reason ?? ''}${restartHelps ? ' (a restart of it is expected to help)' : ''}`,
+  );
+  return here.reason === undefined || told.some(({ reason }) => reason === here.reason)
+    ? problems
+    : [...problems, `the event log cannot be written from here: ${here.reason}`];
+};
+
+const problemsOf = (
+  processes: readonly ProcessReport[],
+  generations: readonly GenerationStatus[],
+  head: Position,
+  rebuild: RebuildStatus | null,
+): string[] => {
+  const problems: string[] = [];
+  const active = generations.find((generation) => generation.active);
+  if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
+  for (const { process, host, pid, projector, rebuildProblem, auditor } of processes) {
+    if (auditor?.alarm)
+      problems.push(
+        `ALARM of the auditor ${host}/${pid}: ${auditor.alarm.message} (nothing is signed until plants audit-lift; see docs/audit.md)`,
+      );
+    if (auditor?.state === 'blocked')
+      problems.push(`the auditor ${host}/${pid} is blocked ${auditor.reason ?? ''}`);
+    if (auditor?.state === 'disconnected')
+      problems.push(`the auditor ${host}/${pid} is disconnected: ${auditor.reason ?? ''}`);
+    if (projector?.state === 'blocked')
+      problems.push(
+        `blocked at position ${projector.position ?? ''}: ${projector.reason ?? ''} (plants skip shows the event)`,
+      );
+    if (projector?.state === 'disconnected')
+      problems.push(`${host}/${pid} (${process}) is disconnected: ${projector.reason ?? ''}`);
+    if (rebuildProblem !== undefined && rebuildProblem !== rebuild?.problem)
+      problems.push(`${host}/${pid} (${process}) does not get on with a rebuild: ${rebuildProblem}`);
+  }
+  if (!workingProjector(processes))
+    problems.push(
+      processes.length === 0
+        ? 'nothing projects: no process tells about itself; none runs, or none can write to the read model (is its disk full?)'
+        : 'nothing projects: is a process with the role projector running?',
+    );
+  for (const { generation, problem } of generations)
+    if (problem !== null) problems.push(`generation ${generation} cannot be read: ${problem}`);
+  if (!active)
+    problems.push('no list is answered: the lists are being built for the first time, or were lost');
+  if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
+  return problems;
+};
+
+const blockedAt = ({ projector }: ProcessReport): Status['blocked'] =>
+  projector?.state === 'blocked'
+    ? {
+        position: projector.position ?? '',
+        stream: projector.stream ?? '',
+        revision: projector.revision ?? '',
+        reason: projector.reason ?? '',
+      }
+    : null;
+
+const rebuildStatus = (
+  { eventsBetween }: System,
+  building: NonNullable<Rebuilds['building']>,
+  processes: readonly ProcessReport[],
+  head: Position,
+): RebuildStatus => {
+  const progress = processes.find(({ rebuild }) => rebuild?.rebuild === building.rebuild)?.rebuild;
+  const perSecond =
+    progress && progress.elapsedMs > 0 ? progress.events / (progress.elapsedMs / 1_000) : null;
+  return {
+    rebuild: building.rebuild,
+    requestedAt: building.requestedAt.toISOString(),
+    generation: building.generation ?? null,
+    phase: progress?.phase ?? 'waiting',
+    events: progress?.events ?? null,
+    total: eventsBetween?.(START, head) ?? null,
+    eventsPerSecond: perSecond === null ? null : Math.round(perSecond),
+    share: progress?.share ?? null,
+    secondsLeft: progress?.secondsLeft ?? null,
+    problem: progress?.problem ?? null,
+  };
+};
+
+const lagOf = async (
+  { log, eventsBetween, now }: System,
+  applied: Position,
+  head: Position,
+): Promise<Status['lag']> => {
+  if (applied >= head) return { seconds: 0, events: eventsBetween ? 0 : null };
+  const events = eventsBetween?.(applied, head) ?? null;
+  for await (const { metadata } of log.readAll(applied)) {
+    // Nobody has looked at it yet: it may be the very event that the codec refuses.
+    const decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
+    if (Number.isNaN(decidedAt)) break;
+    return { seconds: Math.max(0, (now().getTime() - decidedAt) / 1_000), events };
+  }
+  return { seconds: null, events };
+};
+
+const wayBackOf = ({ promoted, building }: Rebuilds): Status['wayBack'] =>
+  promoted?.replaced !== undefined && promoted.rollback === undefined && !building
+    ? {
+        generation: promoted.replaced,
+        until: new Date(promoted.promotedAt.getTime() + GRACE_MS).toISOString(),
+      }
+    : null;
+
+/** The newest comparison of the lists with the log that a process knows of. */
+export const lastVerified = (processes: readonly ProcessReport[]): ProcessReport['verified'] =>
+  processes
+    .flatMap(({ verified }) => (verified ? [verified] : []))
+    .reduce<ProcessReport['verified']>((last, one) => (last && last.at >= one.at ? last : one), undefined);
+
+const differenceProblems = (verified: ProcessReport['verified']): string[] =>
+  verified && verified.differing > 0
+    ? [
+        `the lists are not the fold of the log: ${verified.differing} plants differed at ${verified.at}; plants verify names them, plants rebuild builds the lists anew`,
+      ]
+    : [];
+
+/** The active generation, if any. */
+export const activeGeneration = async ({ model }: Pick<System, 'model'>): Promise<Generation | undefined> =>
+  (await model.generations()).find(({ active }) => active)?.generation;

@@ -1,0 +1,144 @@
+import { type LoggerService } from '@nestjs/common';
+import { type DestinationStream, type Logger, pino } from 'pino';
+import { type LogLevel } from '../config.js';
+import { LineLimit } from './line-limit.js';
+import { LogOutput } from './output.js';
+
+/** What must never be read in a log, wherever somebody may put it by mistake. */
+const SECRETS = [
+  'authorization',
+  'token',
+  'access_token',
+  'password',
+  'secret',
+  'privateKey',
+  'connectionString',
+];
+
+const STANDARD_OUTPUT = 1;
+
+let writtenAt = NaN;
+let written = '';
+
+/** The time of a line, as a field. Many lines are of one millisecond, and writing it out takes longer than all else. */
+const timeField = (): string => {
+  const now = Date.now();
+  if (now !== writtenAt) {
+    writtenAt = now;
+    written = `,"time":"${new Date(now).toISOString()}"`;
+  }
+  return written;
+};
+
+/** What is written where nobody read for so long that so many lines were dropped. */
+const droppedLine = (lines: number): string =>
+  `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
+
+/** Which process writes a log: each of its lines says so, since logs of many processes are read together. */
+export interface LogSource {
+  readonly pid: number;
+  readonly host: string;
+  readonly version: string;
+  /** As in ROLES. Undefined before the settings are known. */
+  readonly role?: string;
+}
+
+/** The level from which Pino's lines are always written: what a stranger does is never an error of ours. */
+const UNLIMITED_LEVEL = pino.levels.values.error ?? Infinity;
+
+const LEFT_OUT = 'further lines of one kind were left out';
+
+/** Lines of JSON, to standard output or what makes something else of them. Lines of one kind are bounded. */
+export const createLogger = (
+  level: LogLevel,
+  destination: DestinationStream = new LogOutput(STANDARD_OUTPUT, droppedLine),
+  source: LogSource | null = null,
+): Logger => {
+  const limit = new LineLimit((message, leftOut) => {
+    logger.warn({ message, leftOut }, LEFT_OUT);
+  });
+  const logger = pino(
+    {
+      level,
+      base: source,
+      timestamp: timeField,
+      hooks: {
+        logMethod(parameters, write, severity) {
+          const message: unknown = parameters.findLast((one) => typeof one === 'string');
+          if (
+            severity >= UNLIMITED_LEVEL ||
+            typeof message !== 'string' ||
+            message === LEFT_OUT ||
+            limit.admits(message)
+          )
+            write.apply(this, parameters);
+        },
+      },
+      formatters: { level: (label) => ({ level: label }) },
+      redact: {
+        paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
+        censor: '[redacted]',
+      },
+    },
+    destination,
+  );
+  return logger;
+};
+
+/** What the line of a request that was answered shows. */
+export interface RequestLine {
+  readonly requestId: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** From its header fields to the end of the answer, in milliseconds. */
+  readonly ms: number;
+  /** The IP address of the client. */
+  readonly client: string;
+  readonly correlationId: string;
+  /** The code of the problem document that the answer was, if it was one. */
+  readonly code: string | undefined;
+  readonly owner: string | undefined;
+}
+
+/**
+ * Writes the lines of requests, as Pino would write them, where the logger writes that level at all. Pino goes
+ * through the fields of any object one by one, which took a twentieth of a list.
+ */
+export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: RequestLine) => void) => {
+  if (!logger.isLevelEnabled(level)) return () => undefined;
+  // For an integration where speed is needed: https://getpino.io/#/docs/api?id=pino-symbols
+  const internals = logger as unknown as Record<symbol, unknown>;
+  const output = internals[pino.symbols.streamSym] as DestinationStream;
+  const source = internals[pino.symbols.chindingsSym] as string;
+  return ({ requestId, method, path, status, ms, client, correlationId, code, owner }) => {
+    const ofCode = code === undefined ? '' : `,"code":${quoted(code)}`;
+    const ofOwner = owner === undefined ? '' : `,"owner":${quoted(owner)}`;
+    output.write(
+      `{"level":"${level}"${timeField()}${source},"requestId":${quoted(requestId)},"method":${quoted(method)},"path":${quoted(path)},"status":${status},"ms":${ms},"client":${quoted(client)},"correlationId":${quoted(correlationId)}${ofCode}${ofOwner},"msg":"request"}\n`,
+    );
+  };
+};
+
+/** Printable ASCII but the two that JSON escapes (RFC 8259, section 7): nearly all that is ever written. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+const quoted = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
+
+/** Nest's own messages, in our log. Those about wiring are for its developers: debug. */
+export const nestLogger = (logger: Logger): LoggerService => {
+  const child = logger.child({ part: 'nest' });
+  const at =
+    (level: 'debug' | 'warn' | 'error' | 'fatal') =>
+    (message: unknown, ...details: unknown[]): void => {
+      child[level]({ details }, String(message));
+    };
+  return {
+    log: at('debug'),
+    debug: at('debug'),
+    verbose: at('debug'),
+    warn: at('warn'),
+    error: at('error'),
+    fatal: at('fatal'),
+  };
+};

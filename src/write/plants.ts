@@ -1,0 +1,59 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { type PlantCommand } from '../plants/commands.js';
+import { type Plant } from '../plants/plant.js';
+import { type Appended } from '../ports/event-log.js';
+import { IdempotentCommands } from './idempotency.js';
+import { type CommandContext, runCommand } from './execute.js';
+
+/** What an owner's command comes with. `key` is the client's Idempotency-Key, where it sent one. */
+export interface PlantRequest {
+  readonly owner: string;
+  readonly context: CommandContext;
+  readonly key: string | undefined;
+}
+
+export class CreatePlantCommand extends Command<Appended> {
+  constructor(
+    readonly request: PlantRequest,
+    readonly plant: Plant,
+  ) {
+    super();
+  }
+}
+
+export class DeletePlantCommand extends Command<Appended> {
+  constructor(
+    readonly request: PlantRequest,
+    readonly id: number,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CreatePlantCommand)
+export class CreatePlantHandler implements ICommandHandler<CreatePlantCommand> {
+  constructor(private readonly requests: IdempotentCommands) {}
+
+  execute({ request, plant }: CreatePlantCommand): Promise<Appended> {
+    return execute(this.requests, request, { type: 'CreatePlant', ...plant });
+  }
+}
+
+@CommandHandler(DeletePlantCommand)
+export class DeletePlantHandler implements ICommandHandler<DeletePlantCommand> {
+  constructor(private readonly requests: IdempotentCommands) {}
+
+  execute({ request, id }: DeletePlantCommand): Promise<Appended> {
+    return execute(this.requests, request, { type: 'DeletePlant', id });
+  }
+}
+
+/** A command whose client gave it a name runs by that name, any other as it is. */
+const execute = (
+  requests: IdempotentCommands,
+  { owner, context, key }: PlantRequest,
+  command: PlantCommand,
+): Promise<Appended> =>
+  key === undefined
+    ? runCommand(requests.dependencies, owner, command, context)
+    : requests.run(owner, command, context, key);

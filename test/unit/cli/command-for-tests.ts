@@ -1,0 +1,131 @@
+import { jest } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { eventsBetween } from '../../../src/adapters/sqlite/distance.js';
+import { type CliContext } from '../../../src/cli/context.js';
+import { type ProcessReport, reportText } from '../../../src/operations/process-report.js';
+import { type RebuildEvent } from '../../../src/plants/operation.js';
+import { type EventLog } from '../../../src/ports/event-log.js';
+import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { type ProjectorStatus } from '../../../src/projector/projector.js';
+import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
+import { readRebuilds, record, requestRebuild } from '../../../src/projector/rebuilds.js';
+
+import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
+
+/** A desk at real stores, and all that is printed there. What a projector would do is done by the test. */
+export class Office {
+  readonly #stores: Stores;
+  readonly #asked = new AbortController();
+  readonly #texts = { stdout: '', stderr: '' };
+
+  private constructor(
+    stores: Stores,
+    readonly log: EventLog,
+    readonly model: ReadModel,
+  ) {
+    this.#stores = stores;
+    for (const name of ['stdout', 'stderr'] as const)
+      jest.spyOn(process[name], 'write').mockImplementation((text) => {
+        this.#texts[name] += String(text);
+        return true;
+      });
+  }
+
+  static async open(): Promise<Office> {
+    const stores = new Stores();
+    const log = await stores.log();
+    return new Office(stores, log, await stores.model(log));
+  }
+
+  async close(): Promise<void> {
+    jest.restoreAllMocks();
+    await this.#stores.remove();
+  }
+
+  desk(changes: Partial<CliContext> = {}): CliContext {
+    return {
+      log: this.log,
+      model: this.model,
+      eventsBetween,
+      operator: { actor: { sub: 'cli:olga' }, correlationId: 'shift 7' },
+      now: noon,
+      signal: this.#asked.signal,
+      json: false,
+      ...changes,
+    };
+  }
+
+  /** Asks the command to stop. */
+  interrupt(reason: Error): void {
+    this.#asked.abort(reason);
+  }
+
+  get out(): string {
+    return this.#texts.stdout;
+  }
+
+  get err(): string {
+    return this.#texts.stderr;
+  }
+
+  /** What was printed as JSON, last. */
+  get json(): unknown {
+    return JSON.parse(this.out.trimEnd().split('\n').at(-1) ?? '') as unknown;
+  }
+
+  /** Changes the file of the read model behind everybody's back. */
+  tamper(sql: string): void {
+    this.#stores.tamper(sql);
+  }
+
+  /** Takes the last events from the log. */
+  cutLog(events: number): void {
+    this.#stores.cutLog(events);
+  }
+
+  /** A generation that stands at the end of the log, and that lists are answered from. */
+  async answer(): Promise<Generation> {
+    const generation = await this.model.createGeneration();
+    await catchUp(this.log, this.model, generation);
+    await this.model.promote(generation);
+    return generation;
+  }
+
+  /** A process tells about its projector. */
+  async tell(status: ProjectorStatus, rebuild?: Partial<RebuildProgress>): Promise<void> {
+    const identity = {
+      host: 'oak',
+      pid: 7,
+      roles: ['api', 'projector'],
+      version: '1.2.3',
+      address: 'http://127.0.0.1:8080',
+      since: NOON.toISOString(),
+    };
+    await this.tellText(
+      'one',
+      reportText(identity, { status, rebuild: rebuild as RebuildProgress | undefined }),
+    );
+  }
+
+  /** A process of another version tells about its projector in its own words. */
+  async tellOtherwise(projector: Partial<ProcessReport['projector']>): Promise<void> {
+    const identity = { host: 'elm', pid: 8, roles: ['projector'], version: '9', address: '', since: '' };
+    await this.tellText('two', JSON.stringify({ ...identity, projector, rebuild: null }));
+  }
+
+  async tellText(process: string, text: string): Promise<void> {
+    await this.model.report(process, text, 60_000);
+  }
+
+  /** Somebody has asked for a rebuild. Gives its id. */
+  async requested(): Promise<string> {
+    const rebuild = randomUUID();
+    await requestRebuild(this.log, { rebuild, rate: null, unskip: false }, this.desk().operator, noon);
+    return rebuild;
+  }
+
+  /** What a projector, or another operator, writes down. */
+  async recorded(event: RebuildEvent): Promise<void> {
+    await record(this.log, await readRebuilds(this.log), event, this.desk().operator, NOON);
+  }
+}

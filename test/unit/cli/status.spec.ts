@@ -1,0 +1,416 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Interrupted } from '../../../src/cli/interrupted.js';
+import { status, watchStatus } from '../../../src/cli/status.js';
+import { readStatus } from '../../../src/operations/status.js';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type Position, START } from '../../../src/ports/event-log.js';
+import {
+  type Generation,
+  GenerationMissing,
+  PARTITIONS,
+  partitionOf,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import { skipEvent } from '../../../src/projector/rebuilds.js';
+import { failing, Faults } from '../../support/domain-faults.js';
+import { appendRaw, NOON, noon, run, until } from '../../support/domain-stores.js';
+import { createPlant } from '../../support/given.js';
+import { metadataOf } from '../../support/log-events.js';
+import { Office } from './command-for-tests.js';
+
+describe('the status', () => {
+  let office: Office;
+  const terminal = process.stdout.isTTY;
+
+  beforeEach(async () => {
+    office = await Office.open();
+  });
+  afterEach(() => office.close());
+
+  const live = async (generation: Generation): Promise<void> =>
+    office.tell({ state: 'live', since: NOON, generation, position: await office.log.head() });
+
+  it('of a new system says what is missing', async () => {
+    expect(await status(office.desk())).toBe(false);
+    expect(office.out).toContain(
+      'PROBLEM  nothing projects: no process tells about itself; none runs, or none can write to the read model (is its disk full?)\n',
+    );
+    expect(office.out).toContain('PROBLEM  no list is answered: ');
+    expect(office.out).toMatch(/^log +head empty$/m);
+    expect(office.out).toMatch(/^lists +0 s behind, 0 events$/m);
+    expect(office.out).toMatch(/^rebuild +none$/m);
+  });
+
+  it('of a system where all is well says so, and how it stands', async () => {
+    await run(office.log, 'anne', createPlant(1));
+    await live(await office.answer());
+    expect(await status(office.desk())).toBe(true);
+    expect(office.out).toMatch(/^all is well\n/);
+    expect(office.out).toMatch(/^oak\/7 +api,projector +1\.2\.3 +http:\S+ +0 s +live +0*1 +yes$/m);
+    expect(office.out).toMatch(/^1 +yes +0*1 +0*1 +0 of 64$/m);
+  });
+
+  it('shows a generation that nothing was put into yet, and a process that leaves projecting to others', async () => {
+    await run(office.log, 'anne', createPlant(1));
+    await office.model.createGeneration();
+    await office.tellText(
+      'three',
+      JSON.stringify({
+        host: 'ash',
+        pid: 9,
+        roles: ['api'],
+        version: '1.2.3',
+        address: 'http://127.0.0.1:8081',
+        since: NOON.toISOString(),
+        projector: null,
+        rebuild: null,
+      }),
+    );
+    await status(office.desk());
+    expect(office.out).toMatch(/^1 +- +start +start +64 of 64$/m);
+    expect(office.out).toMatch(/^ash\/9 .* - +- +-$/m);
+  });
+
+  it('shows how far the slowest and the fastest part of the lists are', async () => {
+    await office.answer();
+    const owners = Array.from({ length: 1_000 }, (_, number) => `owner ${number}`);
+    const generation = 1 as Generation;
+    const applied = async (partition: number): Promise<Position> => {
+      const owner = owners.find((one) => partitionOf(one) === partition) ?? '';
+      const { position } = await run(office.log, owner, createPlant(1));
+      const row = { position, owner, id: 1, row: '{}' };
+      await office.model.apply(generation, [{ partition, from: START, upTo: position, changes: [row] }]);
+      return position;
+    };
+    await applied(0);
+    const fastest = await applied(7);
+    const { generations } = await readStatus(office.desk());
+    expect(generations).toEqual([
+      { generation, active: true, slowest: START, fastest, behind: PARTITIONS - 1, problem: null },
+    ]);
+  });
+
+  it('is painted in place on a terminal, line by line, so that nothing of the last one stays', async () => {
+    await live(await office.answer());
+    Object.defineProperty(process.stdout, 'isTTY', { value: true, configurable: true });
+    try {
+      const watching = watchStatus(office.desk());
+      await until(() => office.out !== '');
+      office.interrupt(new Interrupted('enough'));
+      await watching;
+    } finally {
+      Object.defineProperty(process.stdout, 'isTTY', { value: terminal, configurable: true });
+    }
+    expect(office.out).toMatch(/^\x1b\[Hall is well\x1b\[K\n/);
+    expect(office.out.endsWith('\x1b[K\n\x1b[J')).toBe(true);
+  });
+
+  it('counts no events where the positions of the log do not tell', async () => {
+    const desk = office.desk({ eventsBetween: undefined });
+    await office.answer();
+    expect((await readStatus(desk)).lag).toEqual({ seconds: 0, events: null });
+    await run(office.log, 'anne', createPlant(1));
+    const later = { ...desk, now: () => new Date(NOON.getTime() + 90_000) };
+    expect((await readStatus(later)).lag).toEqual({ seconds: 90, events: null });
+    await office.requested();
+    expect((await readStatus(desk)).rebuild).toMatchObject({ phase: 'waiting', events: null, total: null });
+    await status(desk);
+    expect(office.out).toMatch(/^lists +0 s behind$/m);
+    expect(office.out).toMatch(/^rebuild +\S+: waiting$/m);
+  });
+
+  it('does not know the age of an event that does not say when it was decided', async () => {
+    await office.answer();
+    for (const [revision, metadata] of [null, {}, { decidedAt: 'at noon' }].entries()) {
+      const stream = `${plantStream('anne', 1)}${revision}`;
+      await office.log.append(stream, 'none', [
+        { id: metadataOf().causationId, type: 'PlantWatered', data: {}, metadata: metadata as never },
+      ]);
+    }
+    expect((await readStatus(office.desk())).lag).toEqual({ seconds: null, events: 3 });
+    await status(office.desk());
+    expect(office.out).toMatch(/^lists +behind for an unknown time, 3 events$/m);
+  });
+
+  it('knows no age where what the lists lack is not in the log: it was put back', async () => {
+    await office.answer();
+    const log = new Faults(office.log).every('head', () =>
+      Promise.resolve('9'.padStart(16, '0') as never),
+    ).port;
+    expect((await readStatus(office.desk({ log }))).lag).toMatchObject({ seconds: null });
+  });
+
+  it('tells where a projector is blocked, and a process of another version that tells less', async () => {
+    await office.answer();
+    const { position } = await appendRaw(office.log, plantStream('anne', 1), 'PlantWatered', {});
+    const stream = plantStream('anne', 1);
+    await office.tell({
+      state: 'blocked',
+      since: NOON,
+      position,
+      stream,
+      revision: 0n,
+      reason: 'unknown type',
+    });
+    const blocked = await readStatus(office.desk());
+    expect(blocked.blocked).toEqual({ position, stream, revision: '0', reason: 'unknown type' });
+    expect(blocked.problems).toEqual([
+      `blocked at position ${position}: unknown type (plants skip shows the event)`,
+    ]);
+    await status(office.desk());
+    expect(office.out).toMatch(new RegExp(`^blocked +at ${position}: event 0 of ${stream}$`, 'm'));
+
+    await office.model.report('one', '-', 1);
+    await until(async () => (await office.model.reports()).length === 0);
+    await office.tellOtherwise({ state: 'blocked', since: '' });
+    const less = await readStatus(office.desk());
+    expect(less.blocked).toEqual({ position: '', stream: '', revision: '', reason: '' });
+    expect(less.problems).toEqual(['blocked at position :  (plants skip shows the event)']);
+
+    await office.tellOtherwise({ state: 'disconnected', since: '' });
+    expect((await readStatus(office.desk())).problems).toContain('elm/8 (two) is disconnected: ');
+    await office.tellOtherwise({ state: 'disconnected', since: '', reason: 'no route' });
+    expect((await readStatus(office.desk())).problems).toContain('elm/8 (two) is disconnected: no route');
+  });
+
+  it('tells how far a rebuild is, how fast, and what it waits for', async () => {
+    for (const id of [1, 2, 3]) await run(office.log, 'anne', createPlant(id));
+    const generation = await office.answer();
+    const rebuild = await office.requested();
+    await office.recorded({ type: 'RebuildStarted', data: { rebuild, generation: 2 } });
+    const events = await office.log.readStream(plantStream('anne', 1));
+    const position = events.at(-1)?.position ?? START;
+    const progress = { rebuild, phase: 'building' as const, position, events: 1, share: 0.1 };
+    const live = { state: 'live' as const, since: NOON, generation, position };
+    await office.tell(live, { ...progress, elapsedMs: 0 });
+    expect((await readStatus(office.desk())).rebuild).toEqual({
+      rebuild,
+      requestedAt: NOON.toISOString(),
+      generation: 2,
+      phase: 'building',
+      events: 1,
+      total: 5,
+      eventsPerSecond: null,
+      share: 0.1,
+      secondsLeft: null,
+      problem: null,
+    });
+    await office.tell(live, { ...progress, elapsedMs: 500, secondsLeft: 2, problem: 'the disk is full' });
+    expect((await readStatus(office.desk())).problems).toEqual([
+      'the rebuild does not get on: the disk is full',
+    ]);
+    await status(office.desk());
+    expect(office.out).toContain(`${rebuild}: building, 1 of 5 events, 2/s, 2 s left\n`);
+    await status(office.desk({ eventsBetween: undefined }));
+    expect(office.out).toContain(`${rebuild}: building, 1 events, 2/s, 2 s left\n`);
+  });
+
+  it('tells of lists that contain what the log has lost', async () => {
+    await run(office.log, 'anne', createPlant(1));
+    await run(office.log, 'anne', createPlant(2));
+    await office.answer();
+    office.cutLog(1);
+    const { problems } = await readStatus(office.desk());
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^the lists contain events up to 0*2, and the log ends at 0*1: /),
+    );
+  });
+
+  it('tells the way back, and how the last rebuild ended', async () => {
+    const generation = await office.answer();
+    await live(generation);
+    const rebuild = await office.requested();
+    await office.recorded({
+      type: 'RebuildPromoted',
+      data: { rebuild, generation: 2, replaced: generation },
+    });
+    await status(office.desk());
+    expect(office.out).toContain('to generation 1 until 2026-01-31T12:15:00.000Z (plants rollback)\n');
+    expect(office.out).toContain(`none; the last one, ${rebuild}, was promoted at ${NOON.toISOString()}\n`);
+    await office.recorded({ type: 'RollbackRequested', data: { rebuild, reason: 'odd' } });
+    expect((await readStatus(office.desk())).wayBack).toBeNull();
+  });
+
+  it('tells when the lists were last compared with the log, by whichever process, and what differed', async () => {
+    const tell = (name: string, verified: unknown): Promise<void> =>
+      office.tellText(
+        name,
+        JSON.stringify({
+          ...{
+            host: 'oak',
+            pid: 7,
+            roles: ['projector'],
+            version: '1.2.3',
+            address: 'http://127.0.0.1:8080',
+          },
+          ...{ since: NOON.toISOString(), projector: null, rebuild: null, verified },
+        }),
+      );
+    await tell('one', { at: '2026-01-31T11:00:00.000Z', differing: 2 });
+    await tell('two', undefined);
+    await status(office.desk());
+    expect(office.out).toMatch(
+      /^PROBLEM {2}the lists are not the fold of the log: 2 plants differed at 2026-01-31T11/m,
+    );
+    expect(office.out).toMatch(/^checked +2 plants differ, compared .* ago$/m);
+    await tell('two', { at: '2026-01-31T11:30:00.000Z', differing: 0 });
+    await tell('three', { at: '2026-01-31T11:10:00.000Z', differing: 1 });
+    expect((await readStatus(office.desk())).problems).not.toContainEqual(
+      expect.stringContaining('fold of the log'),
+    );
+  });
+
+  it('tells what is skipped, by whom and why, and what a rebuild has taken in again', async () => {
+    await live(await office.answer());
+    const stream = plantStream('anne', 1);
+    await appendRaw(office.log, stream, 'PlantWatered', {});
+    const { operator } = office.desk();
+    await skipEvent(office.log, { stream, revision: 0n }, 'nobody\nwaters', operator, noon);
+    await status(office.desk());
+    expect(office.out).toContain(
+      `skipped  event 0 of ${stream} by cli:olga at ${NOON.toISOString()}: nobody`,
+    );
+    const rebuild = await office.requested();
+    await office.recorded({ type: 'RebuildCancelled', data: { rebuild, reason: 'by cli:olga' } });
+    const again = { rebuild: 'again', rate: null, unskip: true };
+    await office.recorded({ type: 'RebuildRequested', data: again });
+    await office.recorded({
+      type: 'RebuildPromoted',
+      data: { rebuild: 'again', generation: 2, replaced: 1 },
+    });
+    await status(office.desk());
+    expect(office.out).toMatch(/^unskipped +event 0 of /m);
+  });
+
+  it('leaves out a generation that was dropped a moment ago, and hides no other failure', async () => {
+    const generation = await office.answer();
+    const gone = new Faults(office.model).next(
+      'positions',
+      failing(() => new GenerationMissing(`generation ${generation} is gone`)),
+    ).port;
+    expect((await readStatus(office.desk({ model: gone }))).generations).toEqual([]);
+    const down = new Faults(office.model).next(
+      'positions',
+      failing(() => new ReadModelUnavailable('it is down')),
+    ).port;
+    await expect(readStatus(office.desk({ model: down }))).rejects.toThrow('it is down');
+  });
+
+  it('shows a generation that is damaged, and all else', async () => {
+    await live(await office.answer());
+    const damaged = await office.model.createGeneration();
+    office.tamper(`DELETE FROM positions WHERE generation = ${damaged} AND partition = 7`);
+    expect(await status(office.desk({ json: true }))).toBe(false);
+    expect(office.json).toMatchObject({
+      problems: [expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks positions`)],
+      generations: [{ problem: null }, { generation: damaged, problem: expect.any(String) as unknown }],
+      leaseHolder: 'one',
+    });
+  });
+
+  it('counts all owners whose lists are not answered, and shows the events of some', async () => {
+    const owners = Array.from({ length: 22 }, (_, number) => `owner ${number}`);
+    for (const owner of owners) await appendRaw(office.log, plantStream(owner, 1), 'PlantWatered', {});
+    await live(await office.answer());
+    expect(await status(office.desk())).toBe(false);
+    expect(office.out).toContain('PROBLEM  the lists of 22 owners are not answered, for events that');
+    expect(office.out).toMatch(/^parked +and 2 more owners$/m);
+    const { parked } = await readStatus(office.desk());
+    expect(parked.owners).toBe(22);
+    expect(parked.events).toHaveLength(20);
+    const dropped = new Faults(office.model).next(
+      'countParked',
+      failing(() => new GenerationMissing('generation 1 is gone')),
+    ).port;
+    expect((await readStatus(office.desk({ model: dropped }))).parked).toEqual({ owners: 0, events: [] });
+    const down = new Faults(office.model).next(
+      'countParked',
+      failing(() => new ReadModelUnavailable('it is down')),
+    ).port;
+    await expect(readStatus(office.desk({ model: down }))).rejects.toThrow('it is down');
+  });
+
+  it('says to upgrade where a newer version has written an event of one owner', async () => {
+    const metadata = { ...metadataOf(), schemaVersion: 99 };
+    await office.log.append(plantStream('anne', 1), 'none', [
+      { id: metadata.causationId, type: 'PlantCreated', data: {}, metadata },
+    ]);
+    await live(await office.answer());
+    await status(office.desk());
+    expect(office.out).toContain(
+      'PROBLEM  the lists of 1 owner are not answered, for events that cannot be read: a newer version of this service has written some of them, so upgrade\n',
+    );
+  });
+
+  it('tells who cannot write the log, what the auditors hold, and whose rebuild does not get on', async () => {
+    await live(await office.answer());
+    const since = NOON.toISOString();
+    const elm = { host: 'elm', pid: 8, roles: [], version: '9', address: '', since, rebuild: null };
+    const auditor = { since, size: 1, position: '' };
+    await office.tellText(
+      'two',
+      JSON.stringify({
+        ...elm,
+        projector: null,
+        rebuildProblem: 'generation 2 is gone',
+        auditor: { ...auditor, state: 'blocked', reason: 'at position 7' },
+        eventLog: { state: 'failing', since, reason: 'its disk is full', restartHelps: false },
+      }),
+    );
+    await office.tellText(
+      'three',
+      JSON.stringify({
+        ...elm,
+        pid: 9,
+        projector: null,
+        auditor: { ...auditor, state: 'disconnected', reason: 'the log is away' },
+        eventLog: { state: 'stopped', since, reason: 'its file is gone', restartHelps: true },
+      }),
+    );
+    await status(office.desk());
+    for (const problem of [
+      `elm/8 cannot write the event log since ${since}: its disk is full`,
+      `elm/9 cannot write the event log since ${since}: its file is gone (a restart of it is expected to help)`,
+      'the auditor elm/8 is blocked at position 7',
+      'the auditor elm/9 is disconnected: the log is away',
+      'elm/8 (two) does not get on with a rebuild: generation 2 is gone',
+    ])
+      expect(office.out).toContain(`PROBLEM  ${problem}\n`);
+    const log = new Faults(office.log).every('health', () => ({
+      state: 'failing',
+      since: NOON,
+      reason: 'its disk is full',
+      restartHelps: false,
+    })).port;
+    expect((await readStatus(office.desk({ log }))).problems).not.toContain(
+      'the event log cannot be written from here: its disk is full',
+    );
+  });
+
+  it('watched, is printed again and again until somebody asks to stop', async () => {
+    await live(await office.answer());
+    const watching = watchStatus(office.desk({ json: true }));
+    await until(() => office.out.trimEnd().split('\n').length === 2);
+    office.interrupt(new Interrupted('enough'));
+    expect(await watching).toBe(true);
+    expect(office.json).toMatchObject({ problems: [], leaseHolder: 'one' });
+  });
+
+  it('watched, goes on when a store that was away is there again', async () => {
+    await live(await office.answer());
+    const away = new Faults(office.model).next(
+      'generations',
+      failing(() => new ReadModelUnavailable('it is down')),
+    ).port;
+    const watching = watchStatus(office.desk({ json: true, model: away }));
+    await until(() => office.out !== '');
+    office.interrupt(new Interrupted('enough'));
+    expect(await watching).toBe(true);
+    expect(office.err).toBe(`${NOON.toISOString()} it is down\n`);
+    const broken = new Faults(office.model).next(
+      'generations',
+      failing(() => new TypeError('a mistake of ours')),
+    ).port;
+    await expect(watchStatus(office.desk({ model: broken }))).rejects.toThrow('a mistake of ours');
+  });
+});

@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Interrupted } from '../../../src/cli/interrupted.js';
+import { verify } from '../../../src/cli/verify.js';
+import { run } from '../../support/domain-stores.js';
+import { createPlant } from '../../support/given.js';
+import { Office } from './command-for-tests.js';
+
+describe('comparing the lists with the log', () => {
+  let office: Office;
+
+  beforeEach(async () => {
+    office = await Office.open();
+  });
+  afterEach(() => office.close());
+
+  const fill = async (count: number): Promise<void> => {
+    for (let id = 1; id <= count; id++) await run(office.log, 'anne', createPlant(id));
+    await office.answer();
+  };
+
+  it('is refused where no lists are answered', async () => {
+    await office.model.createGeneration();
+    await expect(verify(office.desk())).rejects.toThrow('there is nothing to verify: no generation');
+  });
+
+  it('of an empty log finds nothing', async () => {
+    await office.answer();
+    expect(await verify(office.desk())).toBe(true);
+    expect(office.out).toBe(
+      'the lists are the fold of the log: compared 0 plants of 0 owners in generation 1, up to position the start\n',
+    );
+  });
+
+  it('tells what differs, what was expected and what was found, and what makes it good', async () => {
+    await fill(2);
+    office.tamper('DELETE FROM plants WHERE id = 1');
+    office.tamper("INSERT INTO plants (generation, owner, id, row) VALUES (1, 'anne', 3, '{}')");
+    expect(await verify(office.desk())).toBe(false);
+    expect(office.out).toMatch(/^owner "anne", id 1: expected \{.*\}, found none$/m);
+    expect(office.out).toMatch(/^owner "anne", id 3: expected none, found \{\}$/m);
+    expect(office.out).toMatch(/^2 differences: compared 2 plants of 1 owners in generation 1, up to /m);
+    expect(office.out).toMatch(/\nBuild the lists anew: npx plants rebuild\n$/);
+    await verify(office.desk({ json: true, eventsBetween: undefined }));
+    expect(office.json).toMatchObject({
+      generation: 1,
+      differing: 2,
+      differences: expect.arrayContaining([
+        expect.objectContaining({ owner: 'anne', id: 1, found: null }),
+        { owner: 'anne', id: 3, expected: null, found: '{}' },
+      ]) as unknown,
+    });
+  });
+
+  it('tells how many more differ than it shows', async () => {
+    await fill(120);
+    office.tamper('DELETE FROM plants');
+    expect(await verify(office.desk())).toBe(false);
+    expect(office.out).toMatch(/^… and \d+ more$/m);
+    expect(office.out).toMatch(/^120 differences: /m);
+  });
+
+  it('ends its progress with the total', async () => {
+    await fill(600); // more than one batch, and quicker than the next report is due
+    await verify(office.desk());
+    expect(office.err).toMatch(/^reading: 600 of 600 events/m);
+  });
+
+  it('ends where the lists contain what the log has lost, and says what to do', async () => {
+    await fill(3);
+    office.cutLog(1);
+    await expect(verify(office.desk())).rejects.toThrow(
+      /^the lists contain events up to 0*3, and the log ends at 0*2: it was put back .* plants rebuild makes/,
+    );
+  });
+
+  it('ends when somebody asks it to', async () => {
+    await fill(1);
+    office.interrupt(new Interrupted('stopped'));
+    await expect(verify(office.desk())).rejects.toThrow('stopped');
+    expect(office.out).toBe('');
+  });
+});
