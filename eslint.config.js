@@ -32,8 +32,8 @@ export default defineConfig(
     },
   },
   {
-    // Command line and benchmark speak to a person on the terminal.
-    files: ['src/cli/plants.ts', 'bench/**/*.ts'],
+    // The benchmark prints to a terminal.
+    files: ['bench/**/*.ts'],
     rules: { 'no-console': 'off' },
   },
   prettier,

@@ -233,7 +233,7 @@ class Watch {
         await pause(LOOK_EVERY_MS, signal);
       }
     } catch (error) {
-      throw error instanceof Interrupted ? new Interrupted(interrupted) : error;
+      throw error instanceof Interrupted ? new Interrupted(interrupted, error.signal) : error;
     } finally {
       this.#progress.end();
     }

@@ -1,0 +1,66 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { type Command, InvalidArgumentError } from 'commander';
+import { NoteRefused, parseVerifierKey, type VerifierKey } from '../../audit/signed-note.js';
+import { readWhole } from '../check-files.js';
+import { EXIT, UsageError } from '../exit-status.js';
+
+/** Adds `plants check`. */
+export const addCheck = (program: Command): void => {
+  program
+    .command('check')
+    .description('prove what a file of plants export says, with no server, no network and no database')
+    .argument('<file>', 'what plants export wrote')
+    .option(
+      '--key <vkey>',
+      "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
+      verifierKeysOf,
+      [],
+    )
+    .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
+    .option(
+      '--previous <file>',
+      'an older file of plants export: no event of it differs, and what has changed since',
+    )
+    .option('--json', 'print one object, and no progress')
+    .addHelpText(
+      'after',
+      `
+It stops at the first line that does not fit, and names it. Each checkpoint has to be signed by one of the keys. Where
+the log records that its key was changed, it says so, and whether the old key has signed the change. Without --key it says only that the file fits together:
+anybody may have made it.
+
+Example:
+  npx plants check events.ndjson.gz --key plants.vkey --against checkpoint-of-last-month
+
+Exit status: 0 if all of it holds, 1 if something does not or cannot be proven, 2 wrong usage.`,
+    )
+    .action(checkFile);
+};
+
+interface CheckOptions {
+  readonly key: readonly VerifierKey[];
+  readonly against?: string;
+  readonly previous?: string;
+  readonly json?: true;
+}
+
+const checkFile = async (file: string, { key, against, previous, json }: CheckOptions): Promise<void> => {
+  for (const needed of [file, against, previous])
+    if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
+  const { check } = await import('../check.js');
+  const kept = against === undefined ? undefined : await readWhole(against);
+  const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous });
+  process.exitCode = well ? EXIT.ok : EXIT.failed;
+};
+
+/** One more verifier key, or those in a file that holds one in each line. */
+const verifierKeysOf = (value: string, before: readonly VerifierKey[]): readonly VerifierKey[] => {
+  try {
+    const text = existsSync(value) ? readFileSync(value, 'utf8').trim() : value;
+    return [...before, ...text.split(/\r?\n/).map(parseVerifierKey)];
+  } catch (error) {
+    throw new InvalidArgumentError(
+      error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
+    );
+  }
+};

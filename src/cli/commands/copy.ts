@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs';
+import { type Command } from 'commander';
+import { type EventLogLocation, isSameLocation, parseEventLogUrl } from '../../adapters/store-locations.js';
+import { BadStoreUrl } from '../../adapters/store-url.js';
+import { type EventLog } from '../../ports/event-log.js';
+import { refusePlaintext } from '../../service/config.js';
+import { copyLog } from '../copy-log.js';
+import { EXITS, UsageError } from '../exit-status.js';
+import { stopSignal } from '../interrupted.js';
+
+/** Adds `plants copy`. */
+export const addCopy = (program: Command): void => {
+  program
+    .command('copy')
+    .description('copy an event log into another one, and compare them at the end')
+    .requiredOption('--from <url>', 'the log to read: sqlite:FILE or esdb://HOST:2113')
+    .requiredOption('--to <url>', 'the log to write: empty, or the beginning of such a copy')
+    .option('--json', 'print {events, appended, seconds}, and no progress')
+    .addHelpText(
+      'after',
+      `
+Streams, revisions, event ids, order, data and metadata stay as they are; positions are the target's own. Stop what
+writes to the source first. A copy that was interrupted goes on when it is run again.
+
+env:NAME takes a URL from the environment: other users of a machine can see the arguments of a command, and with
+them a password.
+
+Example:
+  TARGET='esdb://plants:PASSWORD@host:2113' npx plants copy --from sqlite:./data/events.db --to env:TARGET
+${EXITS}`,
+    )
+    .action(copy);
+};
+
+interface CopyOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly json?: true;
+}
+
+const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
+  const source = locationOf('--from', from);
+  const target = locationOf('--to', to);
+  if (isSameLocation(source, target)) throw new UsageError('--from and --to name the same log');
+  if (source.kind === 'sqlite' && !existsSync(source.file))
+    throw new UsageError(`--from: there is no file ${source.file}`);
+  const stopping = stopSignal('interrupted: run the same command again to go on');
+  // databases and bars, which other commands do not need
+  const [{ openEventLog }, { Progress }] = await Promise.all([
+    import('../../adapters/stores.js'),
+    import('../progress.js'),
+  ]);
+  const progress = new Progress('events', process.stderr, json);
+  const began = performance.now();
+  const opened: EventLog[] = [];
+  try {
+    const open = async (one: EventLogLocation): Promise<EventLog> => {
+      const log = await openEventLog(one);
+      opened.push(log);
+      return log;
+    };
+    const from = await open(source);
+    const to = await open(target);
+    // One server has many names. A file's copy has the identity of the file, and may be continued.
+    if (target.kind === 'eventstoredb' && from.identity() === to.identity())
+      throw new UsageError('--from and --to name the same log');
+    const { events, appended } = await copyLog(
+      from,
+      to,
+      ({ phase, events, total }) => {
+        progress.show(phase, events, total);
+      },
+      stopping,
+    );
+    progress.end();
+    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    process.stdout.write(
+      json
+        ? `${JSON.stringify({ events, appended, seconds })}\n`
+        : `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one\n`,
+    );
+  } finally {
+    progress.end();
+    for (const log of opened) await log.close();
+  }
+};
+
+/** The log that an option names. */
+const locationOf = (option: '--from' | '--to', value: string): EventLogLocation => {
+  const [, variable] = /^env:(.+)$/.exec(value) ?? [];
+  const url = variable === undefined ? value : process.env[variable];
+  if (!url) throw new UsageError(`${option} env:${variable ?? ''}: that variable is not set`);
+  try {
+    const log = parseEventLogUrl(url);
+    refusePlaintext(process.env, log, option);
+    return log;
+  } catch (error) {
+    if (error instanceof BadStoreUrl) throw new UsageError(`${option}: ${error.message}`);
+    throw error;
+  }
+};

@@ -1,0 +1,65 @@
+import { CommanderError } from 'commander';
+import { BackupRefused } from '../adapters/sqlite/backup-refused.js';
+import { AuditKeyError } from '../audit/audit-key.js';
+import { ExportRefused } from '../audit/make-bundle.js';
+import { UnknownPosition } from '../history/read.js';
+import { LocalKeyError } from '../http/auth/local-key.js';
+import { EventRefused } from '../plants/errors.js';
+import { LogDamaged, LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
+import {
+  GenerationMissing,
+  ReadModelAhead,
+  ReadModelIncomplete,
+  ReadModelTampered,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
+import { TreeUnavailable } from '../ports/tree-store.js';
+import { OperationRefused } from '../projector/rebuilds.js';
+import { ConfigError } from '../service/config.js';
+import { LogMissing, StartError } from '../service/start-error.js';
+import { CheckFailed } from './check-files.js';
+import { CopyRefused } from './copy-log.js';
+import { Interrupted } from './interrupted.js';
+import { TokenRefused } from './token.js';
+
+/** What scripts can rely on. An interrupted command ends as shells have it: 128 and the number of the signal. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
+
+/** The last lines of each command's help. */
+export const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
+
+/** The arguments of a command cannot be used. The message is one line. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+type ErrorClass = abstract new (...args: never[]) => Error;
+
+/** Errors whose message is one line that says what to do. The stack of any other error is printed: it is a defect. */
+const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClass[]])[] = [
+  [EXIT.usage, [ConfigError, LogMissing, TokenRefused, UnknownPosition, UsageError]],
+  [EXIT.failed, [StartError, LocalKeyError, AuditKeyError]],
+  [EXIT.failed, [LogDamaged, LogUnavailable, OutcomeUnknown, EventRefused, TreeUnavailable]],
+  [EXIT.failed, [GenerationMissing, ReadModelAhead, ReadModelIncomplete, ReadModelTampered]],
+  [EXIT.failed, [ReadModelUnavailable, OperationRefused]],
+  [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
+];
+
+/** What is printed of an error, nothing where Commander has printed it already, and the exit status for it. */
+export const outcomeOf = (
+  error: unknown,
+): { readonly message: string | undefined; readonly exitStatus: number } => {
+  if (error instanceof CommanderError)
+    return error.exitCode === 0
+      ? { message: undefined, exitStatus: EXIT.ok }
+      : { message: jsonErrors ? error.message.replace(/^error: /, '') : undefined, exitStatus: EXIT.usage };
+  if (error instanceof Interrupted) return { message: error.message, exitStatus: EXIT[error.signal] };
+  if (!(error instanceof Error)) return { message: String(error), exitStatus: EXIT.failed };
+  const known = KNOWN.find(([, classes]) => classes.some((known) => error instanceof known));
+  return known
+    ? { message: error.message, exitStatus: known[0] }
+    : { message: error.stack ?? error.message, exitStatus: EXIT.failed };
+};
+
+/** Whether errors are printed as JSON. Commander's own errors come before it has parsed any option. */
+export const jsonErrors = process.argv.includes('--json');

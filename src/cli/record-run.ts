@@ -1,0 +1,11 @@
+/** Records a run for the metrics. A run that cannot be recorded is still a success: it says so on standard error. */
+export const recordRun = async (record: () => Promise<void>): Promise<void> => {
+  try {
+    await record();
+  } catch (error) {
+    const { code = 'failed' } = error as NodeJS.ErrnoException;
+    process.stderr.write(
+      `plants: DATA_DIR cannot be written (${code}), so the metrics do not show this run\n`,
+    );
+  }
+};

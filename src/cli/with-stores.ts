@@ -1,0 +1,96 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type EventLogLocation } from '../adapters/store-locations.js';
+import { type EventLog } from '../ports/event-log.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import { StartError } from '../service/start-error.js';
+import { type CliContext } from './context.js';
+import { EXIT } from './exit-status.js';
+import { stopSignal } from './interrupted.js';
+import { settings } from './settings.js';
+
+/** Throws StartError where the embedded log of the settings has no file: a command never makes one. */
+export const assertLogExists = (eventLog: EventLogLocation): void => {
+  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file))
+    throw new StartError(
+      `there is no event log ${eventLog.file}: give this command the settings (DATA_DIR, EVENT_LOG) of the service`,
+    );
+};
+
+/** Runs a command on the event log of the settings, beside whatever else uses it, and closes it. */
+export const withLog = async (
+  { json }: { json?: true },
+  work: (context: Omit<CliContext, 'model'>) => Promise<boolean>,
+): Promise<void> => {
+  const { eventLog } = settings();
+  assertLogExists(eventLog);
+  const stopping = stopSignal('interrupted');
+  // Databases, which other commands do not need.
+  const [{ openEventLog }, { eventsBetween }, { operatorHere }] = await Promise.all([
+    import('../adapters/stores.js'),
+    import('../adapters/sqlite/distance.js'),
+    import('./operator.js'),
+  ]);
+  const log = await openEventLog(eventLog);
+  try {
+    const well = await work({
+      log,
+      eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
+      operator: operatorHere(),
+      now: () => new Date(),
+      signal: stopping,
+      json: json ?? false,
+    });
+    process.exitCode = well ? EXIT.ok : EXIT.failed;
+  } finally {
+    await log.close();
+  }
+};
+
+/** Runs an operator's command on both stores of the settings. A read model is only ever made by the service. */
+export const withStores = (
+  options: { json?: true },
+  work: (context: CliContext) => Promise<boolean>,
+): Promise<void> =>
+  withLog(options, async (context) => {
+    const { readModel } = settings();
+    if (readModel.kind === 'sqlite' && !existsSync(readModel.file))
+      throw new StartError(
+        `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
+      );
+    const { openReadModel } = await import('../adapters/stores.js');
+    const model = await openReadModel(readModel, context.log.identity(), (message) => {
+      process.stderr.write(`plants: ${message}\n`);
+    });
+    try {
+      return await work({ ...context, model });
+    } finally {
+      await model.close();
+    }
+  });
+
+/**
+ * Runs a command on the event log and the tree of the settings, and closes both. Throws StartError with `missing` where
+ * there is no tree.
+ */
+export const withTree = async (
+  missing: (file: string) => string,
+  work: (log: EventLog, tree: TreeStore) => Promise<void>,
+): Promise<void> => {
+  const { eventLog, dataDir } = settings();
+  const file = join(dataDir, 'tree.db');
+  assertLogExists(eventLog);
+  if (!existsSync(file)) throw new StartError(missing(file));
+  const { openEventLog, openTreeStore } = await import('../adapters/stores.js');
+  const log = await openEventLog(eventLog);
+  try {
+    const tree = await openTreeStore(file, log.identity());
+    try {
+      await work(log, tree);
+    } finally {
+      await tree.close();
+    }
+  } finally {
+    await log.close();
+  }
+};
