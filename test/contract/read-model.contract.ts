@@ -18,6 +18,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../src/ports/read-model.js';
+import { never } from '../support/waiting.js';
 
 /** The n-th place in an imagined log; the 0-th is before its first event. */
 const at = (n: number): Position => (n === 0 ? START : (String(n).padStart(20, '0') as Position));
@@ -82,8 +83,6 @@ const ownersOf = async (model: ReadModel, generation: Generation): Promise<strin
   for await (const owner of model.owners(generation)) owners.add(owner);
   return [...owners].sort();
 };
-
-const never = (): AbortSignal => new AbortController().signal;
 
 /**
  * What every read model guarantees. `open` gives an instance for the log of that identity; called again with the

@@ -3,10 +3,10 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Collector, type ReceivedSpan } from '../support/collector.js';
-import { until } from '../support/domain-stores.js';
 import { HttpClient } from '../support/http-client.js';
 import { eventsOf } from '../support/http-events.js';
 import { temporaryFolder, TestService } from '../support/service.js';
+import { until } from '../support/waiting.js';
 
 const SECRET = 'collector-password-1234';
 

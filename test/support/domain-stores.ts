@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
@@ -115,16 +114,4 @@ export const catchUp = async (log: EventLog, model: ReadModel, generation: Gener
     return Promise.resolve();
   };
   await project(log, model, generation, onProgress, arrived.signal);
-};
-
-/** Longer than Jest lets a test wait: after that nobody listens, but a loop would keep the process from ending. */
-const IN_VAIN_MS = 65_000;
-
-/** Until it has come true; Jest's own limit ends a wait that is in vain. */
-export const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  const end = performance.now() + IN_VAIN_MS;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error('it did not come true');
-    await nextTurn();
-  }
 };

@@ -18,10 +18,10 @@ import {
   streamNameFilter,
 } from '@eventstore/db-client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { until } from '../support/domain-stores.js';
 import { TEST_CERTIFICATE, TEST_KEY } from '../support/eventstore/certificate.js';
 import * as failures from '../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../support/eventstore/stand-in.js';
+import { until } from '../support/waiting.js';
 
 const event = (type = 'Noted', data: Record<string, unknown> = { text: 'green' }) =>
   jsonEvent({ type, data });
@@ -90,7 +90,10 @@ class Told {
   }
 
   async hears(news: string): Promise<void> {
-    await until(() => this.news.includes(news));
+    await until(
+      () => this.news.includes(news),
+      () => ({ news, heard: this.news.slice(0, 20), error: String(this.error) }),
+    );
   }
 }
 

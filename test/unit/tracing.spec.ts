@@ -27,8 +27,9 @@ import { spanContextOf, traceparentOf } from '../../src/tracing/traceparent.js';
 import { runCommand } from '../../src/write/execute.js';
 import { Collector } from '../support/collector.js';
 import { failing, Faults, gate } from '../support/domain-faults.js';
-import { catchUp, contextOf, NOON, noon, Stores, until } from '../support/domain-stores.js';
+import { catchUp, contextOf, NOON, noon, Stores } from '../support/domain-stores.js';
 import { createPlant } from '../support/given.js';
+import { until } from '../support/waiting.js';
 
 /** Spans that are kept where a test can see them. */
 const kept = (sampler: Sampler = new ParentBasedSampler({ root: new AlwaysOnSampler() })) => {

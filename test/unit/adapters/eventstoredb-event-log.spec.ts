@@ -35,6 +35,7 @@ import {
   newEvents,
   temporaryFolder,
 } from '../../support/log-events.js';
+import { until } from '../../support/waiting.js';
 
 /** What is special about EventStoreDB. The faults need the stand-in. */
 describe('the event log on EventStoreDB', () => {
@@ -107,10 +108,6 @@ describe('the event log on EventStoreDB', () => {
       const batch = await take(batches);
       if (batch.caughtUp) return batch;
     }
-  };
-
-  const until = async (condition: () => boolean): Promise<void> => {
-    while (!condition()) await setImmediate();
   };
 
   describe('an append', () => {

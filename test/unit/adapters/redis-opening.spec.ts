@@ -9,8 +9,8 @@ import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.j
 import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { partitionOf, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
-import { until } from '../../support/domain-stores.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
+import { until } from '../../support/waiting.js';
 
 jest.setTimeout(15_000);
 

@@ -5,7 +5,7 @@ import { explained, RedisRefused } from '../../../src/adapters/redis/error-messa
 import { Keys, newCopySuffix, type Copy } from '../../../src/adapters/redis/keys.js';
 import { type RedisClient } from '../../../src/adapters/redis/connection.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 const NODE = { host: 'oak', port: 6_379 };
 

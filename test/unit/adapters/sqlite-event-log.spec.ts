@@ -36,6 +36,7 @@ import {
   outcomeOf,
   temporaryFolder,
 } from '../../support/log-events.js';
+import { until } from '../../support/waiting.js';
 
 const root = process.getuid?.() === 0;
 const child = fileURLToPath(new URL('../../support/log-child.js', import.meta.url));
@@ -112,10 +113,6 @@ describe('the SQLite event log', () => {
       ...identity,
     });
     return JSON.parse(stdout) as ChildReport;
-  };
-
-  const until = async (condition: () => boolean): Promise<void> => {
-    while (!condition()) await new Promise((resolve) => setTimeout(resolve, 10));
   };
 
   const transactions = (): number => reports.filter(({ kind }) => kind === 'committed').length;

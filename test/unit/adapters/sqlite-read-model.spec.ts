@@ -26,6 +26,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../../src/ports/read-model.js';
+import { until } from '../../support/waiting.js';
 
 const LOG = 'log-1';
 const OWNER = 'anne';
@@ -59,10 +60,6 @@ const noticed = (model: ReadModel): Promise<void> =>
       () => true,
     ),
   );
-
-const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await condition())) await nextTurn();
-};
 
 describe('read model in SQLite', () => {
   let folder: string;

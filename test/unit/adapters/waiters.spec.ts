@@ -4,6 +4,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Waiters } from '../../../src/adapters/waiters.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { never } from '../../support/waiting.js';
 
 /** A store that a test moves by hand, and that tells what it was asked. */
 class Store {
@@ -26,7 +27,6 @@ class Store {
 }
 
 const at = (position: string): Position => position as Position;
-const never = (): AbortSignal => new AbortController().signal;
 
 /** No poll comes by itself any more. */
 const onlyTimersFaked = (): void => {

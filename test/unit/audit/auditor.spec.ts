@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { copyFileSync, mkdtempSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -26,11 +26,11 @@ import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
 import { alterFile, pastTriggers } from '../../support/past-triggers.js';
+import { never, until } from '../../support/waiting.js';
 
 const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
 const now = (): Date => new Date();
 const giveWay = (): Promise<unknown> => nextTurn();
-const never = (): AbortSignal => new AbortController().signal;
 
 describe('an auditor', () => {
   let folder: string;
@@ -85,9 +85,6 @@ describe('an auditor', () => {
     };
     ends.push(stop);
     return { auditor, states, stop };
-  };
-  const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-    while (!(await condition())) await delay(10);
   };
   /** Changes the file of the log behind everybody's back. */
   const alter = (sql: string): void => {

@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -21,6 +21,7 @@ import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
+import { until } from '../../support/waiting.js';
 
 const STREAM = 'operation-audit';
 const newKey = (): SignerKey => signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
@@ -36,10 +37,6 @@ interface Started {
 
 const types = async ({ log }: { readonly log: EventLog }): Promise<string[]> =>
   (await log.readStream(STREAM)).map(({ type }) => type);
-
-const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await condition())) await delay(5);
-};
 
 const alarmOf = async ({ auditor }: Started): Promise<string> => {
   await until(() => auditor.status.alarm !== undefined);

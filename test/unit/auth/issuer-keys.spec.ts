@@ -7,7 +7,7 @@ import { IssuerKeys, KeysUnavailable } from '../../../src/http/auth/issuer-keys.
 import { InvalidToken, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';
 import { TokenMint } from '../../support/auth-tokens.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 const local: AuthConfig = {
   kind: 'local',

@@ -7,8 +7,8 @@ import { type RateLimit, RateLimited, rateLimitFields } from '../../../src/http/
 import { networkOf } from '../../../src/http/auth/stranger-limit.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type SharedCounters } from '../../../src/ports/shared-counters.js';
-import { until } from '../../support/domain-stores.js';
 import { ensureRedis, RedisServer } from '../../support/redis-server.js';
+import { until } from '../../support/waiting.js';
 
 jest.setTimeout(30_000);
 

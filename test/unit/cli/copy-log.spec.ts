@@ -13,8 +13,7 @@ import { after, failing, failingAfterwards, Faults } from '../../support/domain-
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { all, newEvent } from '../../support/log-events.js';
-
-const never = (): AbortSignal => new AbortController().signal;
+import { never } from '../../support/waiting.js';
 
 /** What a copy keeps: all of an event but its position. */
 const kept = async (log: EventLog): Promise<Omit<RecordedEvent, 'position'>[]> =>

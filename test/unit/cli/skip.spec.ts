@@ -4,9 +4,10 @@ import { skip } from '../../../src/cli/skip.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position } from '../../../src/ports/event-log.js';
 import { readSkips } from '../../../src/projector/rebuilds.js';
-import { appendRaw, run, until } from '../../support/domain-stores.js';
+import { appendRaw, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { Office } from './command-for-tests.js';
+import { until } from '../../support/waiting.js';
 
 const STREAM = plantStream('anne', 9);
 

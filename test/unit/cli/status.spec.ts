@@ -13,10 +13,11 @@ import {
 } from '../../../src/ports/read-model.js';
 import { skipEvent } from '../../../src/projector/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
-import { appendRaw, NOON, noon, run, until } from '../../support/domain-stores.js';
+import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { metadataOf } from '../../support/log-events.js';
 import { Office } from './command-for-tests.js';
+import { until } from '../../support/waiting.js';
 
 describe('the status', () => {
   let office: Office;

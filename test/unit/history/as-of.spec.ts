@@ -10,8 +10,8 @@ import { Faults, gate } from '../../support/domain-faults.js';
 import { appendRaw, contextOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { runCommand } from '../../../src/write/execute.js';
+import { never } from '../../support/waiting.js';
 
-const never = (): AbortSignal => new AbortController().signal;
 const at = (text: string): PointInTime => {
   const instant = parseInstant(text);
   if (instant === undefined) throw new Error(`${text} is no instant`);

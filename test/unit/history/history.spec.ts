@@ -25,8 +25,8 @@ import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { all, metadataOf, newEvent, newEvents } from '../../support/log-events.js';
+import { never } from '../../support/waiting.js';
 
-const never = (): AbortSignal => new AbortController().signal;
 const at = (text: string): Instant => {
   const instant = parseInstant(text);
   if (instant === undefined) throw new Error(`${text} is no instant`);

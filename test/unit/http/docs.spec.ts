@@ -10,7 +10,7 @@ import { KnownRoutes } from '../../../src/http/routes.js';
 import { createHttpAdapter } from '../../../src/http/server.js';
 import { Shutdown } from '../../../src/http/shutdown.js';
 import { createLogger } from '../../../src/service/logging/logger.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 const ANSWER = { status: 200, headers: { 'content-type': 'text/plain' }, body: Buffer.from('the page') };
 const PAGE: Docs = (request) => Promise.resolve(request.url === '/docs/nothing' ? undefined : ANSWER);

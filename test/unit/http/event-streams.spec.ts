@@ -7,7 +7,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { type Ending, EventStreams } from '../../../src/http/audit/event-streams.js';
 import { LogUnavailable } from '../../../src/ports/event-log.js';
 import { gate } from '../../support/domain-faults.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 type Made = (ending: Ending) => AsyncGenerator<string, void, undefined>;
 

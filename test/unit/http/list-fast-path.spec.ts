@@ -13,8 +13,9 @@ import { Freshness } from '../../../src/read/freshness.js';
 import { ListPlantsHandler } from '../../../src/read/list-plants.js';
 import { TokenMint } from '../../support/auth-tokens.js';
 import { failing, Faults } from '../../support/domain-faults.js';
-import { catchUp, run, Stores, until } from '../../support/domain-stores.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 const AUTH: AuthConfig = { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' };
 const mint = await TokenMint.make('one');

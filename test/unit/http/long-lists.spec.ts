@@ -4,7 +4,7 @@ import { type FastifyReply } from 'fastify';
 import { LongLists } from '../../../src/http/lists/long-lists.js';
 import { type LongPage } from '../../../src/ports/read-model.js';
 import { START } from '../../../src/ports/event-log.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 /** Lists whose reading ends when a test says so. */
 const reading = (lists: LongLists) => {

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Pipelining } from '../../../src/http/pipelining.js';
+import { until } from '../../support/waiting.js';
 
 describe('pipelined requests', () => {
   let server: Server;
@@ -32,9 +33,6 @@ describe('pipelined requests', () => {
   const get = (path: string | number): string => `GET /${path} HTTP/1.1\r\nHost: here\r\n\r\n`;
   const gets = (count: number): string => Array.from({ length: count }, (_, index) => get(index)).join('');
   const urls = (): (string | undefined)[] => begun.map(({ request }) => request.url);
-  const until = async (condition: () => boolean): Promise<void> => {
-    while (!condition()) await new Promise(setImmediate);
-  };
 
   it('begins each when the one before it was answered', async () => {
     const socket = client();

@@ -6,8 +6,8 @@ import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { showCertificates } from '../../../src/metrics/certificates.js';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate.js';
-import { until } from '../../support/domain-stores.js';
 import { samplesIn } from '../../support/samples.js';
+import { until } from '../../support/waiting.js';
 
 const SAMPLE = 'plants_certificate_expiry_timestamp_seconds{store="event_log"}';
 

@@ -17,18 +17,10 @@ import { readSkipsInForce, requestRebuild, skipEvent } from '../../../src/projec
 import { Load } from '../../../src/projector/load.js';
 import { verify } from '../../../src/projector/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
-import {
-  appendRaw,
-  catchUp,
-  contextOf,
-  NOON,
-  noon,
-  run,
-  Stores,
-  until,
-} from '../../support/domain-stores.js';
+import { appendRaw, catchUp, contextOf, NOON, noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { metadataOf } from '../../../src/write/execute.js';
+import { until } from '../../support/waiting.js';
 
 const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const gone = (): Error => new ReadModelUnavailable('gone');

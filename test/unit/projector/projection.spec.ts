@@ -38,17 +38,9 @@ import {
   plantsAt,
   rowsOf,
 } from '../../support/domain-model.js';
-import {
-  appendRaw,
-  catchUp,
-  contextOf,
-  noon,
-  outcomeOf,
-  run,
-  Stores,
-  until,
-} from '../../support/domain-stores.js';
+import { appendRaw, catchUp, contextOf, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 /** Owners of different partitions. */
 const OWNERS = ['anne', 'bert', 'cleo'] as const;

@@ -18,8 +18,9 @@ import {
   inPieces,
 } from '../../support/domain-faults.js';
 import { known, obey, type Plants, plantsAt, rowsOf } from '../../support/domain-model.js';
-import { appendRaw, outcomeOf, run, Stores, until } from '../../support/domain-stores.js';
+import { appendRaw, outcomeOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 const gone = (): Error => new ReadModelUnavailable('the disk is full');
 const cut = (): Error => new LogUnavailable('the connection was cut');

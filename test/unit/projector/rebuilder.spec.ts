@@ -23,9 +23,10 @@ import {
   skipEvent,
 } from '../../../src/projector/rebuilds.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
-import { appendRaw, run, Stores, until } from '../../support/domain-stores.js';
+import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { metadataOf } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 

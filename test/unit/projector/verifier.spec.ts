@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { readRebuilds, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
@@ -11,6 +10,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 const DAY_MS = 86_400_000;
 const operator = { actor: { sub: 'anne' }, correlationId: 'test' };
@@ -38,9 +38,6 @@ describe('a projector that compares the lists with the log by itself', () => {
     await stores.remove();
   });
 
-  const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-    while (!(await condition())) await delay(2);
-  };
   const now = (): Date => new Date(clock);
   const verifier = (of: ReadModel = model, options: Partial<VerifierOptions> = {}): Verifier =>
     new Verifier(log, of, {

@@ -4,8 +4,9 @@ import { decorate } from '../../../src/ports/decorate.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../../../src/ports/read-model.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { failing, Faults, none } from '../../support/domain-faults.js';
-import { catchUp, run, Stores, until } from '../../support/domain-stores.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 /** An owner of the same partition as anne, and one of another. */
 const [NEIGHBOUR, STRANGER] = ((): [string, string] => {

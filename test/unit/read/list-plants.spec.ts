@@ -10,8 +10,9 @@ import {
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { ListPlantsHandler, ListPlantsQuery, PositionUnknown } from '../../../src/read/list-plants.js';
 import { failing, Faults, gate, none } from '../../support/domain-faults.js';
-import { catchUp, run, Stores, until } from '../../support/domain-stores.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 const FAR = '9000000000000000' as Position;
 

@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
 import { LogHead } from '../../../src/read/log-head.js';
 import { failing, Faults, gate } from '../../support/domain-faults.js';
-import { run, Stores, until } from '../../support/domain-stores.js';
+import { run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
+import { until } from '../../support/waiting.js';
 
 /** Long enough for everything here. */
 const WINDOW_MS = 60_000;

@@ -9,7 +9,7 @@ import {
   requestLines,
 } from '../../../src/service/logging/logger.js';
 import { readableLog } from '../../../src/service/logging/readable-lines.js';
-import { until } from '../../support/domain-stores.js';
+import { until } from '../../support/waiting.js';
 
 /** What a logger has written, in lines. */
 class Lines extends Writable {
