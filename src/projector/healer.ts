@@ -49,7 +49,7 @@ export interface Healed {
 export class Healer {
   /** Events that this version refuses, by `skipName`: reading them again would give the same. */
   readonly #refused = new Set<string>();
-  readonly #courtesy: Pacing;
+  readonly #pacing: Pacing;
 
   constructor(
     private readonly log: EventLog,
@@ -58,7 +58,7 @@ export class Healer {
     private readonly onHealed: (healed: Healed) => void,
     private readonly lookEveryMs = LOOK_EVERY_MS,
   ) {
-    this.#courtesy = new Pacing(traffic);
+    this.#pacing = new Pacing(traffic);
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -171,7 +171,7 @@ export class Healer {
       }
       if (position > before) before = position;
       if (position >= end) break;
-      await this.#courtesy.giveWay(signal);
+      await this.#pacing.giveWay(signal);
     }
     reading.abort();
     if (signal.aborted) return new Map();

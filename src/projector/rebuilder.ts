@@ -121,7 +121,7 @@ const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId:
  * on with it.
  */
 export class Rebuilder {
-  readonly #shadows = new Map<Generation, Shadow>();
+  readonly #standbys = new Map<Generation, Standby>();
   readonly #healer: Healer;
   #progress: RebuildProgress | undefined;
   #problem: string | undefined;
@@ -147,9 +147,9 @@ export class Rebuilder {
     return this.#progress;
   }
 
-  /** Why the last step failed, which is tried again; undefined where it did not. */
+  /** Why the last step failed, or a standby generation is not kept up to date; undefined where neither is so. */
   get problem(): string | undefined {
-    return this.#problem;
+    return this.#problem ?? [...this.#standbys.values()].find(({ problem }) => problem !== undefined)?.problem;
   }
 
   /** Runs until `signal` aborts; never rejects. `onSwitch` is called when another generation is active. */
@@ -166,7 +166,7 @@ export class Rebuilder {
       }
       await pause(this.options.lookEveryMs ?? LOOK_EVERY_MS, signal);
     }
-    await Promise.all([...this.#shadows.keys()].map((generation) => this.#stop(generation)));
+    await Promise.all([...this.#standbys.keys()].map((generation) => this.#stop(generation)));
     this.#progress = undefined;
     this.#problem = undefined;
   }
@@ -222,29 +222,29 @@ export class Rebuilder {
     signal: AbortSignal,
   ): Promise<void> {
     const { rebuild, rate, skipsAfter } = building;
-    const shadow = this.#shadow(generation, skipsAfter, rate ?? Infinity);
-    const built = shadow.built(await this.log.head());
-    this.#progress = progressOf(rebuild, 'building', generation, shadow, shadow.estimate.building(built));
-    if (shadow.events > 0) this.options.failpoint('half built');
-    if (!shadow.caughtUp) return;
+    const standby = this.#standby(generation, skipsAfter, rate ?? Infinity);
+    const built = standby.built(await this.log.head());
+    this.#progress = progressOf(rebuild, 'building', generation, standby, standby.estimate.building(built));
+    if (standby.events > 0) this.options.failpoint('half built');
+    if (!standby.caughtUp) return;
     this.options.failpoint('caught up');
-    const courtesy = new Pacing(this.options.traffic);
+    const pacing = new Pacing(this.options.traffic);
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
-      const outlook = shadow.estimate.verifying(share, performance.now() - began);
-      this.#progress = progressOf(rebuild, 'verifying', generation, shadow, outlook);
+      const outlook = standby.estimate.verifying(share, performance.now() - began);
+      this.#progress = progressOf(rebuild, 'verifying', generation, standby, outlook);
     };
     onProgress({ share: 0 });
     const skips = await readSkips(this.log, skipsAfter);
     const { differing, plants, unreadable } = await verify(this.log, this.model, generation, {
       skips,
       signal,
-      giveWay: () => courtesy.giveWay(signal),
+      giveWay: () => pacing.giveWay(signal),
       onProgress,
     });
     await this.options.onVerified(differing);
     this.options.failpoint('verified');
-    this.#progress = progressOf(rebuild, 'promoting', generation, shadow, { share: 1, secondsLeft: 0 });
+    this.#progress = progressOf(rebuild, 'promoting', generation, standby, { share: 1, secondsLeft: 0 });
     // Answered all the same: healed meanwhile, or by another version. The next look knows more.
     if (unreadable > 0)
       throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
@@ -312,7 +312,7 @@ export class Rebuilder {
     }
     for (const one of [wanted, other])
       if (exists(one) && one !== active)
-        this.#shadow(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
+        this.#standby(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
       await this.#promote(wanted, active, signal); // where it is refused, again at the next look
       this.#switchedAt = performance.now();
@@ -380,35 +380,35 @@ export class Rebuilder {
         await this.model.drop(generation);
         this.options.onDone(`dropped generation ${generation}: nothing refers to it`);
       }
-    for (const generation of this.#shadows.keys())
+    for (const generation of this.#standbys.keys())
       if (!used.includes(generation)) await this.#stop(generation);
   }
 
-  #shadow(generation: Generation, skipsAfter: Position, rate: number): Shadow {
-    let shadow = this.#shadows.get(generation);
-    if (!shadow) {
-      shadow = new Shadow(this.log, this.model, generation, skipsAfter, rate, this.options);
-      this.#shadows.set(generation, shadow);
+  #standby(generation: Generation, skipsAfter: Position, rate: number): Standby {
+    let standby = this.#standbys.get(generation);
+    if (!standby) {
+      standby = new Standby(this.log, this.model, generation, skipsAfter, rate, this.options);
+      this.#standbys.set(generation, standby);
     }
-    return shadow;
+    return standby;
   }
 
   async #stop(generation: Generation): Promise<void> {
-    const shadow = this.#shadows.get(generation);
-    this.#shadows.delete(generation);
-    await shadow?.stop();
+    const standby = this.#standbys.get(generation);
+    this.#standbys.delete(generation);
+    await standby?.stop();
   }
 }
 
 /** Keeps a generation up to date that lists are not answered from. */
-class Shadow {
+class Standby {
   position = START;
   events = 0;
   caughtUp = false;
   problem: string | undefined;
   readonly began = performance.now();
   readonly estimate = new Estimate();
-  readonly #courtesy: Pacing;
+  readonly #pacing: Pacing;
   /** Where this process began. */
   #from: Position | undefined;
   #idleMs = 0;
@@ -423,7 +423,7 @@ class Shadow {
     private readonly rate: number,
     private readonly options: RebuilderOptions,
   ) {
-    this.#courtesy = new Pacing(options.traffic);
+    this.#pacing = new Pacing(options.traffic);
     this.#running = this.#run();
   }
 
@@ -456,7 +456,9 @@ class Shadow {
         });
       } catch (error) {
         this.caughtUp = false;
-        this.problem = reasonOf(error);
+        const reason = reasonOf(error);
+        if (this.problem !== reason) this.options.onProblem(reason);
+        this.problem = reason;
         await pause(PAUSE_MS, signal);
       }
     }
@@ -466,7 +468,7 @@ class Shadow {
     this.position = position;
     this.events += events;
     this.problem = undefined;
-    if (!caughtUp) await this.#courtesy.giveWay(this.#ending.signal);
+    if (!caughtUp) await this.#pacing.giveWay(this.#ending.signal);
     const due = (this.events / this.rate) * RATE_WINDOW_MS;
     const early = this.began + due - performance.now();
     if (early > 0) {
@@ -481,17 +483,17 @@ const progressOf = (
   rebuild: string,
   phase: RebuildProgress['phase'],
   generation: Generation,
-  shadow: Shadow,
+  standby: Standby,
   outlook: Outlook,
 ): RebuildProgress => ({
   ...outlook,
   rebuild,
   phase,
   generation,
-  position: shadow.position,
-  events: shadow.events,
-  elapsedMs: performance.now() - shadow.began,
-  problem: shadow.problem,
+  position: standby.position,
+  events: standby.events,
+  elapsedMs: performance.now() - standby.began,
+  problem: standby.problem,
 });
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -86,13 +86,13 @@ export class Verifier {
   async #verify(signal: AbortSignal): Promise<void> {
     const active = await this.#active();
     if (active === undefined) return;
-    const courtesy = new Pacing(this.options.traffic);
+    const pacing = new Pacing(this.options.traffic);
     let skips = await readSkipsInForce(this.log);
     const compare = (): Promise<Verified> =>
       verify(this.log, this.model, active, {
         skips,
         signal,
-        giveWay: () => courtesy.giveWay(signal),
+        giveWay: () => pacing.giveWay(signal),
       });
     let found = await compare();
     const skipsNow = await readSkipsInForce(this.log);

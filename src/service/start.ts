@@ -443,10 +443,10 @@ const startAuditor = async (
   if (notice !== undefined) logger.warn(notice);
   const store = await openTreeStore(file, log.identity());
   opened.push(() => store.close());
-  const courtesy = new Pacing(traffic);
+  const pacing = new Pacing(traffic);
   const auditor = new Auditor(log, store, key, {
     now,
-    giveWay: (signal) => courtesy.giveWay(signal),
+    giveWay: (signal) => pacing.giveWay(signal),
     patienceMs: SHORT_LOG_MS,
     recheckMs: auditRecheckSeconds * 1_000,
     notice,

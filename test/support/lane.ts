@@ -1,8 +1,8 @@
 /**
- * Runs one of Jest's projects for `npm test`, in a process beside this one. Jest stays alive as long as something that
- * a test left open does, or where Node does not get through its own end, and CI would wait for it. When all tests have
- * run, this ends it a minute later with their outcome, and tells what it was doing; when no file of tests ends any
- * more, it ends it as failed.
+ * Runs one of Jest's projects, or a part of it such as 1/2, for `npm test`, in a process beside this one. Jest stays
+ * alive as long as something that a test left open does, or where Node does not get through its own end, and CI would
+ * wait for it. When all tests have run, this ends it a minute later with their outcome, and prints what it was doing;
+ * when no file of tests ends any more, it ends it as failed.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const FILE_MS = 10 * 60_000;
 /** How long Node may take for its report, in milliseconds: where a thread is stuck, it never comes. */
 const REPORT_MS = 10_000;
 
-const project = process.argv[2] ?? '';
+const [, , project = '', shard] = process.argv;
 const folder = tmpdir();
 const reportName = `jest-would-not-end-${process.pid}.json`;
 const jest = spawn(
@@ -28,6 +28,7 @@ const jest = spawn(
     ...['--experimental-vm-modules', '--no-warnings'],
     ...['--report-on-signal', `--report-directory=${folder}`, `--report-filename=${reportName}`],
     ...['node_modules/jest/bin/jest.js', '--selectProjects', project],
+    ...(shard === undefined ? [] : ['--shard', shard]),
     ...['--reporters', './build/test/support/lane-reporter.js'],
   ],
   // A group of its own: with it end the servers that it started.

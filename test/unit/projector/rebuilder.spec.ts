@@ -177,6 +177,39 @@ describe('a rebuild', () => {
     await until(() => projector.rebuildProblem === undefined);
   });
 
+  it('says why the replaced generation is not kept up to date, until it is', async () => {
+    await fill();
+    const { live, projector, faults, problems } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    faults.every('apply', (proceed, generation, ...more) => {
+      if (generation === 1) throw new ReadModelUnavailable('the disk is full');
+      return proceed(generation, ...more);
+    });
+    await run(log, 'owner 1', createPlant(7));
+    await until(() => projector.rebuildProblem === 'the disk is full');
+    expect(problems).toEqual(['the disk is full']); // once, although it is tried again and again
+    faults.heal('apply');
+    await until(() => projector.rebuildProblem === undefined);
+  });
+
+  it('says why the replaced generation is not dropped, until it is', async () => {
+    await fill();
+    const { live, projector, faults, problems } = await start({ graceMs: 0 });
+    await live();
+    faults.next(
+      'drop',
+      failing(() => new ReadModelUnavailable('the disk is full')),
+    );
+    await ask();
+    await isActive(2);
+    time += 1;
+    await until(async () => (await generations()).length === 1);
+    expect(problems).toEqual(['the disk is full']);
+    await until(() => projector.rebuildProblem === undefined);
+  });
+
   it('keeps the way back while the next one is built, and when that is cancelled', async () => {
     await fill();
     const { live, projector } = await start();
