@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type System } from '../operations/status.js';
-import { type Operator } from '../projector/rebuilds.js';
+import { type Operator } from '../write/rebuilds.js';
 
 /** What an operator's command works with. */
 export interface CliContext extends System {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
-import { type Operator } from '../projector/rebuilds.js';
+import { type Operator } from '../write/rebuilds.js';
 
 /** Who types commands here, for the audit trail: the operating system's name of the user. */
 export const operatorHere = (nameOfUser: () => string = () => userInfo().username): Operator => ({

@@ -1,15 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { START } from '../ports/event-log.js';
 import { Progress } from './progress.js';
-import {
-  cancelRebuild,
-  GRACE_MS,
-  OperationRefused,
-  type Promoted,
-  readRebuilds,
-  requestRebuild,
-  requestRollback,
-} from '../projector/rebuilds.js';
+import { cancelRebuild, requestRebuild, requestRollback } from '../write/rebuilds.js';
+import { GRACE_MS, OperationRefused, type Promoted } from '../rebuilds/rebuilds.js';
+import { readRebuilds } from '../rebuilds/read.js';
 import { type CliContext, pause, print } from './context.js';
 import { duration } from './terminal.js';
 import { Interrupted } from './interrupted.js';

@@ -1,7 +1,7 @@
 import { START } from '../ports/event-log.js';
 import { ReadModelIncomplete } from '../ports/read-model.js';
 import { Progress } from './progress.js';
-import { readSkipsInForce } from '../projector/rebuilds.js';
+import { readSkipsInForce } from '../rebuilds/read.js';
 import { type Difference, verify as compare } from '../projector/verify.js';
 import { type CliContext, print } from './context.js';
 import { printable } from './terminal.js';

@@ -28,7 +28,7 @@ import { type System } from '../operations/status.js';
 import { EventLog } from '../ports/event-log.js';
 import { ReadModel } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
-import { readSkipsInForce } from '../projector/rebuilds.js';
+import { readSkipsInForce } from '../rebuilds/read.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsHandler } from '../read/list-plants.js';
 import { CreatePlantHandler, DeletePlantHandler } from '../write/plants.js';

@@ -13,7 +13,7 @@ import {
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { TreeUnavailable } from '../ports/tree-store.js';
-import { OperationRefused, RebuildNotUnderWay } from '../projector/rebuilds.js';
+import { OperationRefused, RebuildNotUnderWay } from '../rebuilds/rebuilds.js';
 import { NotFreshYet } from '../read/freshness.js';
 import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';

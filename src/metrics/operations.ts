@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import { lastBackup, lastVerify } from '../operations/last-runs.js';
 import { type EventLog } from '../ports/event-log.js';
-import { readSkipsInForce } from '../projector/rebuilds.js';
+import { readSkipsInForce } from '../rebuilds/read.js';
 import { BoundedLook } from './bounded-look.js';
 
 /** Adds when this data folder's last backup and its last comparison were made, and what the comparison found. */

@@ -10,14 +10,8 @@ import {
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { oldestOf } from '../projector/projection.js';
-import {
-  GRACE_MS,
-  readRebuilds,
-  readSkipDecisions,
-  type Rebuilds,
-  type UnreadEvent,
-  unreadText,
-} from '../projector/rebuilds.js';
+import { GRACE_MS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
+import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
 
 /** One generation of the lists. */

@@ -14,7 +14,8 @@ import {
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
 import { changeOf, parkedBy } from './projection.js';
-import { readRebuilds, readSkips, skipsAfterOf } from './rebuilds.js';
+import { readRebuilds, readSkips } from '../rebuilds/read.js';
+import { skipsAfterOf } from '../rebuilds/rebuilds.js';
 import { type Load } from './load.js';
 
 /** How often parked owners are looked at, in milliseconds: a count, while there are none. */

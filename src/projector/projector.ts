@@ -9,7 +9,8 @@ import {
   type RebuildProgress,
   type RefusalNotice,
 } from './rebuilder.js';
-import { GRACE_MS, readRebuilds, readSkips } from './rebuilds.js';
+import { GRACE_MS } from '../rebuilds/rebuilds.js';
+import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { Load } from './load.js';
 import { type Verifier } from './verifier.js';
 

@@ -15,15 +15,9 @@ import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Healed, Healer } from './healer.js';
 import { pause } from '../async/pause.js';
 import { GATHERED, oldestOf, project, type RefusalListener } from './projection.js';
-import {
-  type Building,
-  type Operator,
-  type Promoted,
-  readRebuilds,
-  readSkips,
-  type Rebuilds,
-  record,
-} from './rebuilds.js';
+import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
+import { type Operator, record } from '../write/rebuilds.js';
+import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { type Load } from './load.js';
 import { verify } from './verify.js';
 
@@ -149,7 +143,9 @@ export class Rebuilder {
 
   /** Why the last step failed, or a standby generation is not kept up to date; undefined where neither is so. */
   get problem(): string | undefined {
-    return this.#problem ?? [...this.#standbys.values()].find(({ problem }) => problem !== undefined)?.problem;
+    return (
+      this.#problem ?? [...this.#standbys.values()].find(({ problem }) => problem !== undefined)?.problem
+    );
   }
 
   /** Runs until `signal` aborts; never rejects. `onSwitch` is called when another generation is active. */

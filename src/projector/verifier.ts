@@ -2,7 +2,7 @@ import { type EventLog } from '../ports/event-log.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
-import { readRebuilds, readSkipsInForce } from './rebuilds.js';
+import { readRebuilds, readSkipsInForce } from '../rebuilds/read.js';
 import { type Load } from './load.js';
 import { type Verified, verify } from './verify.js';
 

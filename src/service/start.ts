@@ -38,7 +38,7 @@ import { type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { Pacing } from '../projector/pacing.js';
 import { Load } from '../projector/load.js';
 import { Projector, type ProjectorStatus } from '../projector/projector.js';
-import { requestRebuild } from '../projector/rebuilds.js';
+import { requestRebuild } from '../write/rebuilds.js';
 import { Verifier } from '../projector/verifier.js';
 import { type Failpoint, type RefusalNotice } from '../projector/rebuilder.js';
 import { Freshness } from '../read/freshness.js';

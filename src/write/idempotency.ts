@@ -6,15 +6,15 @@ import { type RequestAccepted } from '../plants/request.js';
 import { decide } from '../plants/plant.js';
 import { plantStream, requestStream } from '../plants/stream.js';
 import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../ports/event-log.js';
+import { appendSurely } from './execute.js';
 import {
-  appendSurely,
   type CommandContext,
   type CommandDependencies,
   eventId,
   metadataOf,
   plantNow,
   resumeCommand,
-} from './execute.js';
+} from './plant-commands.js';
 
 /**
  * Runs commands that their clients named with an Idempotency-Key: a command that has succeeded gives its first result

@@ -3,7 +3,7 @@ import { type PlantCommand } from '../plants/commands.js';
 import { type Plant } from '../plants/plant.js';
 import { type Appended } from '../ports/event-log.js';
 import { IdempotentCommands } from './idempotency.js';
-import { type CommandContext, runCommand } from './execute.js';
+import { type CommandContext, runCommand } from './plant-commands.js';
 
 /** What an owner's command comes with. `key` is the client's Idempotency-Key, where it sent one. */
 export interface PlantRequest {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Status } from '../../src/operations/status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/event-log.js';
-import { requestRebuild } from '../../src/projector/rebuilds.js';
+import { requestRebuild } from '../../src/write/rebuilds.js';
 import { CliProcess } from '../support/cli-process.js';
 import { violationsOf } from '../support/history.js';
 import { metadataOf } from '../support/log-events.js';

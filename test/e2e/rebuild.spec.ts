@@ -2,12 +2,8 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Failpoint, FAILPOINTS } from '../../src/projector/rebuilder.js';
-import {
-  type Operator,
-  readRebuilds,
-  requestRebuild,
-  requestRollback,
-} from '../../src/projector/rebuilds.js';
+import { type Operator, requestRebuild, requestRollback } from '../../src/write/rebuilds.js';
+import { readRebuilds } from '../../src/rebuilds/read.js';
 import { OPERATION_STREAMS } from '../../src/plants/stream.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';

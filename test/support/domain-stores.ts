@@ -10,8 +10,8 @@ import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
 import { project } from '../../src/projector/projection.js';
-import { readSkipsInForce } from '../../src/projector/rebuilds.js';
-import { type CommandContext, metadataOf, runCommand } from '../../src/write/execute.js';
+import { readSkipsInForce } from '../../src/rebuilds/read.js';
+import { type CommandContext, metadataOf, runCommand } from '../../src/write/plant-commands.js';
 import { pastTriggers } from './past-triggers.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */

@@ -24,7 +24,7 @@ import { traceRequests } from '../../src/tracing/http.js';
 import { Spans } from '../../src/tracing/spans.js';
 import { tracedEventLog, tracedReadModel, Traces } from '../../src/tracing/stores.js';
 import { spanContextOf, traceparentOf } from '../../src/tracing/traceparent.js';
-import { runCommand } from '../../src/write/execute.js';
+import { runCommand } from '../../src/write/plant-commands.js';
 import { Collector } from '../support/collector.js';
 import { failing, Faults, gate } from '../support/domain-faults.js';
 import { catchUp, contextOf, NOON, noon, Stores } from '../support/domain-stores.js';

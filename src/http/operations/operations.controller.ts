@@ -3,7 +3,7 @@ import { type FastifyReply } from 'fastify';
 import { v5 as uuidV5 } from 'uuid';
 import { type z } from 'zod';
 import { readStatus, type System } from '../../operations/status.js';
-import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../../projector/rebuilds.js';
+import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { plantRequestOf } from '../plants/plant-request.js';

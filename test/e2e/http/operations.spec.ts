@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { SystemStatus } from '../../../src/http/operations/operation-schemas.js';
 import { type Status } from '../../../src/operations/status.js';
 import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
-import { skipEvent } from '../../../src/projector/rebuilds.js';
+import { skipEvent } from '../../../src/write/rebuilds.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';

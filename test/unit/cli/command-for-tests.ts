@@ -8,7 +8,8 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
 import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
-import { readRebuilds, record, requestRebuild } from '../../../src/projector/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
+import { record, requestRebuild } from '../../../src/write/rebuilds.js';
 
 import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
 

@@ -5,7 +5,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
-import { readRebuilds } from '../../../src/projector/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { catchUp, NOON, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

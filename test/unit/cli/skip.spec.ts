@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { skip } from '../../../src/cli/skip.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position } from '../../../src/ports/event-log.js';
-import { readSkips } from '../../../src/projector/rebuilds.js';
+import { readSkips } from '../../../src/rebuilds/read.js';
 import { appendRaw, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { Office } from './command-for-tests.js';

@@ -11,7 +11,7 @@ import {
   partitionOf,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
-import { skipEvent } from '../../../src/projector/rebuilds.js';
+import { skipEvent } from '../../../src/write/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

@@ -9,7 +9,7 @@ import { type EventLog, type Position, START } from '../../../src/ports/event-lo
 import { Faults, gate } from '../../support/domain-faults.js';
 import { appendRaw, contextOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { runCommand } from '../../../src/write/execute.js';
+import { runCommand } from '../../../src/write/plant-commands.js';
 import { never } from '../../support/waiting.js';
 
 const at = (text: string): PointInTime => {

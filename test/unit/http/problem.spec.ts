@@ -18,7 +18,7 @@ import {
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
-import { OperationRefused, RebuildNotUnderWay } from '../../../src/projector/rebuilds.js';
+import { OperationRefused, RebuildNotUnderWay } from '../../../src/rebuilds/rebuilds.js';
 import { NotFreshYet } from '../../../src/read/freshness.js';
 import { PositionUnknown } from '../../../src/read/list-plants.js';
 

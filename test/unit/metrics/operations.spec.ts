@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { showLastRuns, showSkips } from '../../../src/metrics/operations.js';
 import { recordBackup, recordVerify } from '../../../src/operations/last-runs.js';
 import { LogUnavailable, START } from '../../../src/ports/event-log.js';
-import { skipEvent } from '../../../src/projector/rebuilds.js';
+import { skipEvent } from '../../../src/write/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

@@ -13,13 +13,14 @@ import {
 } from '../../../src/ports/read-model.js';
 import { type Healed, Healer } from '../../../src/projector/healer.js';
 import { project } from '../../../src/projector/projection.js';
-import { readSkipsInForce, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
+import { readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
 import { Load } from '../../../src/projector/load.js';
 import { verify } from '../../../src/projector/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
 import { appendRaw, catchUp, contextOf, NOON, noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { metadataOf } from '../../../src/write/execute.js';
+import { metadataOf } from '../../../src/write/plant-commands.js';
 import { until } from '../../support/waiting.js';
 
 const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };

@@ -14,14 +14,14 @@ import { Projector } from '../../../src/projector/projector.js';
 import { FAILPOINTS, type Failpoint } from '../../../src/projector/rebuilder.js';
 import {
   cancelRebuild,
-  OperationRefused,
   type Operator,
-  readRebuilds,
   record,
   requestRebuild,
   requestRollback,
   skipEvent,
-} from '../../../src/projector/rebuilds.js';
+} from '../../../src/write/rebuilds.js';
+import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { metadataOf } from '../../support/log-events.js';

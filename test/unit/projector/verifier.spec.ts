@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
-import { readRebuilds, requestRebuild, skipEvent } from '../../../src/projector/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
+import { requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { Load } from '../../../src/projector/load.js';
 import { type Verification, Verifier, type VerifierOptions } from '../../../src/projector/verifier.js';

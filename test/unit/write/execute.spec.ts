@@ -12,8 +12,8 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../../../src/ports/event-log.js';
-import { readSkipsInForce } from '../../../src/projector/rebuilds.js';
-import { eventId, metadataOf, resumeCommand, runCommand } from '../../../src/write/execute.js';
+import { readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { eventId, metadataOf, resumeCommand, runCommand } from '../../../src/write/plant-commands.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, obey, type Plants } from '../../support/domain-model.js';
 import { appendRaw, contextOf, NOON, noon, outcomeOf, run, Stores } from '../../support/domain-stores.js';

@@ -10,16 +10,14 @@ import {
 import { type RebuildEvent } from '../../../src/plants/operation.js';
 import {
   cancelRebuild,
-  OperationRefused,
   type Operator,
-  readRebuilds,
-  readSkipDecisions,
-  readSkips,
   record,
   requestRebuild,
   requestRollback,
   skipEvent,
-} from '../../../src/projector/rebuilds.js';
+} from '../../../src/write/rebuilds.js';
+import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
+import { readRebuilds, readSkipDecisions, readSkips } from '../../../src/rebuilds/read.js';
 import { after, failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, Stores } from '../../support/domain-stores.js';
 

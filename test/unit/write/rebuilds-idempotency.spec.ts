@@ -3,14 +3,13 @@ import { type RebuildEvent } from '../../../src/plants/operation.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
 import {
   cancelRebuild,
-  OperationRefused,
   type Operator,
-  readRebuilds,
-  RebuildNotUnderWay,
   record,
   requestRebuild,
   requestRollback,
-} from '../../../src/projector/rebuilds.js';
+} from '../../../src/write/rebuilds.js';
+import { OperationRefused, RebuildNotUnderWay } from '../../../src/rebuilds/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
 import { NOON, noon, outcomeOf, Stores } from '../../support/domain-stores.js';
 

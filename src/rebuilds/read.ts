@@ -1,0 +1,79 @@
+import { EventRefused } from '../plants/errors.js';
+import { type EventSkipped } from '../plants/operation.js';
+import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
+import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
+import {
+  decidedAt,
+  readOperation,
+  type Rebuilds,
+  rebuildsAfter,
+  unreadEvent,
+  type UnreadEvent,
+} from './rebuilds.js';
+
+/** Reads the state of rebuilds. Throws what the log throws. */
+export const readRebuilds = async (log: EventLog): Promise<Rebuilds> => (await readRebuildStream(log)).state;
+
+/** Reads the events of rebuilds and the state after them. Throws what the log throws. */
+export const readRebuildStream = async (
+  log: EventLog,
+): Promise<{ readonly recorded: readonly RecordedEvent[]; readonly state: Rebuilds }> => {
+  const recorded = await log.readStream(REBUILDS_STREAM);
+  // Skips are read only where an event cannot be read.
+  const unread = recorded.some((stored) => readOperation(stored) instanceof EventRefused);
+  return { recorded, state: rebuildsAfter(recorded, unread ? await readSkips(log, START) : NO_SKIPS) };
+};
+
+/** Somebody's decision to leave an event out of the lists. */
+export interface SkipDecision {
+  readonly position: Position;
+  readonly data: EventSkipped['data'];
+  /** Who decided it; empty where the event does not say. */
+  readonly by: string;
+  readonly at: Date;
+}
+
+/** Reads all decisions to leave events out, and those that cannot be read, but for the ones that were skipped themselves. */
+export const readSkipDecisions = async (
+  log: EventLog,
+): Promise<{ readonly decisions: readonly SkipDecision[]; readonly unread: readonly UnreadEvent[] }> => {
+  const decisions: SkipDecision[] = [];
+  const unread: UnreadEvent[] = [];
+  const names = new Set<string>();
+  for (const stored of await log.readStream(SKIPS_STREAM)) {
+    const event = readOperation(stored);
+    if (event instanceof EventRefused) unread.push(unreadEvent(stored, event));
+    else {
+      const { data } = event as EventSkipped; // the codec lets nothing else stand in that stream
+      const { actor } = stored.metadata as Partial<EventMetadata>;
+      decisions.push({
+        position: stored.position,
+        data,
+        by: actor?.sub ?? '',
+        at: decidedAt(stored),
+      });
+      names.add(skipName(data));
+    }
+  }
+  return { decisions, unread: unread.filter((event) => !names.has(skipName(event))) };
+};
+
+/**
+ * Reads which events are left out, by decisions after a position: see `Rebuilds.skipsAfter`. A decision that cannot be
+ * read leaves nothing out: its event parks the owner again, which is safe.
+ */
+export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
+  const { decisions } = await readSkipDecisions(log);
+  return new Set(decisions.filter(({ position }) => position > after).map(({ data }) => skipName(data)));
+};
+
+/** Reads which events are left out of the lists that are answered. Throws what the log throws. */
+export const readSkipsInForce = async (log: EventLog): Promise<Skips> =>
+  readSkips(log, (await readRebuilds(log)).skipsAfter);

@@ -1,0 +1,254 @@
+import { isDeepStrictEqual } from 'node:util';
+import { tryDecode } from '../plants/codec.js';
+import { EventRefused, type RefusalKind } from '../plants/errors.js';
+import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
+import { skipName, type Skips } from '../plants/skips.js';
+import { type EventMetadata, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type Generation } from '../ports/read-model.js';
+
+/** How long the generation that was replaced is kept up to date, so that there is a way back, in milliseconds. */
+export const GRACE_MS = 15 * 60_000;
+
+/** An operator asked for what cannot be done now. The message is one line that says why. */
+export class OperationRefused extends Error {
+  override readonly name: string = 'OperationRefused';
+}
+
+/** A rebuild was to be cancelled that is not under way: it is over, or there never was one. */
+export class RebuildNotUnderWay extends OperationRefused {
+  override readonly name = 'RebuildNotUnderWay';
+}
+
+/** A rebuild that is under way. */
+export interface Building {
+  readonly rebuild: string;
+  readonly rate: number | null;
+  readonly requestedAt: Date;
+  /** Events that were skipped after this position are left out of it. */
+  readonly skipsAfter: Position;
+  /** What is being built; undefined before a projector has begun. */
+  readonly generation: Generation | undefined;
+}
+
+/** A rebuild that was promoted, while there is a way back. */
+export interface Promoted {
+  readonly rebuild: string;
+  /** What was built. */
+  readonly generation: Generation;
+  /** What it replaced, if that was there. */
+  readonly replaced: Generation | undefined;
+  readonly promotedAt: Date;
+  readonly rollback: 'requested' | 'done' | undefined;
+  /** As `skipsAfter` was before it. */
+  readonly skippedAfterBefore: Position;
+}
+
+/** The state of rebuilds: the fold of their stream. */
+export interface Rebuilds {
+  /** Of the stream's last event. */
+  readonly revision: bigint | undefined;
+  readonly building: Building | undefined;
+  /** Events that were skipped after this position are left out of what lists are answered from. */
+  readonly skipsAfter: Position;
+  readonly promoted: Promoted | undefined;
+  /** Events of the stream that this version cannot read, and that nobody has skipped. */
+  readonly unread: readonly UnreadEvent[];
+  /**
+   * One of these, where it may be a newer version's and nothing has settled since what is under way: nobody begins,
+   * promotes or ends anything here, for it might be against what that event says.
+   */
+  readonly heldBy: UnreadEvent | undefined;
+  /** How the last one that is over ended. */
+  readonly last: { readonly rebuild: string; readonly outcome: string; readonly at: Date } | undefined;
+}
+
+/** An operation's event that this version cannot read. */
+export interface UnreadEvent {
+  readonly position: Position;
+  readonly stream: string;
+  readonly revision: number;
+  readonly kind: RefusalKind;
+  readonly reason: string;
+}
+
+export const NO_REBUILDS: Rebuilds = {
+  unread: [],
+  heldBy: undefined,
+  revision: undefined,
+  building: undefined,
+  skipsAfter: START,
+  promoted: undefined,
+  last: undefined,
+};
+
+/** The state after all events of the stream of rebuilds, but for those that cannot be read and were skipped. */
+export const rebuildsAfter = (recorded: readonly RecordedEvent[], skips: Skips): Rebuilds =>
+  recorded.reduce((before, stored) => {
+    const event = readOperation(stored);
+    return event instanceof EventRefused
+      ? { ...passOver(before, stored, event, skips), revision: stored.revision }
+      : evolve(before, stored, event as RebuildEvent); // the codec refuses any other event in that stream
+  }, NO_REBUILDS);
+
+/** An operation's event, or why it cannot be read. */
+export const readOperation = (stored: RecordedEvent): OperationEvent | EventRefused => {
+  const fact = tryDecode(stored);
+  return fact instanceof EventRefused ? fact : (fact.event as OperationEvent);
+};
+
+/**
+ * An event that no version can read changes nothing: what it asked for is not done, or is done again. One that a newer
+ * version may have written holds whoever cannot read it.
+ */
+const passOver = (state: Rebuilds, stored: RecordedEvent, refused: EventRefused, skips: Skips): Rebuilds => {
+  if (skips.has(skipName(stored))) return state;
+  const unread = unreadEvent(stored, refused);
+  return {
+    ...state,
+    unread: [...state.unread, unread],
+    heldBy: refused.kind === 'invalid' ? state.heldBy : unread,
+  };
+};
+
+export const unreadEvent = (
+  { position, stream, revision }: RecordedEvent,
+  { kind, reason }: EventRefused,
+): UnreadEvent => ({ position, stream, revision: Number(revision), kind, reason });
+
+/** When an event was decided; 1970 where it does not say, since the codec does not look at that. */
+export const decidedAt = ({ metadata }: RecordedEvent): Date => {
+  const at = new Date((metadata as Partial<EventMetadata>).decidedAt ?? 0);
+  return Number.isNaN(at.getTime()) ? new Date(0) : at;
+};
+
+/** What ends whatever was under way, so that an event before it holds nobody any more. */
+const SETTLES: readonly RebuildEvent['type'][] = [
+  'RebuildRequested',
+  'RebuildPromoted',
+  'RebuildCancelled',
+  'RolledBack',
+  'RebuildClosed',
+];
+
+const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Rebuilds => {
+  const at = decidedAt(stored);
+  const heldBy = SETTLES.includes(event.type) ? undefined : state.heldBy;
+  const next = { ...state, heldBy, revision: stored.revision };
+  switch (event.type) {
+    case 'RebuildRequested': {
+      const { rebuild, rate, unskip } = event.data;
+      const skipsAfter = unskip ? stored.position : state.skipsAfter;
+      return {
+        ...next,
+        building: { rebuild, rate, requestedAt: at, skipsAfter, generation: undefined },
+      };
+    }
+    case 'RebuildStarted':
+      return {
+        ...next,
+        building: state.building && {
+          ...state.building,
+          generation: event.data.generation as Generation,
+        },
+      };
+    case 'RebuildPromoted': {
+      const { rebuild, generation, replaced } = event.data;
+      return {
+        ...next,
+        building: undefined,
+        skipsAfter: state.building?.skipsAfter ?? state.skipsAfter,
+        promoted: {
+          rebuild,
+          skippedAfterBefore: state.skipsAfter,
+          generation: generation as Generation,
+          replaced: (replaced ?? undefined) as Generation | undefined,
+          promotedAt: at,
+          rollback: undefined,
+        },
+        last: { rebuild, outcome: 'promoted', at },
+      };
+    }
+    case 'RebuildCancelled': {
+      const { rebuild, reason } = event.data;
+      return { ...next, building: undefined, last: { rebuild, outcome: `cancelled: ${reason}`, at } };
+    }
+    case 'RollbackRequested':
+      return { ...next, promoted: state.promoted && { ...state.promoted, rollback: 'requested' } };
+    case 'RolledBack':
+      return {
+        ...next,
+        skipsAfter: state.promoted?.skippedAfterBefore ?? state.skipsAfter,
+        promoted: state.promoted && { ...state.promoted, rollback: 'done' },
+        last: { rebuild: event.data.rebuild, outcome: 'rolled back', at },
+      };
+    case 'RebuildClosed':
+      return { ...next, promoted: undefined };
+  }
+};
+
+/** What operators ask for. */
+export type RebuildCommand =
+  | {
+      readonly kind: 'request';
+      readonly asked: Readonly<{ rebuild: string; rate: number | null; unskip: boolean }>;
+    }
+  /** Where `only` names a rebuild, that one and no other. */
+  | { readonly kind: 'cancel'; readonly reason: string; readonly only: string | undefined }
+  | { readonly kind: 'roll back'; readonly reason: string };
+
+/**
+ * Decides on a command. Throws OperationRefused, also where a newer version may be at work, and RebuildNotUnderWay where
+ * there is none to be cancelled.
+ */
+export const decideRebuild = (state: Rebuilds, command: RebuildCommand): RebuildEvent => {
+  const { building, promoted, heldBy } = state;
+  if (heldBy)
+    throw new OperationRefused(
+      `${unreadText(heldBy)}, and may be a newer version's: upgrade this one, or leave that event out (plants skip --position ${heldBy.position})`,
+    );
+  switch (command.kind) {
+    case 'request':
+      if (building)
+        throw new OperationRefused(
+          `rebuild ${building.rebuild} is under way since ${building.requestedAt.toISOString()}: wait for it, or cancel it`,
+        );
+      return { type: 'RebuildRequested', data: command.asked };
+    case 'cancel':
+      if (!building) throw new RebuildNotUnderWay('no rebuild is under way');
+      if (command.only !== undefined && building.rebuild !== command.only)
+        throw new RebuildNotUnderWay(`another rebuild is under way: ${building.rebuild}`);
+      return { type: 'RebuildCancelled', data: { rebuild: building.rebuild, reason: command.reason } };
+    case 'roll back':
+      if (building) throw new OperationRefused(`rebuild ${building.rebuild} is under way: cancel it first`);
+      if (promoted?.replaced === undefined)
+        throw new OperationRefused('there is nothing to go back to: the generation before is gone');
+      if (promoted.rollback !== undefined) throw new OperationRefused('that was asked for already');
+      return { type: 'RollbackRequested', data: { rebuild: promoted.rebuild, reason: command.reason } };
+  }
+};
+
+/** Whether an event is what a command would have led to. */
+export const isOutcomeOf = (command: RebuildCommand, { type, data }: RebuildEvent): boolean => {
+  switch (command.kind) {
+    case 'request':
+      return type === 'RebuildRequested' && isDeepStrictEqual({ ...data }, { ...command.asked });
+    case 'cancel':
+      return type === 'RebuildCancelled' && (command.only === undefined || data.rebuild === command.only);
+    case 'roll back':
+      return type === 'RollbackRequested' && data.reason === command.reason;
+  }
+};
+
+/** How an event that cannot be read is named for people. */
+export const unreadText = ({ position, stream, revision, reason }: UnreadEvent): string =>
+  `event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
+
+/** After which position decisions to skip count in a generation. */
+export const skipsAfterOf = (
+  { building, promoted, skipsAfter }: Rebuilds,
+  generation: Generation,
+): Position => {
+  if (building?.generation === generation) return building.skipsAfter;
+  if (promoted?.replaced === generation) return promoted.skippedAfterBefore;
+  return skipsAfter;
+};

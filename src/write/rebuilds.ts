@@ -1,0 +1,172 @@
+import { v5 as uuidV5 } from 'uuid';
+import { versionOf } from '../plants/codec.js';
+import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
+import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
+import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  type NewEvent,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../ports/event-log.js';
+import { readRebuildStream } from '../rebuilds/read.js';
+import {
+  decideRebuild,
+  isOutcomeOf,
+  OperationRefused,
+  readOperation,
+  type RebuildCommand,
+  type Rebuilds,
+} from '../rebuilds/rebuilds.js';
+import { appendSurely, execute } from './execute.js';
+
+/** Who operates, as the audit trail names it. */
+export interface Operator {
+  readonly actor: EventMetadata['actor'];
+  readonly correlationId: string;
+  /** Of one request: the same again for a retry of it, so that it is taken on once. Without it each is a new one. */
+  readonly commandId?: string;
+  readonly traceparent?: string;
+}
+
+/** How often a request is decided anew because another writer was faster. */
+const RACES = 5;
+
+/** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
+const OPERATIONS = '6f0c1f0e-53b5-4b4e-8a57-3f0d3f5c2f57';
+
+/** Appends what follows from a state; false where another writer was faster, so that it may not follow any more. */
+export const record = async (
+  log: EventLog,
+  state: Rebuilds,
+  event: RebuildEvent,
+  operator: Operator,
+  now: Date,
+): Promise<boolean> => {
+  try {
+    await appendSurely(log, REBUILDS_STREAM, state.revision ?? 'none', [
+      newEvent(REBUILDS_STREAM, state.revision, event, operator, now),
+    ]);
+    return true;
+  } catch (error) {
+    if (error instanceof WrongExpectedRevision) return false;
+    throw error;
+  }
+};
+
+/** An event of an operation. Its id follows from its stream, revision and content, so that a retry is the same event. */
+const newEvent = (
+  stream: string,
+  after: bigint | undefined,
+  { type, data }: OperationEvent,
+  { actor, correlationId, commandId, traceparent }: Operator,
+  now: Date,
+): NewEvent => {
+  const id = uuidV5(
+    JSON.stringify([stream, String(after), type, data, correlationId, commandId]),
+    OPERATIONS,
+  );
+  const metadata: EventMetadata = {
+    schemaVersion: versionOf(type),
+    decidedAt: now.toISOString(),
+    actor,
+    correlationId,
+    causationId: commandId ?? id,
+    ...(traceparent === undefined ? {} : { traceparent }),
+  };
+  return { id, type, data: { ...data }, metadata };
+};
+
+/**
+ * Runs an operator's command; resolves with the rebuild that it is about. What the same command has appended before is
+ * its outcome. Throws what `decideRebuild` and the log throw, OperationRefused after too many lost races, and DomainError
+ * `idempotency_key_reused` where the same command asked for something else.
+ */
+const run = async (
+  log: EventLog,
+  command: RebuildCommand,
+  operator: Operator,
+  now: () => Date,
+): Promise<string> => {
+  let decided: RebuildEvent | undefined;
+  const done = await execute<Rebuilds, string>(log, REBUILDS_STREAM, {
+    races: RACES,
+    read: async () => {
+      const { recorded, state } = await readRebuildStream(log);
+      const earlier = eventOf(operator.commandId, recorded);
+      if (!earlier) return { state, revision: state.revision };
+      if (!isOutcomeOf(command, earlier)) throw idempotencyKeyReused();
+      return { done: earlier.data.rebuild };
+    },
+    decide: (state) => {
+      decided = decideRebuild(state, command);
+      return [newEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
+    },
+    tooManyRaces: () =>
+      new OperationRefused('others operate at the same time: look at the status, and try again'),
+  });
+  return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
+};
+
+/** What a command has appended, if it did. */
+const eventOf = (
+  commandId: string | undefined,
+  recorded: readonly RecordedEvent[],
+): RebuildEvent | undefined => {
+  if (commandId === undefined) return undefined;
+  for (const stored of recorded) {
+    const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
+    if (causationId !== commandId) continue;
+    const event = readOperation(stored);
+    if (!(event instanceof EventRefused)) return event as RebuildEvent;
+  }
+  return undefined;
+};
+
+/** Asks for a rebuild. Throws what `run` throws. */
+export const requestRebuild = async (
+  log: EventLog,
+  asked: Readonly<{ rebuild: string; rate: number | null; unskip: boolean }>,
+  operator: Operator,
+  now: () => Date,
+): Promise<void> => {
+  await run(log, { kind: 'request', asked }, operator, now);
+};
+
+/** Cancels the rebuild that is under way, `only` that one where it names one; resolves with its id. Throws what `run` throws. */
+export const cancelRebuild = (
+  log: EventLog,
+  reason: string,
+  operator: Operator,
+  now: () => Date,
+  only?: string,
+): Promise<string> => run(log, { kind: 'cancel', reason, only }, operator, now);
+
+/** Asks for the way back to what the last rebuild replaced; resolves with that rebuild. Throws what `run` throws. */
+export const requestRollback = (
+  log: EventLog,
+  reason: string,
+  operator: Operator,
+  now: () => Date,
+): Promise<string> => run(log, { kind: 'roll back', reason }, operator, now);
+
+/** Leaves an event out of the lists from now on. Throws what the log throws, and OperationRefused after too many lost races. */
+export const skipEvent = async (
+  log: EventLog,
+  event: Pick<RecordedEvent, 'stream' | 'revision'>,
+  reason: string,
+  operator: Operator,
+  now: () => Date,
+): Promise<void> => {
+  const data = { stream: event.stream, revision: Number(event.revision), reason };
+  await execute<bigint | undefined>(log, SKIPS_STREAM, {
+    races: RACES,
+    read: async () => {
+      const last = await log.readLast(SKIPS_STREAM);
+      return { state: last?.revision, revision: last?.revision };
+    },
+    decide: (revision) => [newEvent(SKIPS_STREAM, revision, { type: 'EventSkipped', data }, operator, now())],
+    tooManyRaces: () => new OperationRefused('others skip events at the same time: try again'),
+  });
+};
