@@ -135,7 +135,7 @@ describe('a log that is read again', () => {
     const { note } = (await log.tree.checkpoint(EVENTS)) ?? { note: '' };
     const alterations: readonly [string, RegExp][] = [
       [
-        note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'B' : 'A'}=\n`),
+        note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'E' : 'A'}=\n`),
         /signature is not by/,
       ],
       [note.replace(`\n${EVENTS}\n`, `\n${EVENTS - 1}\n`), /is not the one that was signed/],
