@@ -22,6 +22,8 @@ export const receiptText = (leaf: Uint8Array, rest: Omit<Receipt, 'event'>): str
  * Returns where a receipt proves that its event is in the log called `origin`, by a checkpoint that one of its keys
  * has signed. Throws NoteRefused for its checkpoint, ProofRefused for its proof. `leaf` is the canonical JSON of its
  * event.
+ *
+ * @public docs/audit.md names it: whoever verifies receipts may import or copy it.
  */
 export const verifyReceipt = (
   leaf: Uint8Array,

@@ -142,29 +142,6 @@ export const encodeBundle = (entries: readonly Uint8Array[]): Buffer => {
   );
 };
 
-/** The `width` leaves of a bundle. Throws TileRefused where it is cut off, or holds more or fewer. */
-export const decodeBundle = (bundle: Uint8Array, width: number): Buffer[] => {
-  checkWidth(width);
-  const bytes = Buffer.from(bundle.buffer, bundle.byteOffset, bundle.length);
-  const entries: Buffer[] = [];
-  let at = 0;
-  while (at < bytes.length && entries.length < width) {
-    const from = at + LENGTH_BYTES;
-    const to = from <= bytes.length ? from + bytes.readUInt16BE(at) : Infinity;
-    if (to > bytes.length)
-      throw new TileRefused(
-        `entry ${entries.length + 1} of the bundle is cut off after byte ${bytes.length}`,
-      );
-    entries.push(bytes.subarray(from, to));
-    at = to;
-  }
-  if (entries.length < width)
-    throw new TileRefused(`the bundle holds ${entries.length} entries, not ${width}`);
-  if (at < bytes.length)
-    throw new TileRefused(`the bundle goes on after its ${width} entries, from byte ${at + 1}`);
-  return entries;
-};
-
 const checkWidth = (width: number): void => {
   if (!Number.isInteger(width) || width < 1 || width > TILE_WIDTH)
     throw new TileRefused(`a bundle holds 1 to ${TILE_WIDTH} entries, not ${width}`);

@@ -16,7 +16,7 @@ import { nextStep } from '../async/event-loop.js';
  * Where all events come from, as CloudEvents name it: no host and no store, since those change when a log is copied
  * or moved, and an event stays what it is. Ids of events are unique in it.
  */
-export const SOURCE = 'urn:plants:log';
+const SOURCE = 'urn:plants:log';
 
 /**
  * An event as a CloudEvents 1.0 JSON object. What CloudEvents does not define are extension attributes; those that

@@ -56,7 +56,7 @@ export const knownPosition = (text: string, head: Position, where: string): Posi
 };
 
 /** Whether an event is meant. */
-export const matcherOf = (filter: EventFilter): ((event: RecordedEvent) => boolean) => {
+const matcherOf = (filter: EventFilter): ((event: RecordedEvent) => boolean) => {
   const { owner, plant, type, actor, since, until } = filter;
   const tests: ((event: RecordedEvent) => boolean)[] = [];
   if (owner !== undefined && plant !== undefined) {

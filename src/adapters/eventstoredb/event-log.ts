@@ -330,11 +330,6 @@ class EventStoreLog extends EventLog {
     }
   }
 
-  /** No position goes beyond the head: this log gives those of its own events only. */
-  end(): Promise<Position> {
-    return this.head();
-  }
-
   async ready(): Promise<void> {
     this.#assertRoom();
     await this.head();

@@ -10,7 +10,7 @@ import { type RedisLogin, type RedisNode, type RedisTls } from './connection-str
  * How long a connection may take until it can be used, in milliseconds: a few round trips of the slowest network
  * that one would run this over. What is frozen now is tried again after that, so it also bounds how late we notice.
  */
-export const CONNECT_MS = 1_500;
+const CONNECT_MS = 1_500;
 
 /** The first pause between two attempts, in milliseconds; each further one is twice as long. */
 const FIRST_PAUSE_MS = 50;

@@ -101,7 +101,7 @@ export const generationOf = (field: string): Generation | undefined =>
   /^\d+$/.test(field) ? (Number(field) as Generation) : undefined;
 
 /** CRC-16/XMODEM of a hash tag, which is how a cluster places keys. */
-export const slotOf = (tag: string): number => {
+const slotOf = (tag: string): number => {
   let crc = 0;
   for (const byte of Buffer.from(tag)) {
     crc ^= byte << 8;

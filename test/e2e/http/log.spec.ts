@@ -12,8 +12,9 @@ import {
 } from '../../../src/audit/merkle.js';
 import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
 import { parseVerifierKey, type VerifierKey } from '../../../src/audit/signed-note.js';
-import { decodeBundle, TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
+import { TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
+import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
@@ -88,7 +89,9 @@ describe('/log', () => {
       const hashes = await bytes(tilePath({ level: 0, index, width }));
       tiles.set(index, hashes);
       const bundle = await bytes(tilePath({ level: 'entries', index, width }), audit);
-      for (const [at, leaf] of decodeBundle(bundle, width).entries()) {
+      const entries = entriesOf(bundle);
+      expect(entries).toHaveLength(width);
+      for (const [at, leaf] of entries.entries()) {
         expect(leaf).toEqual(leaves[index * TILE_WIDTH + at]);
         expect(hashes.subarray(at * 32, at * 32 + 32)).toEqual(leafHash(leaf));
       }
