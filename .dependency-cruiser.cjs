@@ -38,7 +38,10 @@ module.exports = {
         'Writing, reading and projecting are scaled and reasoned about separately; they meet in the log and the read model. The audit reads history, and the projector records what a rebuild does.',
       severity: 'error',
       from: { path: '^src/(write|read|projector|history|audit)/' },
-      to: { path: '^src/(write|read|projector|history|audit)/', pathNot: ['^src/$1/', '^src/history/', '^src/write/rebuilds\\.ts$'] },
+      to: {
+        path: '^src/(write|read|projector|history|audit)/',
+        pathNot: ['^src/$1/', '^src/history/', '^src/write/rebuilds\\.ts$'],
+      },
     },
     {
       name: 'history-stands-alone',
@@ -70,7 +73,8 @@ module.exports = {
     },
     {
       name: 'http-knows-no-adapter',
-      comment: 'Only the wiring (service/start.ts, cli/) opens stores; HTTP speaks to the buses and the ports.',
+      comment:
+        'Only the wiring (service/start.ts, cli/) opens stores; HTTP speaks to the buses and the ports.',
       severity: 'error',
       from: { path: '^src/http/' },
       to: { path: '^src/(adapters|cli)/' },

@@ -1,5 +1,6 @@
 import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import {
   type Alarm,
@@ -39,11 +40,8 @@ const LOOK_EVERY_MS = 1_000;
 /** How often it is looked whether a checkpoint is to be recorded in the log, in milliseconds: two reads of tree.db. */
 const RECORD_LOOK_EVERY_MS = 250;
 
-/** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
-const FIRST_PAUSE_MS = 100;
-
-/** Long enough to spare a log or a store that is down, short enough that nobody waits for us when it is back. */
-const LONGEST_PAUSE_MS = 5_000;
+/** After a failure: long enough to spare a log or a store that is down, short enough to go on soon once it is back. */
+const PAUSES = { firstMs: 100, longestMs: 5_000 };
 
 /** What an auditor is doing. `alarm`: nothing is appended or signed until a person has lifted it. */
 export type AuditorState = 'starting' | 'catching_up' | 'live' | 'disconnected' | 'blocked' | 'alarm';
@@ -402,10 +400,7 @@ export class Auditor {
   async #failed(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof Error ? error.message : String(error);
     this.#become(error instanceof BlockedAt ? 'blocked' : 'disconnected', { reason });
-    const ms = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
-    this.#failures += 1;
-    // A random part less: those that failed together do not return together.
-    await pause(ms * (0.5 + Math.random() / 2), signal);
+    await pause(withJitter(backoffMs(this.#failures++, PAUSES)), signal);
   }
 
   #reached({ size, position }: StoredTree): void {

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type System } from '../operations/status.js';
 import { type Operator } from '../write/rebuilds.js';
 
@@ -14,13 +13,4 @@ export interface CliContext extends System {
 /** Prints a command's result: `value` where JSON is wanted, else `text`. */
 export const print = ({ json }: Pick<CliContext, 'json'>, value: unknown, text: string): void => {
   process.stdout.write(`${json ? JSON.stringify(value) : text}\n`);
-};
-
-/** Waits. Throws the signal's reason as soon as that aborts. */
-export const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
-  try {
-    await delay(ms, undefined, { signal });
-  } catch {
-    signal.throwIfAborted();
-  }
 };

@@ -1,4 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../async/backoff.js';
+import { pause } from '../async/pause.js';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Appended,
@@ -22,8 +23,8 @@ const IN_FLIGHT = 256;
 /** How often a target that breaks off is taken up again without getting any further. */
 const TRIES = 5;
 
-/** The first pause before that, in milliseconds; each further one is twice as long. */
-const FIRST_PAUSE_MS = 250;
+/** Before that. */
+const PAUSES = { firstMs: 250, longestMs: Infinity };
 
 /** How far a copy is. `events` of `total` are done in this phase. */
 export interface CopyProgress {
@@ -75,7 +76,8 @@ export const copyLog = async (
     } catch (error) {
       const broken = error instanceof LogUnavailable || error instanceof OutcomeUnknown;
       if (!broken || tries === TRIES) throw error;
-      await delay(FIRST_PAUSE_MS * 2 ** (tries - 1), undefined, { signal });
+      await pause(backoffMs(tries - 1, PAUSES), signal);
+      signal.throwIfAborted();
     }
   }
   const held = await compare(source, target, 'verifying', common.total, onProgress, signal);

@@ -4,7 +4,8 @@ import { Progress } from './progress.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../write/rebuilds.js';
 import { GRACE_MS, OperationRefused, type Promoted } from '../rebuilds/rebuilds.js';
 import { readRebuilds } from '../rebuilds/read.js';
-import { type CliContext, pause, print } from './context.js';
+import { pause } from '../async/pause.js';
+import { type CliContext, print } from './context.js';
 import { duration } from './terminal.js';
 import { Interrupted } from './interrupted.js';
 import { type ProcessReport, readReports, workingProjector } from '../operations/process-report.js';
@@ -225,6 +226,7 @@ class Watch {
         if (result !== undefined) return result;
         this.#assertSomebodyWorks(reports);
         await pause(LOOK_EVERY_MS, signal);
+        signal.throwIfAborted();
       }
     } catch (error) {
       throw error instanceof Interrupted ? new Interrupted(interrupted, error.signal) : error;

@@ -2,7 +2,8 @@ import { LogUnavailable } from '../ports/event-log.js';
 import { PARTITIONS, ReadModelUnavailable } from '../ports/read-model.js';
 import { type ProcessReport } from '../operations/process-report.js';
 import { lastVerified, readStatus, type Status } from '../operations/status.js';
-import { type CliContext, pause, print } from './context.js';
+import { pause } from '../async/pause.js';
+import { type CliContext, print } from './context.js';
 import { duration, printable, table } from './terminal.js';
 
 /** How often `--watch` looks, in milliseconds. */
@@ -35,6 +36,7 @@ export const watchStatus = async (context: CliContext): Promise<boolean> => {
     }
     try {
       await pause(WATCH_EVERY_MS, context.signal);
+      context.signal.throwIfAborted();
     } catch {
       return well; // that is how watching ends
     }

@@ -1,5 +1,11 @@
+import { within } from '../async/deadline.js';
+
 /** How long a scrape waits for what it measures, in milliseconds: Prometheus waits ten times as long. */
-export const LOOK_MS = 1_000;
+const LOOK_MS = 1_000;
+
+/** Settles as `work`; rejects where that takes longer than LOOK_MS. */
+export const inScrape = <Result>(work: Promise<Result>): Promise<Result> =>
+  within(LOOK_MS, work, () => new Error(`no answer within ${LOOK_MS} ms`));
 
 /**
  * A measurement that is made when a scrape asks for it. All metrics of one scrape share it, and none waits longer than
@@ -14,24 +20,9 @@ export class BoundedLook<Result> {
   async result(): Promise<Result | undefined> {
     this.#looking ??= this.look().finally(() => (this.#looking = undefined));
     try {
-      return await within(LOOK_MS, this.#looking);
+      return await inScrape(this.#looking);
     } catch {
       return undefined; // an unknown value is no sample: an alert on absence or on readiness says that something fails
     }
   }
 }
-
-/** Rejects where `work` takes longer. */
-export const within = async <Result>(milliseconds: number, work: Promise<Result>): Promise<Result> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new Error(`no answer within ${milliseconds} ms`));
-    }, milliseconds);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-};

@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
-import { LOOK_MS, within } from './bounded-look.js';
+import { inScrape } from './bounded-look.js';
 
 /** Every state of a projector. */
 const STATES = Object.keys({
@@ -106,7 +106,7 @@ const parkedOwners = async ({ model, projector }: LagSources): Promise<number | 
     return active ? model.countParked(active.generation) : 0;
   };
   try {
-    return await within(LOOK_MS, count());
+    return await inScrape(count());
   } catch {
     return undefined;
   }
@@ -135,7 +135,7 @@ export class ProjectionLag {
     if (projector.status.state === 'standby') return UNKNOWN;
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
     try {
-      return await within(LOOK_MS, this.#looking);
+      return await inScrape(this.#looking);
     } catch {
       if (this.#appliedUntil === undefined) return UNKNOWN;
       return { seconds: Math.max(0, (now().getTime() - this.#appliedUntil) / 1_000), events: undefined };

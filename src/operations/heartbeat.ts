@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../async/pause.js';
 import { type ReadModel } from '../ports/read-model.js';
 
 /** How often a process tells about itself, in milliseconds: people watch it. */
@@ -40,11 +40,7 @@ export class Heartbeat {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       await this.#tell(HOLDS_MS);
-      try {
-        await delay(this.isBusy() ? TELL_OFTEN_MS : TELL_EVERY_MS, undefined, { signal });
-      } catch {
-        // closed: the loop sees it
-      }
+      await pause(this.isBusy() ? TELL_OFTEN_MS : TELL_EVERY_MS, signal);
     }
     await this.#tell(NOTHING_MS);
   }

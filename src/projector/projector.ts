@@ -1,5 +1,6 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
+import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
 import {
@@ -14,11 +15,8 @@ import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { Load } from './load.js';
 import { type Verifier } from './verifier.js';
 
-/** The first pause after a failure, in milliseconds; each further one is twice as long, up to LONGEST_PAUSE_MS. */
-const FIRST_PAUSE_MS = 100;
-
-/** So lists lack what is new for a second at most once the log and the store are back, which one try a second spares. */
-const LONGEST_PAUSE_MS = 1_000;
+/** After a failure: lists lack new events for a second at most once the log and the store are back. */
+const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 /**
  * How long the lease of a projector that has died keeps the others waiting, in milliseconds. With LEASE_EVERY_MS for
@@ -251,7 +249,7 @@ export class Projector {
               since: this.now(),
             },
       );
-    await pause(withJitter(Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS)), signal);
+    await pause(withJitter(backoffMs(this.#failures, PAUSES)), signal);
     this.#failures += 1;
   }
 
@@ -262,6 +260,3 @@ export class Projector {
     if (changed) this.onState(this.#status);
   }
 }
-
-/** A random part less: projectors that failed together do not return together. */
-const withJitter = (longestMs: number): number => longestMs * (0.5 + Math.random() / 2);

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { SharedDeadline } from '../async/deadline.js';
+import { pause } from '../async/pause.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { LogHead, type Sample } from './log-head.js';
 import { LogRegression } from './log-regression.js';
-import { SharedDeadline } from './shared-deadline.js';
 
 /** A list that is known to be fresh enough could not be had in time. The client may ask again. */
 export class NotFreshYet extends Error {
@@ -151,7 +151,7 @@ export class Freshness {
     for (;;) {
       const left = appended + this.#leastWaitMs - performance.now();
       if (left <= 0) return false;
-      await delay(left);
+      await pause(left);
     }
   }
 

@@ -1,4 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs, withJitter } from '../async/backoff.js';
+import { pause } from '../async/pause.js';
 import {
   type Appended,
   type EventLog,
@@ -12,8 +13,8 @@ import {
 /** How often an append whose outcome is unknown is tried, in all: long enough for a leader change of the log. */
 const APPEND_TRIES = 3;
 
-/** The first pause before an append is tried again, in milliseconds; each further one is twice as long. */
-const FIRST_PAUSE_MS = 50;
+/** Before an append is tried again. */
+const PAUSES = { firstMs: 50, longestMs: 100 };
 
 /** What was read of a stream: the state at its last revision, or what the same command has done before. */
 export type Read<State, Done> =
@@ -64,6 +65,7 @@ export const appendSurely = async (
   stream: string,
   expected: ExpectedRevision,
   events: readonly NewEvent[],
+  wait: (ms: number) => Promise<void> = pause,
 ): Promise<Appended> => {
   let unknown: OutcomeUnknown | undefined;
   for (let attempt = 1; ; attempt++) {
@@ -73,7 +75,7 @@ export const appendSurely = async (
       if (error instanceof OutcomeUnknown) unknown = error;
       else if (!(unknown && error instanceof LogUnavailable)) throw error;
       if (attempt === APPEND_TRIES) throw unknown;
-      await delay(FIRST_PAUSE_MS * 2 ** (attempt - 1) * (0.5 + Math.random() / 2));
+      await wait(withJitter(backoffMs(attempt - 1, PAUSES)));
     }
   }
 };

@@ -43,11 +43,11 @@ export const record = async (
   event: RebuildEvent,
   operator: Operator,
   now: Date,
+  wait?: (ms: number) => Promise<void>,
 ): Promise<boolean> => {
+  const events = [newEvent(REBUILDS_STREAM, state.revision, event, operator, now)];
   try {
-    await appendSurely(log, REBUILDS_STREAM, state.revision ?? 'none', [
-      newEvent(REBUILDS_STREAM, state.revision, event, operator, now),
-    ]);
+    await appendSurely(log, REBUILDS_STREAM, state.revision ?? 'none', events, wait);
     return true;
   } catch (error) {
     if (error instanceof WrongExpectedRevision) return false;

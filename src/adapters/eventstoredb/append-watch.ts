@@ -1,11 +1,9 @@
 import { type AppendHealth, WrongExpectedRevision } from '../../ports/event-log.js';
+import { backoffMs } from '../../async/backoff.js';
 import { AppendHealthTracker } from '../append-health.js';
 
-/** The first pause before a server that has refused an append is asked again, in milliseconds; each is twice as long. */
-const FIRST_PAUSE_MS = 200;
-
-/** So a process is ready a second at most after the server takes appends again, which one small append a second spares. */
-const LONGEST_PAUSE_MS = 1_000;
+/** Before a server that has refused an append is asked again: a process is ready a second at most after it takes them. */
+const PAUSES = { firstMs: 200, longestMs: 1_000 };
 
 /**
  * Knows whether a server takes appends. While it does not, the server is asked again and again: a process that is not
@@ -58,11 +56,12 @@ export class AppendWatch {
     if (this.#closed) return;
     this.#tracker.failed(error instanceof Error ? error.message : String(error));
     if (this.#timer) return;
-    const ms = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
-    this.#failures += 1;
-    this.#timer = setTimeout(() => {
-      void this.#ask(stream);
-    }, ms);
+    this.#timer = setTimeout(
+      () => {
+        void this.#ask(stream);
+      },
+      backoffMs(this.#failures++, PAUSES),
+    );
     this.#timer.unref();
   }
 

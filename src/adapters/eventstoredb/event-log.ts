@@ -1,6 +1,7 @@
 import { DeadlineExceededError, TimeoutError, WrongExpectedVersionError } from '@eventstore/db-client';
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../../async/backoff.js';
+import { pause } from '../../async/pause.js';
 import { OUR_STREAMS } from '../../plants/stream.js';
 import {
   EventLog,
@@ -59,11 +60,8 @@ const FIRST_PAGE = 8;
 /** Grows the pages until their round trips do not count any more. */
 const LARGEST_PAGE = 4_096;
 
-/** The first pause before opening is tried again, in milliseconds; each further one is twice as long. */
-const FIRST_PAUSE_MS = 100;
-
-/** Long enough to spare a server that starts up. */
-const LONGEST_PAUSE_MS = 1_000;
+/** Before opening is tried again: the longest spares a server that starts up. */
+const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 /** Its first event holds the log's identity. No reader sees it, as it is none of OUR_STREAMS. */
 const LOG_STREAM = 'plants-log';
@@ -112,14 +110,15 @@ export const openEventStoreDb = async (
 const patiently = async <T>(server: Server, forMs: number, attempt: () => Promise<T>): Promise<T> => {
   const until = performance.now() + forMs;
   let reason: LogUnavailable | undefined;
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+  for (let failures = 0; ; failures++) {
+    const ms = backoffMs(failures, PAUSES);
     try {
       return await inTime(until - performance.now(), attempt());
     } catch (error) {
       if (!(error instanceof NoAnswer && reason)) reason = await server.whyUnavailable(error);
-      if (reason instanceof LogRefused || performance.now() + pause >= until) throw reason;
+      if (reason instanceof LogRefused || performance.now() + ms >= until) throw reason;
     }
-    await delay(pause);
+    await pause(ms);
   }
 };
 

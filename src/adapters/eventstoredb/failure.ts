@@ -4,6 +4,7 @@ import {
   NotLeaderError,
   StreamDeletedError,
 } from '@eventstore/db-client';
+import { within } from '../../async/deadline.js';
 
 /** What went wrong with a call. */
 export interface Failure {
@@ -28,23 +29,8 @@ export class NoAnswer extends Error {
 }
 
 /** The answer, if it comes in time; else NoAnswer, and what comes later is dropped. */
-export const inTime = async <T>(
-  ms: number,
-  answer: Promise<T>,
-  begun: () => boolean = () => true,
-): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
-      reject(new NoAnswer(ms, begun()));
-    }, ms);
-  });
-  try {
-    return await Promise.race([answer, tooLate]);
-  } finally {
-    clearTimeout(timer);
-  }
-};
+export const inTime = <T>(ms: number, answer: Promise<T>, begun: () => boolean = () => true): Promise<T> =>
+  within(ms, answer, () => new NoAnswer(ms, begun()));
 
 const refused = (text: string): Failure => ({ text, nothingDone: true, definite: true });
 const notNow = (text: string): Failure => ({ text, nothingDone: true, definite: false });

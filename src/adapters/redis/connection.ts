@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from 'redis';
+import { backoffMs, withJitter } from '../../async/backoff.js';
+import { pause } from '../../async/pause.js';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { Deadline } from './deadline.js';
 import { at, explained, isReply, RedisRefused } from './error-messages.js';
@@ -12,11 +13,8 @@ import { type RedisLogin, type RedisNode, type RedisTls } from './connection-str
  */
 const CONNECT_MS = 1_500;
 
-/** The first pause between two attempts, in milliseconds; each further one is twice as long. */
-const FIRST_PAUSE_MS = 50;
-
-/** The longest: a server that is back is used again within this time. */
-const LONGEST_PAUSE_MS = 800;
+/** Between two attempts: a server that is back is used again within the longest. */
+const PAUSES = { firstMs: 50, longestMs: 800 };
 
 /** A connection that did not last so long, in milliseconds, counts as a failure: the next is not made at once. */
 const BRIEF_MS = 1_000;
@@ -174,7 +172,7 @@ export class RedisConnection {
         await deadline.race(this.#attempt);
         if (this.#client) return;
         if (this.#failure instanceof RedisRefused) throw this.#failure;
-        await deadline.race(delay(FIRST_PAUSE_MS));
+        await deadline.race(pause(PAUSES.firstMs));
       }
     } catch (error) {
       throw this.#failure ?? error;
@@ -248,21 +246,11 @@ export class RedisConnection {
   /** Never rejects. */
   async #connectAgain(): Promise<void> {
     do {
-      if (this.#failures > 0) await this.#pause();
+      if (this.#failures > 0) await pause(withJitter(backoffMs(this.#failures, PAUSES)), this.#stop.signal);
       if (this.#stop.signal.aborted) return;
       this.#attempt = this.#connect();
       await this.#attempt;
     } while (!this.#client);
-  }
-
-  async #pause(): Promise<void> {
-    const longest = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
-    try {
-      // Others that have lost the same server do not come back at the same moment.
-      await delay(longest * (0.5 + Math.random() / 2), undefined, { signal: this.#stop.signal });
-    } catch {
-      // closed: the caller sees it
-    }
   }
 
   /** Never rejects. */

@@ -1,4 +1,5 @@
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose';
+import { backoffMs } from '../../async/backoff.js';
 
 /** The keys that tokens are verified with cannot be had: nothing is known about the token. */
 export class KeysUnavailable extends Error {
@@ -34,9 +35,8 @@ const MAX_AGE_MS = 600_000;
  */
 const MAX_AGE_WITHOUT_ISSUER_MS = 3_600_000;
 
-/** The pauses after one failed fetch and after many in a row, from the end of the fetch, in milliseconds. */
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 10_000;
+/** From the end of a failed fetch to the next one. */
+const PAUSES = { firstMs: 1_000, longestMs: 10_000 };
 
 /** The shortest time between two fetches for keys that are not in the set, in milliseconds. */
 const UNKNOWN_KEY_PAUSE_MS = 1_000;
@@ -159,7 +159,7 @@ export class IssuerKeys {
       this.#failures = 0;
     } catch (error) {
       this.#endedAt = this.now();
-      this.#notBefore = this.#endedAt + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
+      this.#notBefore = this.#endedAt + backoffMs(this.#failures, PAUSES);
       this.#failures += 1;
       this.#failed += 1;
       if (this.#failures === 1) this.onState(reasonOf(error));

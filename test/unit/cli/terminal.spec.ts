@@ -1,7 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { pause } from '../../../src/cli/context.js';
 import { duration, printable, table } from '../../../src/cli/terminal.js';
-import { Interrupted } from '../../../src/cli/interrupted.js';
 
 describe('what is printed', () => {
   it.each([
@@ -38,15 +36,5 @@ describe('what is printed', () => {
     ['Grünlilie 🌱', 'Grünlilie 🌱'],
   ])('never moves the cursor: %j', (text, safe) => {
     expect(printable(text)).toBe(safe);
-  });
-});
-
-describe('a pause', () => {
-  it('ends early when somebody asks to stop', async () => {
-    const asked = new AbortController();
-    const pausing = pause(3_600_000, asked.signal);
-    asked.abort(new Interrupted('enough'));
-    await expect(pausing).rejects.toThrow(new Interrupted('enough'));
-    await expect(pause(3_600_000, asked.signal)).rejects.toThrow('enough');
   });
 });

@@ -83,6 +83,21 @@ describe('the history of rebuilds', () => {
     expect(faults.calls('append')).toBe(3);
   });
 
+  it('waits before each further try, longer each time', async () => {
+    faults.every('append', failing(unknown));
+    const pauses: number[] = [];
+    const wait = (ms: number): Promise<void> => {
+      expect(faults.calls('append')).toBe(pauses.push(ms));
+      return Promise.resolve();
+    };
+    const event: RebuildEvent = { type: 'RebuildRequested', data: ASKED };
+    const recorded = record(faults.port, await readRebuilds(log), event, otto, NOON, wait);
+    await expect(recorded).rejects.toThrow(OutcomeUnknown);
+    const [first = 0, second = 0, ...more] = pauses;
+    expect([first >= 25, first <= 50, second >= 50, second <= 100]).toEqual([true, true, true, true]);
+    expect(more).toEqual([]);
+  });
+
   it('is not written for ever: after three tries the writer hears that it may be there', async () => {
     faults.next('append', failing(unknown)).every('append', failing(down));
     await expect(request()).rejects.toThrow(OutcomeUnknown);

@@ -1,5 +1,24 @@
 import { setMaxListeners } from 'node:events';
 
+/** Settles as `work`; rejects with `late()` where that takes longer than `ms` milliseconds, and `work` goes on. */
+export const within = async <Result>(
+  ms: number,
+  work: Promise<Result>,
+  late: () => Error,
+): Promise<Result> => {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(late());
+    }, ms);
+  });
+  try {
+    return await Promise.race([work, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
 /** How much sooner than asked a signal may abort, as a share of the time asked for. */
 const SLACK = 1 / 40;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { getMaxListeners, once } from 'node:events';
-import { SharedDeadline } from '../../../src/read/shared-deadline.js';
+import { SharedDeadline } from '../../../src/async/deadline.js';
 
 describe('a shared deadline', () => {
   it('is one signal for all who ask at the same moment, and as many as like may listen to it', () => {
