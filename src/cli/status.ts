@@ -1,7 +1,8 @@
 import { LogUnavailable } from '../ports/event-log.js';
 import { PARTITIONS, ReadModelUnavailable } from '../ports/read-model.js';
 import { type ProcessReport } from '../operations/process-report.js';
-import { lastVerified, readStatus, type Status } from '../operations/status.js';
+import { lastVerified, readStatus } from '../operations/status.js';
+import { type SystemStatus } from '../operations/system-status.js';
 import { pause } from '../async/pause.js';
 import { type CliContext, print } from './context.js';
 import { duration, printable, table } from './terminal.js';
@@ -44,7 +45,7 @@ export const watchStatus = async (context: CliContext): Promise<boolean> => {
 };
 
 /** The status as a person reads it. */
-const statusText = (status: Status, now: Date): string => {
+const statusText = (status: SystemStatus, now: Date): string => {
   const { problems, warnings, head, lag, processes, generations, leaseHolder } = status;
   const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
   const facts: string[][] = [
@@ -153,7 +154,7 @@ const beforeText = (key: string, before: NonNullable<SigningReport['before']>): 
     ? `over another tree, until ${before.until}`
     : `${before.key} until ${before.until}, which ${before.confirmed ? 'signed the change, too' : 'did not sign the change'}`;
 
-const rebuildText = ({ rebuild, lastRebuild }: Status): string => {
+const rebuildText = ({ rebuild, lastRebuild }: SystemStatus): string => {
   if (rebuild) {
     const { phase, events, total, eventsPerSecond, secondsLeft } = rebuild;
     const done = events === null ? '' : `, ${events}${total === null ? '' : ` of ${total}`} events`;

@@ -5,6 +5,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
+  UnknownPosition,
 } from '../ports/event-log.js';
 import { pause } from '../async/pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
@@ -36,14 +37,6 @@ export interface HistoryBatch {
   readonly done: boolean;
   /** Why nothing comes at present, while following: the log cannot be reached, and is tried again. */
   readonly waiting?: string;
-}
-
-/** A position is none of this log, or one that it has not reached. `where` names the parameter that holds it. */
-export class UnknownPosition extends Error {
-  override readonly name = 'UnknownPosition';
-  constructor(readonly where: string) {
-    super(`${where}: this log has not reached such a position`);
-  }
 }
 
 /** How long to wait before a log that cannot be reached is followed again, in milliseconds. */

@@ -1,10 +1,9 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '@nestjs/common';
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../history/as-of.js';
-import { UnknownPosition } from '../history/read.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
 import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
-import { LogUnavailable, OutcomeUnknown } from '../ports/event-log.js';
+import { LogUnavailable, OutcomeUnknown, UnknownPosition } from '../ports/event-log.js';
 import {
   GenerationMissing,
   OwnerParked,
@@ -15,7 +14,6 @@ import {
 import { TreeUnavailable } from '../ports/tree-store.js';
 import { OperationRefused, RebuildNotUnderWay } from '../rebuilds/rebuilds.js';
 import { NotFreshYet } from '../read/freshness.js';
-import { PositionUnknown } from '../read/list-plants.js';
 import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited, rateLimitFields } from './auth/rate-limit.js';
@@ -147,21 +145,13 @@ export const problemOf = (error: unknown): Problem => {
   if (error instanceof UnknownPosition)
     return new Problem(
       'position_unknown',
-      `${error.where} is no position that this log has reached: take it from an answer of this service.`,
+      `${error.where} ${error.reason}: take it from an answer of this service.`,
       { errors: [{ pointer: error.where, detail: 'must be taken from an earlier answer, unchanged' }] },
     );
   if (error instanceof PastUnavailable)
     return new Problem('past_unavailable', error.message, {
       headers: { 'Retry-After': String(error.retryAfterSeconds) },
     });
-  if (error instanceof PositionUnknown)
-    return new Problem(
-      'position_unknown',
-      'Plants-Position is after the end of the log: take it from an answer of this service.',
-      {
-        errors: [{ pointer: 'Plants-Position', detail: 'must be taken from an earlier answer, unchanged' }],
-      },
-    );
   return (
     // Nest wraps what Fastify refuses.
     frameworkProblem(error instanceof HttpException ? error.cause : error) ??

@@ -6,16 +6,19 @@ import { type ProjectorStatus } from '../projector/projector.js';
 import { type LastVerify } from './last-runs.js';
 import { type RebuildProgress } from '../projector/rebuilder.js';
 
-/** What the processes of a system tell about themselves, as text in the read model's store. */
-const ProcessReport = z.object({
+/** A position, as the API's document describes it. */
+export const PositionText = z
+  .string()
+  .meta({ description: 'A position of the log; empty before its first event.' });
+
+/** The report of a process, as text in the read model's store. Members are optional that older versions do not report. */
+const Report = z.object({
   host: z.string(),
   pid: z.number(),
   roles: z.array(z.string()),
   version: z.string(),
-  /** Where it listens. */
-  address: z.string(),
+  address: z.string().meta({ description: 'Where it listens.' }),
   since: z.string(),
-  /** Null where the process leaves projecting to others. */
   projector: z
     .object({
       state: z.string(),
@@ -26,44 +29,70 @@ const ProcessReport = z.object({
       revision: z.string().optional(),
       reason: z.string().optional(),
     })
-    .nullable(),
-  /** What it rebuilds. */
+    .nullable()
+    .meta({ description: 'Null where the process leaves projecting to others.' }),
   rebuild: z
     .object({
       rebuild: z.string(),
       phase: z.string(),
       generation: z.number().optional(),
-      position: z.string(),
+      position: PositionText,
       events: z.number(),
       elapsedMs: z.number(),
       share: z.number(),
       secondsLeft: z.number().optional(),
       problem: z.string().optional(),
     })
-    .nullable(),
-  /** Why a rebuild, or what follows one, does not get on; absent where nothing is wrong. */
-  rebuildProblem: z.string().optional(),
-  /** The last comparison of the lists with the log that is recorded in its DATA_DIR; absent where none is. */
-  verified: z.object({ at: z.string(), differing: z.number() }).optional(),
-  /** Null where the process is no auditor, absent where it is of a version that knows none. */
+    .nullable()
+    .meta({ description: 'What it rebuilds.' }),
+  rebuildProblem: z
+    .string()
+    .optional()
+    .meta({ description: 'Why a rebuild, or what follows one, fails; absent where nothing does.' }),
+  verified: z
+    .object({ at: z.string(), differing: z.number() })
+    .optional()
+    .meta({ description: 'The last comparison of the lists with the log that its DATA_DIR records.' }),
   auditor: z
     .object({
       state: z.string(),
       since: z.string(),
-      size: z.number(),
-      position: z.string(),
-      checkpoint: z.object({ size: z.number(), signedAt: z.string() }).optional(),
-      recheckedAt: z.string().optional(),
-      rechecking: z.object({ since: z.string(), events: z.number() }).optional(),
+      size: z.number().meta({ description: 'Leaves in its tree.' }),
+      position: PositionText,
+      checkpoint: z
+        .object({ size: z.number(), signedAt: z.string() })
+        .optional()
+        .meta({ description: 'The last that it signed.' }),
+      recheckedAt: z
+        .string()
+        .optional()
+        .meta({ description: 'When it last found the whole log as it was signed.' }),
+      rechecking: z.object({ since: z.string(), events: z.number() }).optional().meta({
+        description:
+          'The reading of the whole log that is under way: since when, and how many events it has compared with the tree.',
+      }),
       reason: z.string().optional(),
-      notice: z.string().optional(),
-      times: z.object({ count: z.number(), position: z.string(), message: z.string() }).optional(),
+      notice: z.string().optional().meta({
+        description: 'What a person should know of its start, such as that its tree was begun anew.',
+      }),
+      times: z.object({ count: z.number(), position: PositionText, message: z.string() }).optional().meta({
+        description:
+          'Events whose times contradict the checkpoints that were signed around them, and the first of them; absent where none does.',
+      }),
       signing: z
         .object({
-          key: z.string(),
-          since: z.string().optional(),
-          recorded: z.object({ size: z.number(), at: z.string() }).optional(),
-          before: z.object({ key: z.string(), until: z.string(), confirmed: z.boolean() }).optional(),
+          key: z.string().meta({ description: 'Name and id of the key that it signs with.' }),
+          since: z.string().optional().meta({
+            description:
+              'When the log first recorded a checkpoint by this key of this tree; absent before that.',
+          }),
+          recorded: z
+            .object({ size: z.number(), at: z.string() })
+            .optional()
+            .meta({ description: 'The last checkpoint by this key that the log records.' }),
+          before: z.object({ key: z.string(), until: z.string(), confirmed: z.boolean() }).optional().meta({
+            description: 'What signed before that; confirmed where that key has signed the change, too.',
+          }),
           warnings: z.array(z.string()),
         })
         .optional(),
@@ -71,28 +100,34 @@ const ProcessReport = z.object({
         .object({
           kind: z.string(),
           index: z.number().optional(),
-          position: z.string().optional(),
+          position: PositionText.optional(),
           stream: z.string().optional(),
           revision: z.string().optional(),
           message: z.string(),
           raisedAt: z.string(),
         })
-        .optional(),
+        .optional()
+        .meta({ description: 'The log is not what was signed: nothing more is until it is lifted.' }),
     })
-    .nullish(),
-  /** Whether its appends to the event log work. Absent where the process is of a version that does not say so. */
+    .nullish()
+    .meta({ description: 'Null where the process is no auditor.' }),
   eventLog: z
     .object({
-      state: z.string(),
+      state: z.string().meta({ description: 'ok, failing or stopped (until a restart).' }),
       since: z.string(),
       reason: z.string().optional(),
-      restartHelps: z.boolean(),
+      restartHelps: z
+        .boolean()
+        .meta({ description: 'Whether a restart of the process is expected to help.' }),
     })
-    .optional(),
+    .optional()
+    .meta({ description: 'Whether its appends to the event log work.' }),
 });
 
-/** What one process tells about itself, and what it is called. */
-export type ProcessReport = Readonly<z.infer<typeof ProcessReport> & { process: string }>;
+/** A process and its report, as GET /operations/status shows them. */
+export const ProcessReport = z.object({ process: z.string(), ...Report.shape });
+
+export type ProcessReport = Readonly<z.infer<typeof ProcessReport>>;
 
 /** What a process is: all of it stays the same for as long as it runs. */
 export type ProcessIdentity = Readonly<
@@ -135,7 +170,7 @@ const shownAuditor = ({ checkpoint, ...status }: AuditorStatus) => ({
 /** Reads what all processes tell. What is not understood was told by another version of the service: it is left out. */
 export const readReports = async (model: ReadModel): Promise<ProcessReport[]> =>
   (await model.reports()).flatMap(({ process, text }) => {
-    const report = ProcessReport.safeParse(parsed(text));
+    const report = Report.safeParse(parsed(text));
     return report.success ? [{ ...report.data, process }] : [];
   });
 

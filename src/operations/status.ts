@@ -13,82 +13,11 @@ import { oldestOf } from '../projector/projection.js';
 import { GRACE_MS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
+import { type SystemStatus } from './system-status.js';
 
-/** One generation of the lists. */
-export interface GenerationStatus {
-  readonly generation: number;
-  readonly active: boolean;
-  readonly slowest: Position;
-  readonly fastest: Position;
-  /** How many of its 64 partitions are not at the end of the log. */
-  readonly behind: number;
-  /** Why its positions cannot be read, null where they can. The figures are then those of an empty generation. */
-  readonly problem: string | null;
-}
-
-/** How far a rebuild is. What is null is not known: no projector tells it, or the log cannot count. */
-export interface RebuildStatus {
-  readonly rebuild: string;
-  readonly requestedAt: string;
-  readonly generation: number | null;
-  readonly phase: string;
-  readonly events: number | null;
-  readonly total: number | null;
-  readonly eventsPerSecond: number | null;
-  /** How much of it all is done, from 0 to 1. */
-  readonly share: number | null;
-  /** Until it is over, as far as it can be foreseen. */
-  readonly secondsLeft: number | null;
-  readonly problem: string | null;
-}
-
-/** An event that is left out of the lists. */
-export interface SkippedEvent {
-  readonly stream: string;
-  readonly revision: number;
-  readonly reason: string;
-  readonly by: string;
-  readonly at: string;
-  /** False once a rebuild with --unskip was promoted. */
-  readonly inForce: boolean;
-}
-
-/** An event that cannot be read, and that stops the list of its owner. */
-export interface ParkedEvent {
-  readonly position: string;
-  readonly stream: string;
-  readonly revision: number;
-  readonly kind: string;
-  readonly reason: string;
-}
-
-/** The system at one moment. */
-export interface Status {
-  readonly at: string;
-  /** What an operator has to look at; none if all is well. */
-  readonly problems: readonly string[];
-  /** What an operator should know, though everything works. */
-  readonly warnings: readonly string[];
-  readonly head: Position;
-  /** How far the lists are behind: the age of the oldest event that is not in all of them; null where unknown. */
-  readonly lag: { readonly seconds: number | null; readonly events: number | null };
-  readonly processes: readonly ProcessReport[];
-  readonly leaseHolder: string | null;
-  readonly generations: readonly GenerationStatus[];
-  readonly rebuild: RebuildStatus | null;
-  readonly lastRebuild: { readonly rebuild: string; readonly outcome: string; readonly at: string } | null;
-  /** What `plants rollback` goes back to, and until when it can. */
-  readonly wayBack: { readonly generation: number; readonly until: string } | null;
-  readonly blocked: {
-    readonly position: string;
-    readonly stream: string;
-    readonly revision: string;
-    readonly reason: string;
-  } | null;
-  /** Owners whose lists are not answered: how many, and the events of some of them, MAX_PARKED at most. */
-  readonly parked: { readonly owners: number; readonly events: readonly ParkedEvent[] };
-  readonly skipped: readonly SkippedEvent[];
-}
+type GenerationStatus = SystemStatus['generations'][number] &
+  Readonly<{ slowest: Position; fastest: Position }>;
+type RebuildStatus = NonNullable<SystemStatus['rebuild']>;
 
 /** Parked owners that a status names. */
 const MAX_PARKED = 20;
@@ -103,7 +32,7 @@ export interface System {
 }
 
 /** Looks at everything. Throws what the ports throw. */
-export const readStatus = async (system: System): Promise<Status> => {
+export const readStatus = async (system: System): Promise<SystemStatus> => {
   const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
   const processes = await readReports(model);
@@ -168,12 +97,12 @@ const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
 const readParked = async (
   { model }: System,
   active: GenerationStatus | undefined,
-): Promise<Status['parked']> => {
+): Promise<SystemStatus['parked']> => {
   if (!active) return { owners: 0, events: [] };
   const generation = active.generation as Generation;
   try {
     const owners = await model.countParked(generation);
-    const events: ParkedEvent[] = [];
+    const events: SystemStatus['parked']['events'][number][] = [];
     if (owners > 0)
       for await (const { position, stream, revision, kind, reason } of model.parked(generation)) {
         events.push({ position, stream, revision, kind, reason });
@@ -186,7 +115,7 @@ const readParked = async (
   }
 };
 
-const parkedProblems = ({ owners, events }: Status['parked']): string[] => {
+const parkedProblems = ({ owners, events }: SystemStatus['parked']): string[] => {
   if (owners === 0) return [];
   const newer = events.some(({ kind }) => kind === 'newer_version');
   return [
@@ -281,7 +210,7 @@ const problemsOf = (
   return problems;
 };
 
-const blockedAt = ({ projector }: ProcessReport): Status['blocked'] =>
+const blockedAt = ({ projector }: ProcessReport): SystemStatus['blocked'] =>
   projector?.state === 'blocked'
     ? {
         position: projector.position ?? '',
@@ -318,7 +247,7 @@ const lagOf = async (
   { log, eventsBetween, now }: System,
   applied: Position,
   head: Position,
-): Promise<Status['lag']> => {
+): Promise<SystemStatus['lag']> => {
   if (applied >= head) return { seconds: 0, events: eventsBetween ? 0 : null };
   const events = eventsBetween?.(applied, head) ?? null;
   for await (const { metadata } of log.readAll(applied)) {
@@ -330,7 +259,7 @@ const lagOf = async (
   return { seconds: null, events };
 };
 
-const wayBackOf = ({ promoted, building }: Rebuilds): Status['wayBack'] =>
+const wayBackOf = ({ promoted, building }: Rebuilds): SystemStatus['wayBack'] =>
   promoted?.replaced !== undefined && promoted.rollback === undefined && !building
     ? {
         generation: promoted.replaced,

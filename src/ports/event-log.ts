@@ -176,6 +176,17 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
+/** A position is none of this log, or one that it has not reached. `where` names the parameter that holds it. */
+export class UnknownPosition extends Error {
+  override readonly name = 'UnknownPosition';
+  constructor(
+    readonly where: string,
+    readonly reason = 'is no position that this log has reached',
+  ) {
+    super(`${where}: this log has not reached such a position`);
+  }
+}
+
 /** The append may or may not have been written. Retry it with the same event ids and expected revision. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown';

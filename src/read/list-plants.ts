@@ -1,15 +1,10 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
+import { EventLog, LogUnavailable, type Position, START, UnknownPosition } from '../ports/event-log.js';
 import { type LongPage, type Page, ReadModel } from '../ports/read-model.js';
 import { Freshness, NotFreshYet } from './freshness.js';
 
 /** Lists of more plants than this are long: up to 160 KB are read for others, and up to 1.6 MB for these. */
 export const LONG_LIST = 100;
-
-/** A client sent a position that this log has not reached: it comes from another service, or is made up. */
-export class PositionUnknown extends Error {
-  override readonly name = 'PositionUnknown';
-}
 
 /** Asks for a page of an owner's plants, in ascending order of id. */
 export class ListPlantsQuery extends Query<Page | LongPage> {
@@ -28,7 +23,7 @@ export class ListPlantsQuery extends Query<Page | LongPage> {
 
 /**
  * Answers with a page of the read model that contains what Freshness says it has to: it waits for such a page, or
- * throws NotFreshYet. Throws PositionUnknown, ReadModelIncomplete and ReadModelUnavailable.
+ * throws NotFreshYet. Throws UnknownPosition, ReadModelIncomplete and ReadModelUnavailable.
  */
 @QueryHandler(ListPlantsQuery)
 export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
@@ -43,7 +38,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     const read = (): Promise<Page | LongPage> =>
       limit > LONG_LIST ? this.model.longList(owner, after, limit) : this.model.list(owner, after, limit);
     let page = await read();
-    if (areOfTwoLogs(atLeast, page.position)) throw new PositionUnknown('it is a position of another log');
+    if (areOfTwoLogs(atLeast, page.position)) throw unknownPosition();
     const horizon = await this.freshness.horizon(arrived);
     const asked = atLeast > horizon ? atLeast : horizon;
     // Asked anew each time: while this list is on its way, another may answer with more, or a write be acknowledged.
@@ -74,7 +69,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     return page;
   }
 
-  /** Throws PositionUnknown, where the log can be asked: where it cannot, a list waits, as for any position. */
+  /** Throws UnknownPosition, where the log can be asked: where it cannot, a list waits, as for any position. */
   async #assertReached(position: Position): Promise<void> {
     let head: Position;
     try {
@@ -83,11 +78,15 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
       if (error instanceof LogUnavailable) return;
       throw error;
     }
-    if (areOfTwoLogs(position, head)) throw new PositionUnknown('it is a position of another log');
-    if (position > head) throw new PositionUnknown('the log has not reached this position');
+    if (areOfTwoLogs(position, head)) throw unknownPosition();
+    if (position > head) throw unknownPosition();
   }
 }
 
 /** All positions of one log have the same length: a client may have kept one from before a move. */
 const areOfTwoLogs = (one: Position, other: Position): boolean =>
   one !== START && other !== START && one.length !== other.length;
+
+/** It comes from another service, or is made up. */
+const unknownPosition = (): UnknownPosition =>
+  new UnknownPosition('Plants-Position', 'is after the end of the log');

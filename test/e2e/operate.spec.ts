@@ -4,7 +4,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { loadConfig } from '../../src/service/config.js';
-import { type Status } from '../../src/operations/status.js';
+import { type SystemStatus } from '../../src/operations/system-status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { openEventLog, openReadModel } from '../../src/adapters/stores.js';
 import { CliProcess } from '../support/cli-process.js';
@@ -37,13 +37,15 @@ describe('the commands of operators, beside a running service', () => {
     return { ...(JSON.parse(stdout) as Result), exit: status };
   };
 
-  const status = () => json<Status>('status');
+  const status = () => json<SystemStatus>('status');
 
   /** Watches until it is so. */
-  const statusOnce = async (so: (status: Status) => boolean): Promise<Status & { exit: number | null }> => {
+  const statusOnce = async (
+    so: (status: SystemStatus) => boolean,
+  ): Promise<SystemStatus & { exit: number | null }> => {
     const watching = CliProcess.piped(['status', '--watch', '--json'], service.env);
     for await (const line of watching.lines()) {
-      const found = JSON.parse(line) as Status;
+      const found = JSON.parse(line) as SystemStatus;
       if (!so(found)) continue;
       watching.signal('SIGINT');
       return { ...found, exit: await watching.ended() };
@@ -51,7 +53,7 @@ describe('the commands of operators, beside a running service', () => {
     throw new Error(`it ended: ${watching.stderr}`);
   };
 
-  const activeOf = ({ generations }: Status): number | undefined =>
+  const activeOf = ({ generations }: SystemStatus): number | undefined =>
     generations.find(({ active }) => active)?.generation;
 
   const create = async (id: number): Promise<number> => {

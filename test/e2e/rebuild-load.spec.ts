@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Status } from '../../src/operations/status.js';
+import { type SystemStatus } from '../../src/operations/system-status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/event-log.js';
 import { requestRebuild } from '../../src/write/rebuilds.js';
@@ -134,9 +134,9 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
         () => new Date(),
       );
       const samples: Sample[] = [];
-      let ended: Status | undefined;
+      let ended: SystemStatus | undefined;
       for await (const line of watching.lines()) {
-        const status = JSON.parse(line) as Status;
+        const status = JSON.parse(line) as SystemStatus;
         if (status.rebuild?.share != null)
           samples.push({
             at: performance.now(),

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from '@jest/globals';
-import { type Status } from '../../src/operations/status.js';
+import { type SystemStatus } from '../../src/operations/system-status.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { runCli } from '../support/http-cli.js';
 import { HttpClient } from '../support/http-client.js';
@@ -32,9 +32,9 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
   }
   expect(damagedOrRefused).not.toEqual([]); // it was damaged when the service started
 
-  const status = async (): Promise<Status> => {
+  const status = async (): Promise<SystemStatus> => {
     const { stdout } = await runCli(['status', '--json'], http.service.env);
-    return JSON.parse(stdout) as Status;
+    return JSON.parse(stdout) as SystemStatus;
   };
   let shown = await status();
   while (shown.lastRebuild?.outcome !== 'promoted' || shown.problems.length > 0) {

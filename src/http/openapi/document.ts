@@ -1,6 +1,7 @@
 import { CloudEvent } from '../audit/audit-schemas.js';
 import { ConsistencyProof, InclusionProof, LogReceipt } from '../log/log-schemas.js';
-import { NewRebuild, NewRollback, RebuildAccepted, SystemStatus } from '../operations/operation-schemas.js';
+import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
+import { SystemStatus } from '../../operations/system-status.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
 import { auditPaths } from './audit.js';
 import { healthPaths } from './health.js';

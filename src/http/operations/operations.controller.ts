@@ -3,11 +3,12 @@ import { type FastifyReply } from 'fastify';
 import { v5 as uuidV5 } from 'uuid';
 import { type z } from 'zod';
 import { readStatus, type System } from '../../operations/status.js';
+import { type SystemStatus } from '../../operations/system-status.js';
 import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { plantRequestOf } from '../plants/plant-request.js';
-import { NewRebuild, NewRollback, type RebuildAccepted, type SystemStatus } from './operation-schemas.js';
+import { NewRebuild, NewRollback, type RebuildAccepted } from './operation-schemas.js';
 import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
 import { NoQuery } from '../schemas.js';
 
@@ -25,7 +26,7 @@ export class OperationsController {
   constructor(@Inject(SYSTEM) private readonly system: System) {}
 
   @Get('status')
-  async status(@Req() request: GuardedRequest): Promise<z.input<typeof SystemStatus>> {
+  async status(@Req() request: GuardedRequest): Promise<SystemStatus> {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
     return readStatus(this.system);

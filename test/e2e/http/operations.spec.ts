@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { SystemStatus } from '../../../src/http/operations/operation-schemas.js';
-import { type Status } from '../../../src/operations/status.js';
+import { SystemStatus } from '../../../src/operations/system-status.js';
 import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { skipEvent } from '../../../src/write/rebuilds.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
@@ -51,9 +50,9 @@ const rollback = (body?: unknown, headers?: Record<string, string>): Promise<Ans
 const cancel = (id: string, headers: Record<string, string> = {}): Promise<Answer> =>
   send({ method: 'DELETE', path: `/operations/rebuilds/${id}`, headers });
 const idIn = ({ text }: Answer): string => (JSON.parse(text) as { rebuild: string }).rebuild;
-const status = async (): Promise<Status> =>
-  JSON.parse((await send({ path: '/operations/status' })).text) as Status;
-const statusOnce = async (so: (status: Status) => boolean): Promise<Status> => {
+const status = async (): Promise<SystemStatus> =>
+  JSON.parse((await send({ path: '/operations/status' })).text) as SystemStatus;
+const statusOnce = async (so: (status: SystemStatus) => boolean): Promise<SystemStatus> => {
   for (;;) {
     const found = await status();
     if (so(found)) return found;
@@ -86,7 +85,7 @@ describe('GET /operations/status', () => {
       'content-type': 'application/json; charset=utf-8',
       'cache-control': 'no-store',
     });
-    const found = JSON.parse(answer.text) as Status;
+    const found = JSON.parse(answer.text) as SystemStatus;
     expect(found).toMatchObject({
       problems: [],
       processes: [

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/audit/bundle.js';
 import { checkBundle } from '../../../src/audit/check.js';
-import { UnknownPosition } from '../../../src/history/read.js';
 import { bundleOf, ExportRefused } from '../../../src/audit/make-bundle.js';
 import { leafHash } from '../../../src/audit/merkle.js';
-import { START } from '../../../src/ports/event-log.js';
+import { START, UnknownPosition } from '../../../src/ports/event-log.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { status, watchStatus } from '../../../src/cli/status.js';
 import { readStatus } from '../../../src/operations/status.js';
+import { SystemStatus } from '../../../src/operations/system-status.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import {
@@ -377,6 +378,8 @@ describe('the status', () => {
       'elm/8 (two) does not get on with a rebuild: generation 2 is gone',
     ])
       expect(office.out).toContain(`PROBLEM  ${problem}\n`);
+    const shown = await readStatus(office.desk());
+    expect(SystemStatus.parse(shown)).toEqual(shown); // the API's document names every member
     const log = new Faults(office.log).every('health', () => ({
       state: 'failing',
       since: NOON,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { type AuditorStatus } from '../../../src/audit/auditor.js';
-import { SystemStatus } from '../../../src/http/operations/operation-schemas.js';
+import { SystemStatus } from '../../../src/operations/system-status.js';
 import { showTree } from '../../../src/metrics/tree.js';
 import { reportText } from '../../../src/operations/process-report.js';
 import { status } from '../../../src/cli/status.js';

@@ -9,7 +9,6 @@ import {
   type HistoryBatch,
   knownPosition,
   readHistory,
-  UnknownPosition,
 } from '../../../src/history/read.js';
 import { type Instant, parseInstant } from '../../../src/history/instant.js';
 import { eventLines, serverSentEvents } from '../../../src/http/audit/event-streams.js';
@@ -20,6 +19,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
+  UnknownPosition,
 } from '../../../src/ports/event-log.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';

@@ -10,7 +10,13 @@ import {
 import { problemOf } from '../../../src/http/problem.filter.js';
 import { plantExists } from '../../../src/plants/errors.js';
 import { EventRefused, type RefusalKind } from '../../../src/plants/errors.js';
-import { LogUnavailable, OutcomeUnknown, type Position, START } from '../../../src/ports/event-log.js';
+import {
+  LogUnavailable,
+  OutcomeUnknown,
+  type Position,
+  START,
+  UnknownPosition,
+} from '../../../src/ports/event-log.js';
 import {
   OwnerParked,
   type ParkedOwner,
@@ -20,7 +26,6 @@ import {
 } from '../../../src/ports/read-model.js';
 import { OperationRefused, RebuildNotUnderWay } from '../../../src/rebuilds/rebuilds.js';
 import { NotFreshYet } from '../../../src/read/freshness.js';
-import { PositionUnknown } from '../../../src/read/list-plants.js';
 
 const CODES = Object.keys(PROBLEMS) as ProblemCode[];
 
@@ -90,7 +95,7 @@ describe('an error becomes', () => {
     [new ReadModelIncomplete(secret), 'read_model_incomplete'],
     [new ReadModelAhead(secret), 'read_model_ahead'],
     [new NotFreshYet(secret), 'not_fresh_yet'],
-    [new PositionUnknown(secret), 'position_unknown'],
+    [new UnknownPosition('Plants-Position'), 'position_unknown'],
     [new Error(secret), 'internal_error'],
     [new TypeError(secret), 'internal_error'],
     [secret, 'internal_error'],

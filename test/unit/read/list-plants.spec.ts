@@ -1,5 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type EventLog, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
+import {
+  type EventLog,
+  LogUnavailable,
+  type Position,
+  UnknownPosition,
+} from '../../../src/ports/event-log.js';
 import {
   type Generation,
   type Page,
@@ -8,7 +13,7 @@ import {
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
-import { ListPlantsHandler, ListPlantsQuery, PositionUnknown } from '../../../src/read/list-plants.js';
+import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
 import { failing, Faults, gate, none } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
@@ -138,15 +143,15 @@ describe('a list', () => {
     });
 
     it('is refused at once where no log has ever had that position', async () => {
-      await expect(list(FAR)).rejects.toThrow(PositionUnknown);
+      await expect(list(FAR)).rejects.toThrow(UnknownPosition);
       expect(model.calls('reached')).toBe(0);
     });
 
     it.each(['0', '0'.repeat(40)])('is refused at once where it is of another log: %s', async (position) => {
       await run(log, 'anne', createPlant(7));
-      await expect(list(position as Position)).rejects.toThrow(PositionUnknown);
+      await expect(list(position as Position)).rejects.toThrow(UnknownPosition);
       await catchUpNow();
-      await expect(list(position as Position)).rejects.toThrow(PositionUnknown);
+      await expect(list(position as Position)).rejects.toThrow(UnknownPosition);
       expect(model.calls('reached')).toBe(0);
     });
 
