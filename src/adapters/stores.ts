@@ -2,7 +2,7 @@ import { openSqliteEventLog } from './sqlite/event-log.js';
 import { openSqliteReadModel } from './sqlite/read-model.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
 import { type AppendHealth, type EventLog } from '../ports/event-log.js';
-import { type ReadModel } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type SharedCounters } from '../ports/shared-counters.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type EventLogLocation, type ReadModelLocation } from './store-locations.js';
@@ -35,7 +35,7 @@ export const openReadModel = async (
   model: ReadModelLocation,
   logIdentity: string,
   onWarning: (message: string) => void,
-): Promise<ReadModel> => {
+): Promise<ReadModelStore> => {
   if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning);
   const { openRedisReadModel } = await import('./redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });

@@ -99,10 +99,10 @@ const isActive = async (
 
 /** Says what a rebuild would do, without asking for it. */
 export const dryRun = async (context: CliContext, { rate, unskip }: RebuildOptions): Promise<boolean> => {
-  const { log, eventsBetween, signal } = context;
+  const { log, signal } = context;
   const { building } = await readRebuilds(log);
   const head = await log.head();
-  const counted = eventsBetween?.(START, head);
+  const counted = log.count(START, head);
   const progress = new Progress('events', process.stderr, context.json);
   const began = performance.now();
   const sample = { events: 0, ms: 0 };

@@ -21,7 +21,7 @@ export const verify = async (
   const generation = await activeGeneration(context);
   if (generation === undefined)
     throw new ReadModelIncomplete('there is nothing to verify: no generation of the lists is active');
-  const total = context.eventsBetween?.(START, await log.head());
+  const total = log.count(START, await log.head());
   const checking = new Progress('events', process.stderr, json);
   const folding = new Progress('events', process.stderr, json);
   const comparing = new Progress('plants', process.stderr, json);
@@ -48,7 +48,7 @@ export const verify = async (
     // Lists that agree with the log prove nothing where the log does not agree with itself.
     for await (const upTo of log.check(START)) {
       signal.throwIfAborted();
-      checking.show('checking', context.eventsBetween?.(START, upTo) ?? 0, total);
+      checking.show('checking', log.count(START, upTo) ?? 0, total);
     }
     checking.end();
     const { differences, differing, plants, owners, position, parked, unreadable } = found;

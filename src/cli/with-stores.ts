@@ -26,16 +26,14 @@ export const withLog = async (
   assertLogExists(eventLog);
   const stopping = stopSignal('interrupted');
   // Databases, which other commands do not need.
-  const [{ openEventLog }, { eventsBetween }, { operatorHere }] = await Promise.all([
+  const [{ openEventLog }, { operatorHere }] = await Promise.all([
     import('../adapters/stores.js'),
-    import('../adapters/sqlite/distance.js'),
     import('./operator.js'),
   ]);
   const log = await openEventLog(eventLog);
   try {
     const well = await work({
       log,
-      eventsBetween: eventLog.kind === 'sqlite' ? eventsBetween : undefined,
       operator: operatorHere(),
       now: () => new Date(),
       signal: stopping,

@@ -26,6 +26,8 @@ import { KnownRoutes } from './routes.js';
 import { Shutdown } from './shutdown.js';
 import { type System } from '../operations/status.js';
 import { EventLog } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { Generations } from '../ports/generations.js';
 import { ReadModel } from '../ports/read-model.js';
 import { Projector } from '../projector/projector.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
@@ -37,7 +39,7 @@ import { IdempotentCommands } from '../write/idempotency.js';
 /** What is made before Nest is: the parts that can fail at start, with a clear line each. */
 export interface Parts {
   readonly log: EventLog;
-  readonly model: ReadModel;
+  readonly model: ReadModelStore;
   /** Undefined where this process leaves projecting to others. */
   readonly projector: Projector | undefined;
   /** Undefined where this process is no auditor. */
@@ -58,7 +60,6 @@ export interface Parts {
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
   readonly corsOrigins: CorsOrigins;
-  readonly eventsBetween: System['eventsBetween'];
   readonly now: () => Date;
 }
 
@@ -72,7 +73,7 @@ export class MetricsModule {
       controllers: [HealthController, MetricsController],
       providers: [
         { provide: EventLog, useValue: log },
-        { provide: ReadModel, useValue: model },
+        { provide: Generations, useValue: model },
         { provide: Projector, useValue: projector },
         { provide: Auditor, useValue: tree?.auditor },
         { provide: KnownRoutes, useValue: routes },
@@ -101,7 +102,6 @@ export class AppModule {
     shutdown,
     registry,
     metrics,
-    eventsBetween,
     now,
   }: Parts): DynamicModule {
     return {
@@ -116,6 +116,7 @@ export class AppModule {
       providers: [
         { provide: EventLog, useValue: log },
         { provide: ReadModel, useValue: model },
+        { provide: Generations, useValue: model },
         { provide: Projector, useValue: projector },
         { provide: Auditor, useValue: tree?.auditor },
         { provide: PublishedTree, useValue: tree?.published },
@@ -126,7 +127,7 @@ export class AppModule {
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
         { provide: Registry, useValue: registry },
-        { provide: SYSTEM, useValue: { log, model, eventsBetween, now } satisfies System },
+        { provide: SYSTEM, useValue: { log, model, now } satisfies System },
         {
           provide: IdempotentCommands,
           useValue: new IdempotentCommands({ log, now, skips: () => readSkipsInForce(log) }),

@@ -1,5 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
 import { inScrape } from './bounded-look.js';
@@ -27,11 +28,9 @@ const UNKNOWN: Lag = { seconds: undefined, events: undefined };
 /** What the lag of a projector is measured with. */
 export interface LagSources {
   readonly log: EventLog;
-  readonly model: ReadModel;
+  readonly model: ReadModel & Generations;
   readonly projector: Pick<Projector, 'status' | 'rebuild'>;
   readonly now: () => Date;
-  /** How many events of the log are after one position, up to another; undefined where its positions do not tell. */
-  readonly eventsBetween: ((after: Position, upTo: Position) => number) | undefined;
 }
 
 /** Adds what a projector does, and how far it is behind. */
@@ -143,18 +142,18 @@ export class ProjectionLag {
   }
 
   async #look(): Promise<Lag> {
-    const { log, now, eventsBetween } = this.sources;
+    const { log, now } = this.sources;
     const applied = await this.#applied();
     const at = now().getTime();
     const head = await log.head();
     if (head <= applied) {
       this.#appliedUntil = at;
-      return { seconds: 0, events: eventsBetween && 0 };
+      return { seconds: 0, events: log.count(head, head) };
     }
     this.#appliedUntil = await this.#decidedAfter(applied);
     return {
       seconds: Math.max(0, (at - this.#appliedUntil) / 1_000),
-      events: eventsBetween?.(applied, head),
+      events: log.count(applied, head),
     };
   }
 

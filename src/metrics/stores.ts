@@ -7,11 +7,11 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-log.js';
 import { decorate } from '../ports/decorate.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
   GenerationMissing,
   OwnerParked,
   type PartitionChanges,
-  type ReadModel,
   ReadModelIncomplete,
 } from '../ports/read-model.js';
 import { BoundHistogram, type Observe } from './histogram.js';
@@ -74,7 +74,7 @@ export const countCommits = (registry: Registry): ((appends: number) => void) =>
 };
 
 /** A read model whose lists, waits and changes are measured. */
-export const measuredReadModel = (model: ReadModel, registry: Registry): ReadModel => {
+export const measuredReadModel = (model: ReadModelStore, registry: Registry): ReadModelStore => {
   const lists = durations(
     registry,
     'plants_read_model_list_duration_seconds',

@@ -1,5 +1,5 @@
 import { pause } from '../async/pause.js';
-import { type ReadModel } from '../ports/read-model.js';
+import { type Coordination } from '../ports/coordination.js';
 
 /** How often a process tells about itself, in milliseconds: people watch it. */
 const TELL_EVERY_MS = 2_000;
@@ -22,7 +22,7 @@ export class Heartbeat {
   readonly #running: Promise<void>;
 
   constructor(
-    private readonly model: ReadModel,
+    private readonly model: Coordination,
     private readonly process: string,
     private readonly text: () => Promise<string>,
     private readonly isBusy: () => boolean,

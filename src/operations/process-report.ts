@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type AuditorStatus } from '../audit/auditor.js';
 import { type AppendHealth } from '../ports/event-log.js';
-import { type ReadModel } from '../ports/read-model.js';
+import { type Coordination } from '../ports/coordination.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type LastVerify } from './last-runs.js';
 import { type RebuildProgress } from '../projector/rebuilder.js';
@@ -168,7 +168,7 @@ const shownAuditor = ({ checkpoint, ...status }: AuditorStatus) => ({
 });
 
 /** Reads what all processes tell. What is not understood was told by another version of the service: it is left out. */
-export const readReports = async (model: ReadModel): Promise<ProcessReport[]> =>
+export const readReports = async (model: Coordination): Promise<ProcessReport[]> =>
   (await model.reports()).flatMap(({ process, text }) => {
     const report = Report.safeParse(parsed(text));
     return report.success ? [{ ...report.data, process }] : [];

@@ -1,11 +1,11 @@
 import { type AppendHealth, type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
+import { type GenerationInfo } from '../ports/generations.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
   aheadOf,
   type Generation,
-  type GenerationInfo,
   GenerationMissing,
   PARTITIONS,
-  type ReadModel,
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
@@ -25,9 +25,7 @@ const MAX_PARKED = 20;
 /** What the status is read from. */
 export interface System {
   readonly log: EventLog;
-  readonly model: ReadModel;
-  /** How many events of the log are after one position, up to another; undefined where its positions do not tell. */
-  readonly eventsBetween: ((after: Position, upTo: Position) => number) | undefined;
+  readonly model: ReadModelStore;
   readonly now: () => Date;
 }
 
@@ -221,7 +219,7 @@ const blockedAt = ({ projector }: ProcessReport): SystemStatus['blocked'] =>
     : null;
 
 const rebuildStatus = (
-  { eventsBetween }: System,
+  { log }: System,
   building: NonNullable<Rebuilds['building']>,
   processes: readonly ProcessReport[],
   head: Position,
@@ -235,7 +233,7 @@ const rebuildStatus = (
     generation: building.generation ?? null,
     phase: progress?.phase ?? 'waiting',
     events: progress?.events ?? null,
-    total: eventsBetween?.(START, head) ?? null,
+    total: log.count(START, head) ?? null,
     eventsPerSecond: perSecond === null ? null : Math.round(perSecond),
     share: progress?.share ?? null,
     secondsLeft: progress?.secondsLeft ?? null,
@@ -244,12 +242,12 @@ const rebuildStatus = (
 };
 
 const lagOf = async (
-  { log, eventsBetween, now }: System,
+  { log, now }: System,
   applied: Position,
   head: Position,
 ): Promise<SystemStatus['lag']> => {
-  if (applied >= head) return { seconds: 0, events: eventsBetween ? 0 : null };
-  const events = eventsBetween?.(applied, head) ?? null;
+  if (applied >= head) return { seconds: 0, events: log.count(head, head) ?? null };
+  const events = log.count(applied, head) ?? null;
   for await (const { metadata } of log.readAll(applied)) {
     // Nobody has looked at it yet: it may be the very event that the codec refuses.
     const decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));

@@ -139,6 +139,9 @@ export abstract class EventLog {
    */
   abstract distance(after: Position, upTo: Position): number;
 
+  /** How many events are after one position, up to another; undefined where the positions of the log do not say. */
+  abstract count(after: Position, upTo: Position): number | undefined;
+
   /** Resolves if appends and reads would work, as far as that is known. */
   abstract ready(): Promise<void>;
 

@@ -17,12 +17,6 @@ export const partitionOf = (owner: string): number => {
 /** One whole copy of the read model, numbered from 1. */
 export type Generation = number & { readonly __brand: 'Generation' };
 
-export interface GenerationInfo {
-  readonly generation: Generation;
-  /** Lists are answered from the active one; there is at most one. */
-  readonly active: boolean;
-}
-
 /** What one event does to a row. `row` is the text that a list answers with, or undefined to remove it. */
 export interface RowChange {
   readonly position: Position;
@@ -94,12 +88,6 @@ export interface LongPage {
   readonly position: Position;
 }
 
-/** What a process tells about itself. */
-export interface Report {
-  readonly process: string;
-  readonly text: string;
-}
-
 /**
  * The lists of all owners, derived from the log and never a source of truth: it may be thrown away at any time.
  * One instance belongs to one log; what another log's projection has stored is invisible to it.
@@ -114,26 +102,6 @@ export abstract class ReadModel {
    * anybody has read before that may be missing now: after a failover to an older replica, or another switch.
    */
   abstract readonly steadySince: number;
-
-  /** All generations, in ascending order. */
-  abstract generations(): Promise<GenerationInfo[]>;
-
-  /** Makes a new, empty, inactive generation whose partitions all stand at START. */
-  abstract createGeneration(): Promise<Generation>;
-
-  /**
-   * Makes a generation the active one, in one atomic switch. Where it is active already nothing happens, whatever
-   * `replaces` says: so a promotion whose outcome is unknown may be asked for again.
-   *
-   * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
-   * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
-   * stands before the same partition of the active one. `logEnd` is for a log that was put back to an earlier state:
-   * partitions of the active generation that stand after it count as if they stood there.
-   */
-  abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
-
-  /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
-  abstract drop(generation: Generation): Promise<void>;
 
   /** The position of each partition, PARTITIONS of them. Throws GenerationMissing. */
   abstract positions(generation: Generation): Promise<Position[]>;
@@ -207,25 +175,6 @@ export abstract class ReadModel {
    */
   abstract reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
 
-  /**
-   * Takes the projector's lease, or keeps it, until `forMs` milliseconds from now by the store's clock. False, and
-   * nothing changes, while another holder's has not run out. It only saves work: several who believe that they hold
-   * it do no harm, and a store that loses its data loses it too.
-   */
-  abstract takeLease(holder: string, forMs: number): Promise<boolean>;
-
-  /** Gives the lease back, so that another may take it at once. Nothing happens where `holder` does not hold it. */
-  abstract returnLease(holder: string): Promise<void>;
-
-  /**
-   * Tells `text` about a process, in place of what was told before, for `forMs` (whole) milliseconds from now by
-   * the store's clock. A few KB at most: the store keeps it in memory, and does not look into it.
-   */
-  abstract report(process: string, text: string, forMs: number): Promise<void>;
-
-  /** What was told about each process and still holds, in ascending order of `process` as JavaScript compares. */
-  abstract reports(): Promise<Report[]>;
-
   /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
   abstract close(): Promise<void>;
 }
@@ -251,21 +200,6 @@ export class OwnerParked extends Error {
 /** There is no such generation (any more). */
 export class GenerationMissing extends Error {
   override readonly name = 'GenerationMissing';
-}
-
-/** The active generation cannot be dropped. */
-export class GenerationActive extends Error {
-  override readonly name = 'GenerationActive';
-}
-
-/** A generation stands before the active one, so that lists would go backwards if it were promoted. */
-export class NotAsFar extends Error {
-  override readonly name = 'NotAsFar';
-}
-
-/** Another generation is active than the one that was to be replaced. */
-export class ActiveChanged extends Error {
-  override readonly name = 'ActiveChanged';
 }
 
 /** The read model holds what this service never writes there: somebody else has. A rebuild makes it good. */

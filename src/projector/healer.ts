@@ -3,6 +3,7 @@ import { EventRefused } from '../plants/errors.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { ownerOfStream } from '../plants/stream.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
 import {
   type Generation,
   GenerationMissing,
@@ -54,7 +55,7 @@ export class Healer {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     traffic: Load,
     private readonly onHealed: (healed: Healed) => void,
     private readonly lookEveryMs = LOOK_EVERY_MS,

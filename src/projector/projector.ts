@@ -1,5 +1,6 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
-import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type Generation, GenerationMissing } from '../ports/read-model.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
@@ -63,7 +64,7 @@ export class Projector {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModelStore,
     private readonly now: () => Date,
     /** Tells this projector from all others. */
     private readonly holder: string,

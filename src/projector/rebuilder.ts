@@ -1,9 +1,8 @@
 import { type EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
 import {
   type Generation,
-  type GenerationInfo,
-  NotAsFar,
   type ParkedOwner,
   partitionOf,
   type ReadModel,
@@ -123,7 +122,7 @@ export class Rebuilder {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     private readonly options: RebuilderOptions,
   ) {
     this.#healer = new Healer(log, model, options.traffic, (healed) => {
@@ -413,7 +412,7 @@ class Standby {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     private readonly generation: Generation,
     private readonly skipsAfter: Position,
     private readonly rate: number,

@@ -1,4 +1,5 @@
 import { type EventLog } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
@@ -48,7 +49,7 @@ export class Verifier {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     private readonly options: VerifierOptions,
   ) {}
 

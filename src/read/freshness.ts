@@ -1,6 +1,7 @@
 import { SharedDeadline } from '../async/deadline.js';
 import { pause } from '../async/pause.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { LogHead, type Sample } from './log-head.js';
 import { LogRegression } from './log-regression.js';
@@ -53,7 +54,7 @@ export class Freshness {
 
   private constructor(
     log: EventLog,
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     first: Sample,
     private readonly waitMs: number,
   ) {
@@ -74,7 +75,7 @@ export class Freshness {
    * of any more. `waitMs` is how long a write waits for the lists, in milliseconds: the same in every process.
    * Throws ReadModelAhead, and whatever the ports throw.
    */
-  static async from(log: EventLog, model: ReadModel, waitMs: number): Promise<Freshness> {
+  static async from(log: EventLog, model: ReadModel & Generations, waitMs: number): Promise<Freshness> {
     const active = (await model.generations()).find((generation) => generation.active);
     const positions = active ? await model.positions(active.generation) : [START];
     const askedAt = performance.now();

@@ -1,4 +1,5 @@
 import { newestOf, type Position, START } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
 
 /** How long a log must seem shorter than it was before that is believed, in milliseconds: an answer may be stale. */
@@ -17,7 +18,7 @@ export class LogRegression {
   #damaged: Generation | 'none' | undefined;
 
   constructor(
-    private readonly model: ReadModel,
+    private readonly model: ReadModel & Generations,
     head: Position,
   ) {
     this.#greatest = head;

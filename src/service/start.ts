@@ -6,7 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
-import { eventsBetween } from '../adapters/sqlite/distance.js';
 import { whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/audit-key.js';
 import { Auditor, type AuditorStatus } from '../audit/auditor.js';
@@ -34,7 +33,8 @@ import { reportText } from '../operations/process-report.js';
 import { Heartbeat } from '../operations/heartbeat.js';
 import { type RefusalKind } from '../plants/errors.js';
 import { type AppendHealth, type EventLog, START } from '../ports/event-log.js';
-import { type ReadModel, ReadModelAhead } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { ReadModelAhead } from '../ports/read-model.js';
 import { Pacing } from '../projector/pacing.js';
 import { Load } from '../projector/load.js';
 import { Projector, type ProjectorStatus } from '../projector/projector.js';
@@ -104,7 +104,6 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       freshness.close();
       return Promise.resolve();
     });
-    const countEvents = config.eventLog.kind === 'sqlite' ? eventsBetween : undefined;
     const traffic = new Load();
     const shutdown = new Shutdown(drainMs(config));
     const projector = startProjector(log, model, config, traffic, logger, opened, shutdown);
@@ -114,7 +113,6 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         model,
         projector,
         now,
-        eventsBetween: countEvents,
       });
     if (projector) showSkips(registry, log);
     const tree = await startAuditor(log, config, traffic, logger, opened);
@@ -147,7 +145,6 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       metrics: config.metrics,
       docs: config.docs,
       corsOrigins: config.corsOrigins,
-      eventsBetween: countEvents,
       now,
     };
     const app = await createApp(parts, { logger, version, tracing, onAnswered });
@@ -282,7 +279,7 @@ const signingKeys = async ({ auth, dataDir }: Config, logger: Logger) => {
   return { keys: localKeys(key), keyFetches: () => NO_FETCHES, created: key.created };
 };
 
-const freshnessOf = async (log: EventLog, model: ReadModel, config: Config): Promise<Freshness> => {
+const freshnessOf = async (log: EventLog, model: ReadModelStore, config: Config): Promise<Freshness> => {
   try {
     return await Freshness.from(log, model, config.writeWaitMs);
   } catch (error) {
@@ -321,7 +318,7 @@ const assertLogIsThere = (config: Config): void => {
 /** What compares the lists with the log by itself; undefined where the settings want none. */
 const verifierOf = (
   log: EventLog,
-  model: ReadModel,
+  model: ReadModelStore,
   { dataDir, verifyEverySeconds, verifyRebuild }: Config,
   traffic: Load,
   logger: Logger,
@@ -355,7 +352,7 @@ const verifierOf = (
 
 const startProjector = (
   log: EventLog,
-  model: ReadModel,
+  model: ReadModelStore,
   config: Config,
   traffic: Load,
   logger: Logger,

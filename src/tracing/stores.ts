@@ -13,7 +13,8 @@ import {
   START,
 } from '../ports/event-log.js';
 import { decorate } from '../ports/decorate.js';
-import { type PartitionChanges, type ReadModel } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type PartitionChanges } from '../ports/read-model.js';
 import { endedBy, fail, type Spans } from './spans.js';
 import { spanContextOf } from './traceparent.js';
 
@@ -131,7 +132,12 @@ async function* noting(batches: AsyncIterable<LogBatch>, traces: Traces): AsyncI
  * A read model whose calls for a request are spans of its trace. Applying a batch is a span of its own, with links to
  * the traces of its events, and a span in each of these.
  */
-export const tracedReadModel = (model: ReadModel, system: string, spans: Spans, traces: Traces): ReadModel =>
+export const tracedReadModel = (
+  model: ReadModelStore,
+  system: string,
+  spans: Spans,
+  traces: Traces,
+): ReadModelStore =>
   decorate(model, {
     list: (owner, after, limit) =>
       spans.around('list', SpanKind.CLIENT, attributesOf(system, 'list'), () =>

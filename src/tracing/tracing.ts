@@ -16,7 +16,7 @@ import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from '@opentelemetry/semantic
 import { type FastifyInstance } from 'fastify';
 import { type SamplerName, type TracingConfig } from '../service/config.js';
 import { type EventLog } from '../ports/event-log.js';
-import { type ReadModel } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
 import { Delivery } from './delivery.js';
 import { traceRequests } from './http.js';
 import { Spans } from './spans.js';
@@ -30,7 +30,7 @@ export interface Tracing {
   requests(fastify: FastifyInstance): void;
   /** `system` names the kind of store, as OpenTelemetry does: `sqlite`, `redis`. */
   eventLog(log: EventLog, system: string): EventLog;
-  readModel(model: ReadModel, system: string): ReadModel;
+  readModel(model: ReadModelStore, system: string): ReadModelStore;
   /** Sends what has not been sent yet, as far as that is possible within three seconds. */
   close(): Promise<void>;
 }

@@ -318,6 +318,15 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         expect(log.distance(last, position)).toBe(0);
       });
 
+      it('count the events between two of them, or never do', async () => {
+        const { position: after } = await log.append(freshStream(), 'none', newEvents(1));
+        const { position: upTo } = await log.append(freshStream(), 'none', newEvents(3));
+        expect([
+          [3, 0],
+          [undefined, undefined],
+        ]).toContainEqual([log.count(after, upTo), log.count(upTo, upTo)]);
+      });
+
       it('are none of them beyond the head', async () => {
         const given: Position[] = [await log.head()];
         await follow(log, await log.head(), (_, batch) => {

@@ -11,9 +11,9 @@ import {
   PARTITIONS,
   type PartitionChanges,
   partitionOf,
-  type ReadModel,
   type RowChange,
 } from '../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 
 const OWNER = 'anne (the first)';
 
@@ -62,15 +62,15 @@ const NEIGHBOUR = neighbourOf(OWNER);
 /** What every read model guarantees about owners whose events cannot be read; `open` as in the contract of read models. */
 export const parkedOwnersContract = (
   name: string,
-  open: (logIdentity: string) => Promise<ReadModel>,
+  open: (logIdentity: string) => Promise<ReadModelStore>,
 ): void => {
   describe(`read model: ${name}: a parked owner`, () => {
-    const opened: ReadModel[] = [];
+    const opened: ReadModelStore[] = [];
     let log: string;
-    let model: ReadModel;
+    let model: ReadModelStore;
     let generation: Generation;
 
-    const openAgain = async (): Promise<ReadModel> => {
+    const openAgain = async (): Promise<ReadModelStore> => {
       const again = await open(log);
       opened.push(again);
       return again;

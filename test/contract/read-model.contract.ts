@@ -3,21 +3,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type Position, START } from '../../src/ports/event-log.js';
+import { ActiveChanged, GenerationActive, NotAsFar } from '../../src/ports/generations.js';
 import {
   type Generation,
   type Page,
   type PartitionChanges,
-  type ReadModel,
   type RowChange,
-  ActiveChanged,
-  GenerationActive,
   GenerationMissing,
-  NotAsFar,
   PARTITIONS,
   ReadModelIncomplete,
   ReadModelUnavailable,
   partitionOf,
 } from '../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { never } from '../support/waiting.js';
 
 /** The n-th place in an imagined log; the 0-th is before its first event. */
@@ -78,7 +76,7 @@ const ANNES = partitionOf(ANNE);
 const BELAS = partitionOf(BELA);
 
 /** In ascending order, each once: an owner may come more than once. */
-const ownersOf = async (model: ReadModel, generation: Generation): Promise<string[]> => {
+const ownersOf = async (model: ReadModelStore, generation: Generation): Promise<string[]> => {
   const owners = new Set<string>();
   for await (const owner of model.owners(generation)) owners.add(owner);
   return [...owners].sort();
@@ -88,19 +86,22 @@ const ownersOf = async (model: ReadModel, generation: Generation): Promise<strin
  * What every read model guarantees. `open` gives an instance for the log of that identity; called again with the
  * same one, it gives a second instance on the same store.
  */
-export const readModelContract = (name: string, open: (logIdentity: string) => Promise<ReadModel>): void => {
+export const readModelContract = (
+  name: string,
+  open: (logIdentity: string) => Promise<ReadModelStore>,
+): void => {
   describe(`read model: ${name}`, () => {
-    const opened: ReadModel[] = [];
+    const opened: ReadModelStore[] = [];
 
-    const openFor = async (logIdentity: string): Promise<ReadModel> => {
+    const openFor = async (logIdentity: string): Promise<ReadModelStore> => {
       const model = await open(logIdentity);
       opened.push(model);
       return model;
     };
 
-    const openNew = (): Promise<ReadModel> => openFor(randomUUID());
+    const openNew = (): Promise<ReadModelStore> => openFor(randomUUID());
 
-    const openActive = async (): Promise<{ model: ReadModel; log: string; generation: Generation }> => {
+    const openActive = async (): Promise<{ model: ReadModelStore; log: string; generation: Generation }> => {
       const log = randomUUID();
       const model = await openFor(log);
       const generation = await model.createGeneration();
@@ -961,7 +962,7 @@ export const readModelContract = (name: string, open: (logIdentity: string) => P
             ? remove(index + 1, index % 2 ? ANNE : BELA, (index * 5) % 11)
             : put(index + 1, index % 2 ? ANNE : BELA, (index * 5) % 11, `${index}`),
         );
-        const project = async (instance: ReadModel, size: number): Promise<void> => {
+        const project = async (instance: ReadModelStore, size: number): Promise<void> => {
           for (let from = 0; from < events.length; from += size) {
             const upTo = Math.min(events.length, from + size);
             await instance.apply(generation, between(from, upTo, events.slice(from, upTo), [ANNES, BELAS]));

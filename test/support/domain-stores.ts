@@ -8,7 +8,8 @@ import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
 import { type PlantCommand } from '../../src/plants/commands.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
-import { type Generation, type ReadModel } from '../../src/ports/read-model.js';
+import { type Generation } from '../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/rebuilds/read.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/plant-commands.js';
@@ -27,7 +28,7 @@ export class Stores {
   }
 
   /** The read model of a log; another client of the same one each time. */
-  async model(log: EventLog): Promise<ReadModel> {
+  async model(log: EventLog): Promise<ReadModelStore> {
     const model = await openSqliteReadModel(this.#modelFile, log.identity());
     this.#opened.push(model);
     return model;
@@ -107,7 +108,11 @@ export const appendRaw = (
   ]);
 
 /** Brings a generation to the end of the log. */
-export const catchUp = async (log: EventLog, model: ReadModel, generation: Generation): Promise<void> => {
+export const catchUp = async (
+  log: EventLog,
+  model: ReadModelStore,
+  generation: Generation,
+): Promise<void> => {
   const arrived = new AbortController();
   const onProgress = ({ caughtUp }: { caughtUp: boolean }): Promise<void> => {
     if (caughtUp) arrived.abort();

@@ -18,7 +18,8 @@ import { NO_SKIPS } from '../../src/plants/skips.js';
 import { ConfigError, loadConfig } from '../../src/service/config.js';
 import { correlationIdOf, traceparentOf as traceparentIn } from '../../src/http/correlation.js';
 import { type EventLog, LogUnavailable, START } from '../../src/ports/event-log.js';
-import { type Generation, partitionOf, type ReadModel } from '../../src/ports/read-model.js';
+import { type Generation, partitionOf } from '../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { Delivery } from '../../src/tracing/delivery.js';
 import { traceRequests } from '../../src/tracing/http.js';
 import { Spans } from '../../src/tracing/spans.js';
@@ -219,7 +220,7 @@ describe('requests', () => {
 describe('stores', () => {
   let stores: Stores;
   let real: EventLog;
-  let faults: Faults<ReadModel>;
+  let faults: Faults<ReadModelStore>;
   let generation: Generation;
   beforeEach(async () => {
     stores = new Stores();

@@ -349,6 +349,11 @@ class EventStoreLog extends EventLog {
     return after >= upTo ? 0 : Number(commitOf(upTo) - commitOf(after));
   }
 
+  /** Positions are bytes of the server's log, which holds other streams, too. */
+  count(): undefined {
+    return undefined;
+  }
+
   identity(): string {
     this.#assertOpen();
     return this.created.id;

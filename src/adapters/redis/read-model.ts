@@ -1,19 +1,16 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { type Position, START } from '../../ports/event-log.js';
+import { type Report } from '../../ports/coordination.js';
+import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import {
   type Generation,
-  type GenerationInfo,
   type Healing,
   type LongPage,
   type Page,
   type ParkedOwner,
   type PartitionChanges,
-  type Report,
   type RowChange,
-  ActiveChanged,
-  GenerationActive,
   GenerationMissing,
-  NotAsFar,
   OwnerParked,
   PARTITIONS,
   ReadModel,
@@ -22,6 +19,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
+import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
@@ -90,7 +88,7 @@ interface Scan {
   readonly connection: number;
 }
 
-class RedisReadModel extends ReadModel {
+class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #keys: Keys;
   readonly #log: string;
   readonly #servers: Servers;
@@ -965,7 +963,7 @@ export const openRedisReadModel = async (
   place: RedisConnectionString,
   logIdentity: string,
   { onWarning = () => undefined, patienceMs = PATIENCE_MS }: RedisOptions = {},
-): Promise<ReadModel> => {
+): Promise<ReadModelStore> => {
   const model = new RedisReadModel(place, logIdentity, onWarning);
   try {
     await model.open(patienceMs, onWarning);

@@ -4,19 +4,16 @@ import { Worker } from 'node:worker_threads';
 import { makeFile, makeFolder } from '../../files/new-file.js';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Position } from '../../ports/event-log.js';
+import { type Report } from '../../ports/coordination.js';
+import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import {
   type Generation,
-  type GenerationInfo,
   type Healing,
   type LongPage,
   type Page,
   type ParkedOwner,
   type PartitionChanges,
-  type Report,
-  ActiveChanged,
-  GenerationActive,
   GenerationMissing,
-  NotAsFar,
   OwnerParked,
   PARTITIONS,
   ReadModel,
@@ -25,6 +22,7 @@ import {
   ReadModelUnavailable,
   partitionOf,
 } from '../../ports/read-model.js';
+import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { PageCache } from '../page-cache.js';
 import { BUSY_POLL_MS, Waiters } from '../waiters.js';
 import {
@@ -724,7 +722,7 @@ class Session {
   }
 }
 
-class SqliteReadModel extends ReadModel {
+class SqliteReadModel extends ReadModel implements ReadModelStore {
   readonly #data: WriterData;
   readonly #waiters = new Waiters(
     (partitions) => this.#read((reader) => reader.activePositions(partitions)),
@@ -958,7 +956,7 @@ export const openSqliteReadModel = async (
   file: string,
   logIdentity: string,
   onWarning: (message: string) => void = () => undefined,
-): Promise<ReadModel> => {
+): Promise<ReadModelStore> => {
   const model = new SqliteReadModel({ file, log: logIdentity }, onWarning);
   await model.open();
   return model;

@@ -1,16 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { encodeOwner } from '../../plants/stream.js';
 import { type Position, START } from '../../ports/event-log.js';
+import { ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import {
   type Generation,
   type Healing,
   type ParkedOwner,
   type PartitionChanges,
   type RowChange,
-  ActiveChanged,
-  GenerationActive,
   GenerationMissing,
-  NotAsFar,
   PARTITIONS,
   partitionOf,
   ReadModelUnavailable,

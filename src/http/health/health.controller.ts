@@ -3,7 +3,8 @@ import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { Auditor } from '../../audit/auditor.js';
 import { EventLog } from '../../ports/event-log.js';
-import { ReadModel, ReadModelIncomplete } from '../../ports/read-model.js';
+import { Generations } from '../../ports/generations.js';
+import { ReadModelIncomplete } from '../../ports/read-model.js';
 import { Projector } from '../../projector/projector.js';
 import { Problem } from '../problem.js';
 import { readQuery } from '../requests.js';
@@ -24,7 +25,7 @@ export class HealthController {
     private readonly checks: HealthCheckService,
     private readonly indicators: HealthIndicatorService,
     private readonly log: EventLog,
-    private readonly model: ReadModel,
+    private readonly lists: Generations,
     private readonly shutdown: Shutdown,
     @Optional() private readonly projector?: Projector,
     @Optional() private readonly auditor?: Auditor,
@@ -93,7 +94,7 @@ export class HealthController {
     return this.indicators
       .check('read_model')
       .attempt(async () => {
-        const generations = await this.model.generations();
+        const generations = await this.lists.generations();
         if (!generations.some(({ active }) => active))
           throw new ReadModelIncomplete('it is being built from the log');
       })

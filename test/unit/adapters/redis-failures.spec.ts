@@ -8,7 +8,6 @@ import { type Position, START } from '../../../src/ports/event-log.js';
 import {
   type Generation,
   type PartitionChanges,
-  type ReadModel,
   GenerationMissing,
   PARTITIONS,
   partitionOf,
@@ -16,6 +15,7 @@ import {
   ReadModelTampered,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
 
 jest.setTimeout(30_000);
@@ -57,14 +57,14 @@ beforeEach(() => {
   log = randomUUID();
 });
 
-const open = async (url: string): Promise<ReadModel> => {
+const open = async (url: string): Promise<ReadModelStore> => {
   const model = await openRedisReadModel(parseRedisUrl(url), log);
   cleanup.push(() => model.close());
   return model;
 };
 
 /** With one plant of Anne's at place 5, from which lists are answered. */
-const filled = async (url: string): Promise<{ model: ReadModel; generation: Generation }> => {
+const filled = async (url: string): Promise<{ model: ReadModelStore; generation: Generation }> => {
   const model = await open(url);
   const generation = await model.createGeneration();
   await model.apply(generation, move(0, 5, 7));
@@ -73,7 +73,7 @@ const filled = async (url: string): Promise<{ model: ReadModel; generation: Gene
   return { model, generation };
 };
 
-const listed = async (model: ReadModel): Promise<number[]> =>
+const listed = async (model: ReadModelStore): Promise<number[]> =>
   (await model.list(ANNE, undefined, 10)).rows.map(({ id }) => id);
 
 /** Asks until there is an answer; gives how long that took, in milliseconds. No answer may be a wrong one. */

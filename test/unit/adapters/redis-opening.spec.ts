@@ -8,7 +8,8 @@ import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js'
 import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
 import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
-import { partitionOf, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { partitionOf, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
 import { until } from '../../support/waiting.js';
 
@@ -28,10 +29,10 @@ const COMMANDS = Array.from(LEAST.matchAll(/\+(\w+)/g), ([, command = '']) => co
 /** So long that nothing but an answer ends it. */
 const FOREVER_MS = 30_000;
 
-const opened: ReadModel[] = [];
+const opened: ReadModelStore[] = [];
 const warnings: string[] = [];
 
-const open = async (url: string, patienceMs = FOREVER_MS): Promise<ReadModel> => {
+const open = async (url: string, patienceMs = FOREVER_MS): Promise<ReadModelStore> => {
   const onWarning = (message: string): void => void warnings.push(message);
   const model = await openRedisReadModel(parseRedisUrl(url), 'log', { onWarning, patienceMs });
   opened.push(model);

@@ -14,7 +14,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
-import { type PartitionChanges, type ReadModel, partitionOf } from '../../../src/ports/read-model.js';
+import { type PartitionChanges, partitionOf } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { temporaryFolder } from '../../support/service.js';
 
 const OWNER = 'anne';
@@ -43,7 +44,7 @@ describe('a read model whose files are taken away while it is open', () => {
   let root: string;
   let folder: string;
   let file: string;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let warnings: string[];
 
   const fill = async (): Promise<void> => {

@@ -20,12 +20,12 @@ import { type Position, START } from '../../../src/ports/event-log.js';
 import {
   type Generation,
   type PartitionChanges,
-  type ReadModel,
   ReadModelIncomplete,
   ReadModelTampered,
   ReadModelUnavailable,
   partitionOf,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { until } from '../../support/waiting.js';
 
 const LOG = 'log-1';
@@ -48,12 +48,12 @@ const plants = (from: number, upTo: number): PartitionChanges[] => [
   },
 ];
 
-const count = async (model: ReadModel): Promise<number> =>
+const count = async (model: ReadModelStore): Promise<number> =>
   (await model.list(OWNER, undefined, 1_000_000)).rows.length;
 
 /** Until it has come true; Jest's own limit ends a wait that is in vain. */
 /** It has seen that its file is not there any more. */
-const noticed = (model: ReadModel): Promise<void> =>
+const noticed = (model: ReadModelStore): Promise<void> =>
   until(() =>
     model.list(OWNER, undefined, 1).then(
       () => false,
@@ -76,14 +76,14 @@ describe('read model in SQLite', () => {
     rmSync(folder, { recursive: true });
   });
 
-  const open = async (log = LOG): Promise<ReadModel> => {
+  const open = async (log = LOG): Promise<ReadModelStore> => {
     const model = await openSqliteReadModel(file, log);
     toClose.push(model);
     return model;
   };
 
   /** A read model with one active generation and so many plants. */
-  const openWith = async (n: number): Promise<{ model: ReadModel; generation: Generation }> => {
+  const openWith = async (n: number): Promise<{ model: ReadModelStore; generation: Generation }> => {
     const model = await open();
     const generation = await model.createGeneration();
     await model.promote(generation);
@@ -333,7 +333,7 @@ describe('read model in SQLite', () => {
 
     it('gives no wrong answer when it is damaged, and says what to do', async () => {
       const { model, generation } = await openWith(1_000);
-      const questions: ((asked: ReadModel) => Promise<unknown>)[] = [
+      const questions: ((asked: ReadModelStore) => Promise<unknown>)[] = [
         (asked) => asked.list(OWNER, undefined, 5_000),
         (asked) => asked.positions(generation),
         (asked) => asked.generations(),

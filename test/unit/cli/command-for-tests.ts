@@ -1,17 +1,21 @@
 import { jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { eventsBetween } from '../../../src/adapters/sqlite/distance.js';
 import { type CliContext } from '../../../src/cli/context.js';
 import { type ProcessReport, reportText } from '../../../src/operations/process-report.js';
 import { type RebuildEvent } from '../../../src/plants/operation.js';
+import { decorate } from '../../../src/ports/decorate.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { type Generation } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
 import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { record, requestRebuild } from '../../../src/write/rebuilds.js';
 
 import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
+
+/** The log, as one whose positions do not say how many events there are. */
+export const uncounted = (log: EventLog): EventLog => decorate(log, { count: () => undefined });
 
 /** A desk at real stores, and all that is printed there. What a projector would do is done by the test. */
 export class Office {
@@ -22,7 +26,7 @@ export class Office {
   private constructor(
     stores: Stores,
     readonly log: EventLog,
-    readonly model: ReadModel,
+    readonly model: ReadModelStore,
   ) {
     this.#stores = stores;
     for (const name of ['stdout', 'stderr'] as const)
@@ -47,7 +51,6 @@ export class Office {
     return {
       log: this.log,
       model: this.model,
-      eventsBetween,
       operator: { actor: { sub: 'cli:olga' }, correlationId: 'shift 7' },
       now: noon,
       signal: this.#asked.signal,

@@ -17,7 +17,7 @@ import { failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { metadataOf } from '../../support/log-events.js';
-import { Office } from './command-for-tests.js';
+import { Office, uncounted } from './command-for-tests.js';
 import { until } from '../../support/waiting.js';
 
 describe('the status', () => {
@@ -108,7 +108,7 @@ describe('the status', () => {
   });
 
   it('counts no events where the positions of the log do not tell', async () => {
-    const desk = office.desk({ eventsBetween: undefined });
+    const desk = office.desk({ log: uncounted(office.log) });
     await office.answer();
     expect((await readStatus(desk)).lag).toEqual({ seconds: 0, events: null });
     await run(office.log, 'anne', createPlant(1));
@@ -203,7 +203,7 @@ describe('the status', () => {
     ]);
     await status(office.desk());
     expect(office.out).toContain(`${rebuild}: building, 1 of 5 events, 2/s, 2 s left\n`);
-    await status(office.desk({ eventsBetween: undefined }));
+    await status(office.desk({ log: uncounted(office.log) }));
     expect(office.out).toContain(`${rebuild}: building, 1 events, 2/s, 2 s left\n`);
   });
 

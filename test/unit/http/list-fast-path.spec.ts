@@ -8,7 +8,8 @@ import { type RequestOutcome } from '../../../src/http/request-log.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { answerListsFast } from '../../../src/http/lists/list-fast-path.js';
 import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
-import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { type Generation } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness } from '../../../src/read/freshness.js';
 import { ListPlantsHandler } from '../../../src/read/list-plants.js';
 import { TokenMint } from '../../support/auth-tokens.js';
@@ -26,7 +27,7 @@ describe('the fast path of lists', () => {
   let log: EventLog;
   /** The log, as it is asked for its head. */
   let asked: Faults<EventLog>;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let generation: Generation;
   let freshness: Freshness;
   let verifier: TokenVerifier;

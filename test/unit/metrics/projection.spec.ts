@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { eventsBetween } from '../../../src/adapters/sqlite/distance.js';
 import { type LagSources, ProjectionLag, showProjector } from '../../../src/metrics/projection.js';
+import { decorate } from '../../../src/ports/decorate.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
-import { type Generation, type ReadModel } from '../../../src/ports/read-model.js';
+import { type Generation } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
 import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
 import { failing, Faults } from '../../support/domain-faults.js';
@@ -19,7 +20,7 @@ const since = NOON;
 describe('the lag of a projection', () => {
   let stores: Stores;
   let log: Faults<EventLog>;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let status: ProjectorStatus;
   let rebuild: RebuildProgress | undefined;
   /** How many seconds it is after noon, when everything was decided. */
@@ -47,7 +48,6 @@ describe('the lag of a projection', () => {
         },
       },
       now: () => new Date(NOON.getTime() + seconds * 1_000),
-      eventsBetween,
     };
     lag = new ProjectionLag(sources);
   });
@@ -79,7 +79,7 @@ describe('the lag of a projection', () => {
   });
 
   it('is in seconds alone where positions do not tell how many events there are', async () => {
-    lag = new ProjectionLag({ ...sources, eventsBetween: undefined });
+    lag = new ProjectionLag({ ...sources, log: decorate(log.port, { count: () => undefined }) });
     status = live(START);
     seconds = 7;
     expect(await lag.measure()).toEqual({ seconds: 0, events: undefined });

@@ -6,9 +6,9 @@ import {
   type Generation,
   GenerationMissing,
   partitionOf,
-  type ReadModel,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
 import { catchUp, outcomeOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
@@ -21,9 +21,9 @@ describe('measured stores', () => {
   let stores: Stores;
   let registry: Registry;
   let logFaults: Faults<EventLog>;
-  let modelFaults: Faults<ReadModel>;
+  let modelFaults: Faults<ReadModelStore>;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
 
   beforeEach(async () => {
     stores = new Stores();

@@ -8,9 +8,9 @@ import {
   GenerationMissing,
   OwnerParked,
   partitionOf,
-  type ReadModel,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type Healed, Healer } from '../../../src/projector/healer.js';
 import { project } from '../../../src/projector/projection.js';
 import { readSkipsInForce } from '../../../src/rebuilds/read.js';
@@ -37,7 +37,7 @@ const BERT = 'bert';
 describe('an owner with an event that cannot be read', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let generation: Generation;
   let healed: Healed[];
 

@@ -8,10 +8,10 @@ import {
   PARTITIONS,
   type PartitionChanges,
   partitionOf,
-  type ReadModel,
   ReadModelAhead,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import {
   Blocked,
   GATHERED,
@@ -51,7 +51,7 @@ const gone = (): Error => new ReadModelUnavailable('gone');
 describe('a projection', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let generation: Generation;
 
   beforeEach(async () => {
@@ -70,7 +70,7 @@ describe('a projection', () => {
   };
 
   /** A projection in the background, and how far it says it is. */
-  const start = (port: EventLog = log, store: ReadModel = model) => {
+  const start = (port: EventLog = log, store: ReadModelStore = model) => {
     const progress: Progress[] = [];
     const stopping = new AbortController();
     const ended = project(

@@ -4,10 +4,10 @@ import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-l
 import {
   type Page,
   partitionOf,
-  type ReadModel,
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector, type ProjectorStatus } from '../../../src/projector/projector.js';
 import {
   brokenOff,
@@ -31,7 +31,7 @@ const timers = (): number => process.getActiveResourcesInfo().filter((kind) => k
 describe('the projector', () => {
   let stores: Stores;
   let log: Faults<EventLog>;
-  let model: Faults<ReadModel>;
+  let model: Faults<ReadModelStore>;
   const running: { stop(): Promise<void> }[] = [];
 
   beforeEach(async () => {
@@ -46,7 +46,7 @@ describe('the projector', () => {
   });
 
   /** A projector of its own process, as far as it knows, with what it has told. */
-  const start = (port: EventLog = log.port, store: ReadModel = model.port) => {
+  const start = (port: EventLog = log.port, store: ReadModelStore = model.port) => {
     const told: ProjectorStatus[] = [];
     let tick = 0;
     const clock = (): Date => new Date(tick++);
@@ -334,7 +334,7 @@ describe('the projector', () => {
     });
 
     /** The store of another process. */
-    const another = async (): Promise<Faults<ReadModel>> =>
+    const another = async (): Promise<Faults<ReadModelStore>> =>
       new Faults(await stores.model(await stores.log()));
 
     it('let that one work, and the other go on when it stops', async () => {
@@ -427,7 +427,7 @@ describe('the projector', () => {
   });
 
   describe('two of them that both believe to hold the lease', () => {
-    const holding = (store: ReadModel): Faults<ReadModel> =>
+    const holding = (store: ReadModelStore): Faults<ReadModelStore> =>
       new Faults(store).every('takeLease', () => Promise.resolve(true));
 
     it('that start together on an empty store build one generation, and either can go', async () => {

@@ -2,14 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
-import {
-  ActiveChanged,
-  type Generation,
-  NotAsFar,
-  OwnerParked,
-  type ReadModel,
-  ReadModelUnavailable,
-} from '../../../src/ports/read-model.js';
+import { ActiveChanged, NotAsFar } from '../../../src/ports/generations.js';
+import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { FAILPOINTS, type Failpoint } from '../../../src/projector/rebuilder.js';
 import {
@@ -33,7 +28,7 @@ const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 describe('a rebuild', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let time: number;
   const running: { stop(): Promise<void> }[] = [];
   const now = (): Date => new Date(time);
@@ -481,7 +476,7 @@ describe('a rebuild', () => {
       return log.append(REBUILDS, last ?? 'none', [event]);
     };
     /** The rebuilder has looked again and again. */
-    const looked = async (faults: Faults<ReadModel>): Promise<void> => {
+    const looked = async (faults: Faults<ReadModelStore>): Promise<void> => {
       const before = faults.calls('generations');
       await until(() => faults.calls('generations') > before + 5);
     };

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type Generation, type ReadModel, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type Generation, ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
 import { Projector } from '../../../src/projector/projector.js';
@@ -19,7 +20,7 @@ const operator = { actor: { sub: 'anne' }, correlationId: 'test' };
 describe('a projector that compares the lists with the log by itself', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let clock: number;
   let recorded: Verification | undefined;
   let verified: number[];
@@ -40,7 +41,7 @@ describe('a projector that compares the lists with the log by itself', () => {
   });
 
   const now = (): Date => new Date(clock);
-  const verifier = (of: ReadModel = model, options: Partial<VerifierOptions> = {}): Verifier =>
+  const verifier = (of: ReadModelStore = model, options: Partial<VerifierOptions> = {}): Verifier =>
     new Verifier(log, of, {
       now,
       everyMs: DAY_MS,

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type Generation, PARTITIONS, partitionOf, type ReadModel } from '../../../src/ports/read-model.js';
+import { type Generation, PARTITIONS, partitionOf } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { project } from '../../../src/projector/projection.js';
 import { skipName } from '../../../src/plants/skips.js';
 import { verify, type VerifyOptions, type VerifyProgress } from '../../../src/projector/verify.js';
@@ -15,7 +16,7 @@ const OWNERS = Array.from({ length: 3 * PARTITIONS }, (_, number) => `owner ${nu
 describe('verifying a read model', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
   let generation: Generation;
 
   beforeEach(async () => {

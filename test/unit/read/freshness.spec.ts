@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
 import { decorate } from '../../../src/ports/decorate.js';
-import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../../../src/ports/read-model.js';
+import { PARTITIONS, partitionOf, ReadModelAhead } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { failing, Faults, none } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
@@ -22,7 +23,7 @@ const FAR = '9000000000000000' as Position;
 describe('freshness', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
 
   beforeEach(async () => {
     stores = new Stores();

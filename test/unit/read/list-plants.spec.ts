@@ -8,10 +8,10 @@ import {
 import {
   type Generation,
   type Page,
-  type ReadModel,
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
 import { failing, Faults, gate, none } from '../../support/domain-faults.js';
@@ -27,7 +27,7 @@ const PATIENCE_MS = 20_000;
 describe('a list', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: Faults<ReadModel>;
+  let model: Faults<ReadModelStore>;
   let generation: Generation;
   let freshness: Freshness;
 

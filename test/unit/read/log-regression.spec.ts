@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { toPosition } from '../../../src/adapters/sqlite/event-log.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
-import { type ReadModel } from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { LogRegression } from '../../../src/read/log-regression.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
@@ -9,7 +9,7 @@ import { createPlant } from '../../support/given.js';
 describe('a log that was put back', () => {
   let stores: Stores;
   let log: EventLog;
-  let model: ReadModel;
+  let model: ReadModelStore;
 
   beforeEach(async () => {
     stores = new Stores();

@@ -1,0 +1,52 @@
+import { type Position } from './event-log.js';
+import { type Generation } from './read-model.js';
+
+export interface GenerationInfo {
+  readonly generation: Generation;
+  /** Lists are answered from the active one; there is at most one. */
+  readonly active: boolean;
+}
+
+/**
+ * The generations of the read model of one log; those of other logs in the same store are invisible.
+ *
+ * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
+ *
+ * It is a class without code only so that Nest can inject by it.
+ */
+export abstract class Generations {
+  /** All generations, in ascending order. */
+  abstract generations(): Promise<GenerationInfo[]>;
+
+  /** Makes a new, empty, inactive generation whose partitions all stand at START. */
+  abstract createGeneration(): Promise<Generation>;
+
+  /**
+   * Makes a generation the active one, in one atomic switch. Where it is active already nothing happens, whatever
+   * `replaces` says: so a promotion whose outcome is unknown may be asked for again.
+   *
+   * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
+   * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
+   * stands before the same partition of the active one. `logEnd` is for a log that was put back to an earlier state:
+   * partitions of the active generation that stand after it count as if they stood there.
+   */
+  abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
+
+  /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */
+  abstract drop(generation: Generation): Promise<void>;
+}
+
+/** The active generation cannot be dropped. */
+export class GenerationActive extends Error {
+  override readonly name = 'GenerationActive';
+}
+
+/** A generation stands before the active one, so that lists would go backwards if it were promoted. */
+export class NotAsFar extends Error {
+  override readonly name = 'NotAsFar';
+}
+
+/** Another generation is active than the one that was to be replaced. */
+export class ActiveChanged extends Error {
+  override readonly name = 'ActiveChanged';
+}
