@@ -14,7 +14,7 @@ import {
 } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
-import { changeOf, parkedBy } from './projection.js';
+import { changeOf, parkedBy } from './changes.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { skipsAfterOf } from '../rebuilds/rebuilds.js';
 import { type Load } from './load.js';

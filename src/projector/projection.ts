@@ -1,14 +1,11 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
-import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
+import { type EventRefused } from '../plants/errors.js';
+import { NO_SKIPS, type Skips } from '../plants/skips.js';
 import {
   type EventLog,
   type LogBatch,
   newestOf,
   type Position,
   QUIET_AFTER_MS,
-  type RecordedEvent,
   START,
 } from '../ports/event-log.js';
 import {
@@ -16,36 +13,45 @@ import {
   type Generation,
   type ParkedOwner,
   type PartitionChanges,
-  partitionOf,
   type ReadModel,
-  type RowChange,
 } from '../ports/read-model.js';
+import { Batch } from './changes.js';
 
-/** How often every partition is shown where it stands, in milliseconds: it notices a store that has lost data. */
+/** How often every partition is applied its own position, in milliseconds: a store that has lost data refuses it. */
 const ADVANCE_EVERY_MS = 1_000;
 
 /**
- * How long idle partitions may stand behind an event of another one, in milliseconds: lists of their owners may have
- * to wait for that. A little less than the log's own QUIET_AFTER_MS, after which the last events are followed by an
- * empty batch.
+ * How long idle partitions may be behind an event of another one, in milliseconds: lists of their owners may have to
+ * wait for that. A little less than QUIET_AFTER_MS, after which the log sends an empty batch.
  */
 const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
 
 /**
- * Events of one apply where there are so many: each costs a write, and each partition that they touch another one.
- * A transaction of SQLite then takes some 10 ms, for which nobody else can write.
+ * Events of one apply while catching up: each costs a write, and each partition that they touch another one. A
+ * transaction of SQLite then takes some 10 ms, for which no other writer can use the file.
  */
-export const GATHERED = 400;
+export const LARGEST_BATCH = 400;
 
-/** So many owners are remembered whose parking was told of: a bound for the memory. */
-const MAX_TOLD = 10_000;
+/** Parked owners of whom the listener was notified: a bound for the memory. */
+const MAX_NOTIFIED = 10_000;
 
-/** A partition of the read model stands before where this projection had brought it: the store has lost data. */
+/**
+ * The states of a projection, and the next state after each apply, as docs/states.md draws them. `more`: the log has
+ * more events; `end`: the apply reached the end of the log; `unreadable`: an event that the codec refuses and whose
+ * stream names no owner.
+ */
+export const PROJECTION_STATES = {
+  catching_up: { more: 'catching_up', end: 'at_end', unreadable: 'blocked' },
+  at_end: { more: 'following', end: 'at_end', unreadable: 'blocked' },
+  following: { more: 'following', end: 'at_end', unreadable: 'blocked' },
+} as const;
+
+/** A partition of the read model is before the position that this projection has applied: the store has lost data. */
 export class ReadModelRegressed extends Error {
   override readonly name = 'ReadModelRegressed';
 }
 
-/** The event after which nothing can be projected: it cannot be read, and its stream does not tell an owner. */
+/** The event after which nothing can be projected: it cannot be read, and its stream names no owner. */
 export class Blocked extends Error {
   override readonly name = 'Blocked';
   constructor(
@@ -56,9 +62,9 @@ export class Blocked extends Error {
   }
 }
 
-/** What a projection tells about its progress. */
+/** The progress of a projection. */
 export interface Progress {
-  /** So many events were looked at since the last time. */
+  /** Events that were read since the last time. */
   readonly events: number;
   /** Everything up to here is in the read model. */
   readonly position: Position;
@@ -66,30 +72,30 @@ export interface Progress {
   readonly caughtUp: boolean;
 }
 
-/** What a projection does with events that the codec refuses. Each is called after it is in the read model. */
+/** Is notified of events that the codec refuses, each after it is in the read model. */
 export interface RefusalListener {
-  /** An owner's list is not answered any more, or was not before: called once for an owner. */
+  /** The list of an owner is not answered: called at least once for each owner, and hardly ever more often. */
   readonly onParked: (parked: ParkedOwner) => void;
   /** An event of an operation's stream was passed over: it is in no list. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
 }
 
-const UNHEARD: RefusalListener = { onParked: () => undefined, onPassedOver: () => undefined };
+const NO_LISTENER: RefusalListener = { onParked: () => undefined, onPassedOver: () => undefined };
 
 export interface ProjectOptions {
   readonly skips?: Skips;
   readonly refusals?: RefusalListener;
   /**
-   * How many events may come together for one apply while there are more, at least one; GATHERED without it. An
-   * apply of GATHERED goes on while the next events are read.
+   * How many events one apply takes while catching up, at least one; LARGEST_BATCH without it. An apply of
+   * LARGEST_BATCH goes on while the next events are read.
    */
-  readonly gather?: () => number;
+  readonly batchSize?: () => number;
 }
 
 /**
  * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts. An event that the
  * codec refuses parks its owner, which `Healer` mends; one of an operation's stream is passed over.
- * Throws Blocked, ReadModelRegressed (begin again: its positions tell where), and what the ports throw.
+ * Throws Blocked, ReadModelRegressed (begin again: its positions say where), and what the ports throw.
  * `onProgress` is called after everything before it is in the read model, and awaited.
  */
 export const project = async (
@@ -98,191 +104,139 @@ export const project = async (
   generation: Generation,
   onProgress: (progress: Progress) => Promise<void>,
   signal: AbortSignal,
-  { skips = NO_SKIPS, gather = () => GATHERED, refusals = UNHEARD }: ProjectOptions = {},
+  options: ProjectOptions = {},
 ): Promise<void> => {
-  const at = await model.positions(generation);
-  const from = oldestOf(at);
-  const assertNotAhead = async (): Promise<void> => {
-    const applied = newestOf(at);
-    if (applied === START) return;
-    const head = await log.head();
-    if (applied > head) throw aheadOf(applied, head);
-  };
-  await assertNotAhead();
-  let advanced = -Infinity;
-  /** When the first event came that idle partitions have not been moved past. */
-  let behindSince = Infinity;
-  let wasCaughtUp = false;
-  /** Somebody waits for each event that comes from then on, and a log need not know that nothing follows it. */
-  let live = false;
-  let gathered = new Gathered(from, skips);
-  let underWay: Promise<void> = Promise.resolve();
-  /** Owners whose parking was told of, some of them at least. */
-  const told = new Set<string>();
-  const tell = ({ parked, passedOver }: Gathered, parts: readonly PartitionChanges[]): void => {
-    for (const { refused, position } of passedOver) refusals.onPassedOver(refused, position);
-    if (parked.size === 0) return;
-    for (const { refused = [] } of parts)
-      for (const event of refused) {
-        if (told.has(event.owner)) continue;
-        if (told.size === MAX_TOLD) told.clear();
-        told.add(event.owner);
-        refusals.onParked(event);
-      }
-  };
-
-  const apply = async (batch: Gathered, caughtUp: boolean, all: boolean) => {
-    const { events, position, blocked, changes, parked } = batch;
-    const parts: PartitionChanges[] = [];
-    for (const [partition, stands] of at.entries()) {
-      const ofPartition = (changes.get(partition) ?? []).filter((change) => change.position > stands);
-      const refused = parked.get(partition)?.filter((event) => event.position > stands) ?? [];
-      // An idle partition is also shown where it already stands: a store that has lost it says so then.
-      if (ofPartition.length > 0 || refused.length > 0 || all)
-        parts.push({
-          partition,
-          from: stands,
-          upTo: position > stands ? position : stands,
-          changes: ofPartition,
-          ...(refused.length > 0 && { refused }),
-        });
-    }
-    if (parts.length > 0) {
-      const reached = await model.apply(generation, parts);
-      for (const [index, part] of parts.entries()) {
-        const stands = reached[index] ?? START;
-        if (stands < part.from)
-          throw new ReadModelRegressed(
-            `partition ${part.partition} of the read model has gone back to ${stands}`,
-          );
-        at[part.partition] = stands;
-      }
-    }
-    tell(batch, parts);
-    if (blocked) throw new Blocked(blocked.position, blocked.cause);
-    await onProgress({ events, position, caughtUp });
-  };
-
-  try {
-    for await (const batch of log.subscribe(from, signal)) {
-      gathered.add(batch);
-      const { caughtUp } = batch;
-      live ||= caughtUp;
-      const most = live ? 1 : gather();
-      const now = performance.now();
-      if (live && batch.events.length > 0) behindSince = Math.min(behindSince, now);
-      // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
-      const due = now - advanced >= ADVANCE_EVERY_MS || now - behindSince >= ADVANCE_AFTER_MS;
-      if (!due && !caughtUp && !gathered.blocked && gathered.events < most) continue;
-      // A log that was put back under a running service delivers nothing, or not all, from then on.
-      if (due && caughtUp && gathered.events === 0) await assertNotAhead();
-      // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
-      const blocked = gathered.blocked !== undefined;
-      const all = due || blocked || (caughtUp && !wasCaughtUp);
-      await underWay;
-      underWay = apply(gathered, caughtUp, all);
-      gathered = new Gathered(gathered.position, skips);
-      if (all) {
-        advanced = performance.now();
-        behindSince = Infinity;
-      }
-      wasCaughtUp = caughtUp;
-      if (caughtUp || blocked || most < GATHERED) await underWay;
-      else underWay.catch(() => undefined); // it is awaited before the next one
-    }
-    await underWay;
-  } finally {
-    await underWay.catch(() => undefined); // nothing is written any more once this has ended
-  }
+  const positions = await model.positions(generation);
+  await new Projection(log, model, generation, positions, onProgress, options).run(signal);
 };
 
-/** The row texts are made here, once, so that a list is a join of stored texts. */
-export const rowOf = (name: string, tag: string): string => JSON.stringify({ name, tag });
-
-/** Events that are applied together: what they do to each partition. */
-class Gathered {
-  readonly changes = new Map<number, RowChange[]>();
-  /** So many events were looked at. */
-  events = 0;
-  /** Events that the codec refuses, by partition. */
-  readonly parked = new Map<number, ParkedOwner[]>();
-  /** Events of operations that the codec refuses. */
-  readonly passedOver: { readonly refused: EventRefused; readonly position: Position }[] = [];
-  /** The first event that the codec refuses and whose owner cannot be told: nothing after it is among the changes. */
-  blocked: { readonly position: Position; readonly cause: EventRefused } | undefined;
+class Projection {
+  #state: keyof typeof PROJECTION_STATES = 'catching_up';
+  /** Read, and not applied yet. */
+  #batch: Batch;
+  #inFlight: Promise<void> = Promise.resolve();
+  /** When all partitions were applied last, in milliseconds of `performance.now()`. */
+  #advancedAt = -Infinity;
+  /** When the first event came that idle partitions have not been moved past. */
+  #idleBehindSince = Infinity;
+  /** Parked owners of whom the listener was notified, MAX_NOTIFIED at most. */
+  readonly #notified = new Set<string>();
+  readonly #skips: Skips;
+  readonly #batchSize: () => number;
+  readonly #refusals: RefusalListener;
 
   constructor(
-    /** Everything up to here is among the changes, or was applied before. */
-    public position: Position,
-    private readonly skips: Skips,
-  ) {}
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly generation: Generation,
+    /** Of each partition. */
+    private readonly positions: Position[],
+    private readonly onProgress: (progress: Progress) => Promise<void>,
+    { skips = NO_SKIPS, batchSize = () => LARGEST_BATCH, refusals = NO_LISTENER }: ProjectOptions,
+  ) {
+    this.#skips = skips;
+    this.#batchSize = batchSize;
+    this.#refusals = refusals;
+    this.#batch = new Batch(oldestOf(positions), skips);
+  }
 
-  add({ events, position }: LogBatch): void {
-    this.events += events.length;
-    for (const event of events) {
-      const change = changeOf(event, this.skips);
-      if (!(change instanceof EventRefused)) {
-        if (change) this.#add(change);
-      } else if (!this.#refuse(event.position, change)) {
-        this.blocked = { position: event.position, cause: change };
-        return;
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#assertNotAhead();
+    try {
+      for await (const batch of this.log.subscribe(this.#batch.position, signal)) await this.#take(batch);
+      await this.#inFlight;
+    } finally {
+      await this.#inFlight.catch(() => undefined); // nothing is written any more once this has ended
+    }
+  }
+
+  async #assertNotAhead(): Promise<void> {
+    const applied = newestOf(this.positions);
+    if (applied === START) return;
+    const head = await this.log.head();
+    if (applied > head) throw aheadOf(applied, head);
+  }
+
+  /** Adds what was read, and applies it where it is time to. */
+  async #take(read: LogBatch): Promise<void> {
+    const batch = this.#batch;
+    batch.add(read);
+    const { caughtUp } = read;
+    const blocked = batch.blocked !== undefined;
+    // Once live, a client may wait for each event, and a log need not know that nothing follows it.
+    const live = caughtUp || this.#state !== 'catching_up';
+    const size = live ? 1 : this.#batchSize();
+    const now = performance.now();
+    if (live && read.events.length > 0) this.#idleBehindSince = Math.min(this.#idleBehindSince, now);
+    // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
+    const due = now - this.#advancedAt >= ADVANCE_EVERY_MS || now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
+    if (!due && !caughtUp && !blocked && batch.events < size) return;
+    // A log that was put back under a running service delivers nothing, or not all, from then on.
+    if (due && caughtUp && batch.events === 0) await this.#assertNotAhead();
+    // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
+    const all = due || blocked || (caughtUp && this.#state !== 'at_end');
+    await this.#inFlight;
+    this.#inFlight = this.#apply(batch, caughtUp, all);
+    this.#batch = new Batch(batch.position, this.#skips);
+    if (all) {
+      this.#advancedAt = performance.now();
+      this.#idleBehindSince = Infinity;
+    }
+    const next = PROJECTION_STATES[this.#state][blocked ? 'unreadable' : caughtUp ? 'end' : 'more'];
+    if (next !== 'blocked') this.#state = next; // else the apply in flight throws Blocked
+    if (caughtUp || blocked || size < LARGEST_BATCH) await this.#inFlight;
+    else this.#inFlight.catch(() => undefined); // it is awaited before the next one
+  }
+
+  /** Applies a batch to the partitions that it changes, or to `all`. */
+  async #apply(batch: Batch, caughtUp: boolean, all: boolean): Promise<void> {
+    const parts: PartitionChanges[] = [];
+    for (const partition of this.positions.keys()) {
+      const part = this.#partOf(batch, partition);
+      // An idle partition is also applied its own position: a store that has lost it refuses.
+      if (part.changes.length > 0 || part.refused || all) parts.push(part);
+    }
+    if (parts.length > 0) {
+      const reached = await this.model.apply(this.generation, parts);
+      for (const [index, { partition, from }] of parts.entries()) {
+        const position = reached[index] ?? START;
+        if (position < from)
+          throw new ReadModelRegressed(
+            `partition ${partition} of the read model has gone back to ${position}`,
+          );
+        this.positions[partition] = position;
       }
-      this.position = event.position;
     }
-    this.position = position;
+    this.#notify(batch, parts);
+    const { events, position, blocked } = batch;
+    if (blocked) throw new Blocked(blocked.position, blocked.cause);
+    await this.onProgress({ events, position, caughtUp });
   }
 
-  #add(change: RowChange): void {
-    push(this.changes, partitionOf(change.owner), change);
+  /** What of a batch is not in a partition yet. */
+  #partOf({ position, changes, parked }: Batch, partition: number): PartitionChanges {
+    const from = this.positions[partition] ?? START;
+    const refused = parked.get(partition)?.filter((event) => event.position > from) ?? [];
+    return {
+      partition,
+      from,
+      upTo: position > from ? position : from,
+      changes: (changes.get(partition) ?? []).filter((change) => change.position > from),
+      ...(refused.length > 0 && { refused }),
+    };
   }
 
-  /** Notes a refused event; false where its owner cannot be told. */
-  #refuse(position: Position, refused: EventRefused): boolean {
-    if (refused.stream.startsWith(OPERATION_STREAMS)) {
-      this.passedOver.push({ refused, position });
-      return true;
+  #notify({ parked, passedOver }: Batch, parts: readonly PartitionChanges[]): void {
+    for (const { refused, position } of passedOver) this.#refusals.onPassedOver(refused, position);
+    if (parked.size === 0) return;
+    for (const event of parts.flatMap(({ refused = [] }) => refused)) {
+      if (this.#notified.has(event.owner)) continue;
+      if (this.#notified.size === MAX_NOTIFIED) this.#notified.clear();
+      this.#notified.add(event.owner);
+      this.#refusals.onParked(event);
     }
-    const parked = parkedBy(refused, position, this.position);
-    if (parked) push(this.parked, partitionOf(parked.owner), parked);
-    return parked !== undefined;
   }
 }
-
-const push = <Item>(lists: Map<number, Item[]>, key: number, item: Item): void => {
-  const list = lists.get(key);
-  if (list) list.push(item);
-  else lists.set(key, [item]);
-};
-
-/**
- * The owner that a refused event parks; undefined where its stream does not tell one. The owner's events up to
- * `applied` are in the rows.
- */
-export const parkedBy = (
-  { stream, revision, kind, reason }: EventRefused,
-  position: Position,
-  applied: Position,
-): ParkedOwner | undefined => {
-  const owner = ownerOfStream(stream);
-  return owner === undefined
-    ? undefined
-    : { owner, position, stream, revision: Number(revision), kind, reason, applied };
-};
-
-/** What an event does to the lists, if anything, or why it cannot be read. */
-export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | EventRefused | undefined => {
-  if (skips.size > 0 && skips.has(skipName(stored))) return undefined;
-  const fact = tryDecode(stored);
-  if (fact instanceof EventRefused) return fact;
-  if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself
-  const { owner, event } = fact;
-  return {
-    position: stored.position,
-    owner,
-    id: event.data.id,
-    row: event.type === 'PlantCreated' ? rowOf(event.data.name, event.data.tag) : undefined,
-  };
-};
 
 /** The least of some positions. */
 export const oldestOf = (positions: readonly Position[]): Position =>

@@ -13,7 +13,7 @@ import { Pacing } from './pacing.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Healed, Healer } from './healer.js';
 import { pause } from '../async/pause.js';
-import { GATHERED, oldestOf, project, type RefusalListener } from './projection.js';
+import { LARGEST_BATCH, oldestOf, project, type RefusalListener } from './projection.js';
 import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Operator, record } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
@@ -447,7 +447,7 @@ class Standby {
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
           skips,
           refusals: noticesOf(this.generation, this.options.onRefusal),
-          gather: () => (this.rate === Infinity && this.options.traffic.isQuiet ? GATHERED : 1),
+          batchSize: () => (this.rate === Infinity && this.options.traffic.isQuiet ? LARGEST_BATCH : 1),
         });
       } catch (error) {
         this.caughtUp = false;

@@ -22,7 +22,7 @@ import {
 import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
-import { changeOf } from './projection.js';
+import { changeOf } from './changes.js';
 
 /** A plant that the read model does not hold as the log says. Undefined where it should not be, or is not there. */
 export interface Difference {

@@ -14,12 +14,12 @@ import {
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import {
   Blocked,
-  GATHERED,
+  LARGEST_BATCH,
   type Progress,
   project,
   ReadModelRegressed,
-  rowOf,
 } from '../../../src/projector/projection.js';
+import { rowOf } from '../../../src/projector/changes.js';
 import { IdempotentCommands } from '../../../src/write/idempotency.js';
 import {
   brokenOff,
@@ -162,7 +162,7 @@ describe('a projection', () => {
         if (caughtUp) stopping.abort();
       },
       stopping.signal,
-      { gather: () => 1 },
+      { batchSize: () => 1 },
     );
     expect(events).toEqual(Array.from({ length: 3 }, () => ['applied', 'told', 'heard']).flat());
   });
@@ -249,7 +249,7 @@ describe('a projection', () => {
       }
     });
     const store = new Faults(model).next('apply', none, async () => {
-      await until(() => read > GATHERED + 200); // more than this apply was given, and the first one
+      await until(() => read > LARGEST_BATCH + 200); // more than this apply was given, and the first one
       throw gone();
     });
     const { ended } = start(source.port, store.port);
