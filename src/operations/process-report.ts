@@ -4,7 +4,7 @@ import { type AppendHealth } from '../ports/event-log.js';
 import { type Coordination } from '../ports/coordination.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type LastVerify } from './last-runs.js';
-import { type RebuildProgress } from '../projector/rebuilder.js';
+import { type RebuildProgress } from '../projector/standby.js';
 
 /** A position, as the API's document describes it. */
 export const PositionText = z

@@ -4,13 +4,9 @@ import { type Generation, GenerationMissing } from '../ports/read-model.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
-import {
-  noticesOf,
-  Rebuilder,
-  type RebuilderOptions,
-  type RebuildProgress,
-  type RefusalNotice,
-} from './rebuilder.js';
+import { Rebuilder, type RebuilderOptions } from './rebuilder.js';
+import { noticesOf, type RefusalNotice } from './refusals.js';
+import { type RebuildProgress } from './standby.js';
 import { GRACE_MS } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { Load } from './load.js';

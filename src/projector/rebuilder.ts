@@ -1,23 +1,14 @@
-import { type EventRefused } from '../plants/errors.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
-import {
-  type Generation,
-  type ParkedOwner,
-  partitionOf,
-  type ReadModel,
-  ReadModelAhead,
-} from '../ports/read-model.js';
+import { type Generation, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { Pacing } from './pacing.js';
-import { type Built, Estimate, type Outlook } from './estimate.js';
-import { type Healed, Healer } from './healer.js';
+import { Healer } from './healer.js';
 import { pause } from '../async/pause.js';
-import { LARGEST_BATCH, oldestOf, project, type RefusalListener } from './projection.js';
 import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Operator, record } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { type Load } from './load.js';
+import { type RebuildProgress, reasonOf, Standby, type StandbyOptions } from './standby.js';
 import { verify } from './verify.js';
 
 /** How often operators' requests are looked for, in milliseconds: a read of one short stream. */
@@ -25,30 +16,6 @@ const LOOK_EVERY_MS = 500;
 
 /** How long after a switch lists may still be answered from what was replaced, in milliseconds: twice what is promised. */
 const READERS_MS = 2_000;
-
-/** The pause after a projection has failed, in milliseconds. */
-const PAUSE_MS = 1_000;
-
-/** Whole events of a rate are waited for in pieces of a second's part: the projection never bursts for longer. */
-const RATE_WINDOW_MS = 1_000;
-
-/** What a rebuild is doing, for people. */
-export interface RebuildProgress {
-  readonly rebuild: string;
-  readonly phase: 'waiting' | 'building' | 'verifying' | 'promoting';
-  readonly generation: Generation | undefined;
-  readonly position: Position;
-  /** Events that were applied by this process. */
-  readonly events: number;
-  /** Since this process began with it, in milliseconds. */
-  readonly elapsedMs: number;
-  /** How much of the whole rebuild is done, from 0 to 1. */
-  readonly share: number;
-  /** How long the rest takes, in seconds, as far as it can be foreseen. */
-  readonly secondsLeft: number | undefined;
-  /** Why it does not get on, if so. */
-  readonly problem: string | undefined;
-}
 
 /** The steps of a rebuild at which a process may die: tests make it do so. */
 export const FAILPOINTS = [
@@ -65,10 +32,8 @@ export const FAILPOINTS = [
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 
-export interface RebuilderOptions {
+export interface RebuilderOptions extends StandbyOptions {
   readonly now: () => Date;
-  /** Who a rebuild gives way to. */
-  readonly traffic: Load;
   /** How long what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
   /** How often operators' requests are looked for, in milliseconds; half a second without it. */
@@ -79,33 +44,10 @@ export interface RebuilderOptions {
   readonly onDone: (message: string) => void;
   /** Called with how many plants of a new generation differ from the log, as soon as that is known. Must not reject. */
   readonly onVerified: (differing: number) => Promise<void>;
-  /** Called with the reason when a step begins to fail, for the log. */
-  readonly onProblem: (reason: string) => void;
-  /** Hears of events that the codec refuses, and of owners that are healed, for the log. */
-  readonly onRefusal: (notice: RefusalNotice) => void;
 }
 
-/** What became of events that the codec refuses. */
-export type RefusalNotice =
-  | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
-  | ({ readonly kind: 'healed' } & Healed)
-  | { readonly kind: 'passed over'; readonly refused: EventRefused; readonly position: Position };
-
-/** What a projection of a generation tells of. */
-export const noticesOf = (
-  generation: Generation,
-  onRefusal: (notice: RefusalNotice) => void,
-): RefusalListener => ({
-  onParked: (parked) => {
-    onRefusal({ kind: 'parked', generation, parked });
-  },
-  onPassedOver: (refused, position) => {
-    onRefusal({ kind: 'passed over', refused, position });
-  },
-});
-
-/** Who acts where no person does. */
-const OURSELVES: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
+/** Who records what follows from a request of an operator. */
+const PROJECTOR: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
 
 /**
  * Does what operators ask for, while this process holds the lease: builds a generation beside the active one, verifies
@@ -203,7 +145,7 @@ export class Rebuilder {
     const generation = await this.model.createGeneration();
     this.options.failpoint('generation created');
     const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
-    if (await record(this.log, state, event, OURSELVES, this.options.now())) {
+    if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
       this.options.failpoint('generation recorded');
       this.options.onDone(`rebuild ${rebuild}: building generation ${generation}`);
     } else await this.model.drop(generation); // cancelled, or another process was faster
@@ -219,7 +161,7 @@ export class Rebuilder {
     const { rebuild, rate, skipsAfter } = building;
     const standby = this.#standby(generation, skipsAfter, rate ?? Infinity);
     const built = standby.built(await this.log.head());
-    this.#progress = progressOf(rebuild, 'building', generation, standby, standby.estimate.building(built));
+    this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
     if (standby.events > 0) this.options.failpoint('half built');
     if (!standby.caughtUp) return;
     this.options.failpoint('caught up');
@@ -227,7 +169,7 @@ export class Rebuilder {
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
       const outlook = standby.estimate.verifying(share, performance.now() - began);
-      this.#progress = progressOf(rebuild, 'verifying', generation, standby, outlook);
+      this.#progress = standby.progress(rebuild, 'verifying', outlook);
     };
     onProgress({ share: 0 });
     const skips = await readSkips(this.log, skipsAfter);
@@ -239,7 +181,7 @@ export class Rebuilder {
     });
     await this.options.onVerified(differing);
     this.options.failpoint('verified');
-    this.#progress = progressOf(rebuild, 'promoting', generation, standby, { share: 1, secondsLeft: 0 });
+    this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
     // Answered all the same: healed meanwhile, or by another version. The next look knows more.
     if (unreadable > 0)
       throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
@@ -249,7 +191,7 @@ export class Rebuilder {
         : await this.#worse(generation, active, signal);
     if (reason !== undefined) {
       const event = { type: 'RebuildCancelled', data: { rebuild, reason } } as const;
-      if (await record(this.log, state, event, OURSELVES, this.options.now()))
+      if (await record(this.log, state, event, PROJECTOR, this.options.now()))
         this.options.onDone(`rebuild ${rebuild}: ${reason}`);
       return;
     }
@@ -257,7 +199,7 @@ export class Rebuilder {
     // decided for the next one.
     const data = { rebuild, generation, replaced: active === generation ? null : (active ?? null) };
     const event = { type: 'RebuildPromoted', data } as const;
-    if (await record(this.log, state, event, OURSELVES, this.options.now())) {
+    if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
       this.options.failpoint('promotion recorded');
       this.options.onDone(
         `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
@@ -322,7 +264,7 @@ export class Rebuilder {
         type: 'RolledBack',
         data: { rebuild, generation: replaced, replaced: generation },
       } as const;
-      await record(this.log, state, event, OURSELVES, this.options.now());
+      await record(this.log, state, event, PROJECTOR, this.options.now());
       return true;
     }
     const over =
@@ -359,7 +301,7 @@ export class Rebuilder {
     }
     this.options.failpoint('dropped');
     const event = { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } } as const;
-    await record(this.log, state, event, OURSELVES, this.options.now());
+    await record(this.log, state, event, PROJECTOR, this.options.now());
   }
 
   /** Drops what lists are not answered from, and nobody builds or goes back to. */
@@ -394,101 +336,3 @@ export class Rebuilder {
     await standby?.stop();
   }
 }
-
-/** Keeps a generation up to date that lists are not answered from. */
-class Standby {
-  position = START;
-  events = 0;
-  caughtUp = false;
-  problem: string | undefined;
-  readonly began = performance.now();
-  readonly estimate = new Estimate();
-  readonly #pacing: Pacing;
-  /** Where this process began. */
-  #from: Position | undefined;
-  #idleMs = 0;
-  readonly #ending = new AbortController();
-  readonly #running: Promise<void>;
-
-  constructor(
-    private readonly log: EventLog,
-    private readonly model: ReadModel & Generations,
-    private readonly generation: Generation,
-    private readonly skipsAfter: Position,
-    private readonly rate: number,
-    private readonly options: RebuilderOptions,
-  ) {
-    this.#pacing = new Pacing(options.traffic);
-    this.#running = this.#run();
-  }
-
-  /** What was built so far, in a log that ends at `head`. */
-  built(head: Position): Built {
-    return {
-      done: this.log.distance(START, this.position),
-      total: this.log.distance(START, head),
-      doneHere: this.log.distance(this.#from ?? this.position, this.position),
-      elapsedMs: performance.now() - this.began,
-      idleMs: this.#idleMs,
-    };
-  }
-
-  async stop(): Promise<void> {
-    this.#ending.abort();
-    await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#ending;
-    while (!signal.aborted) {
-      try {
-        const skips = await readSkips(this.log, this.skipsAfter);
-        this.#from ??= oldestOf(await this.model.positions(this.generation));
-        await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
-          skips,
-          refusals: noticesOf(this.generation, this.options.onRefusal),
-          batchSize: () => (this.rate === Infinity && this.options.traffic.isQuiet ? LARGEST_BATCH : 1),
-        });
-      } catch (error) {
-        this.caughtUp = false;
-        const reason = reasonOf(error);
-        if (this.problem !== reason) this.options.onProblem(reason);
-        this.problem = reason;
-        await pause(PAUSE_MS, signal);
-      }
-    }
-  }
-
-  async #on({ events, position, caughtUp }: { events: number; position: Position; caughtUp: boolean }) {
-    this.position = position;
-    this.events += events;
-    this.problem = undefined;
-    if (!caughtUp) await this.#pacing.giveWay(this.#ending.signal);
-    const due = (this.events / this.rate) * RATE_WINDOW_MS;
-    const early = this.began + due - performance.now();
-    if (early > 0) {
-      this.#idleMs += early;
-      await pause(early, this.#ending.signal);
-    }
-    this.caughtUp = caughtUp;
-  }
-}
-
-const progressOf = (
-  rebuild: string,
-  phase: RebuildProgress['phase'],
-  generation: Generation,
-  standby: Standby,
-  outlook: Outlook,
-): RebuildProgress => ({
-  ...outlook,
-  rebuild,
-  phase,
-  generation,
-  position: standby.position,
-  events: standby.events,
-  elapsedMs: performance.now() - standby.began,
-  problem: standby.problem,
-});
-
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -8,7 +8,7 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
-import { type RebuildProgress } from '../../../src/projector/rebuilder.js';
+import { type RebuildProgress } from '../../../src/projector/standby.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { record, requestRebuild } from '../../../src/write/rebuilds.js';
 

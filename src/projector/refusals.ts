@@ -1,0 +1,24 @@
+import { type EventRefused } from '../plants/errors.js';
+import { type Position } from '../ports/event-log.js';
+import { type Generation, type ParkedOwner } from '../ports/read-model.js';
+import { type Healed } from './healer.js';
+import { type RefusalListener } from './projection.js';
+
+/** What became of events that the codec refuses. */
+export type RefusalNotice =
+  | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
+  | ({ readonly kind: 'healed' } & Healed)
+  | { readonly kind: 'passed over'; readonly refused: EventRefused; readonly position: Position };
+
+/** Notifies of what the projection of a generation does with events that the codec refuses. */
+export const noticesOf = (
+  generation: Generation,
+  onRefusal: (notice: RefusalNotice) => void,
+): RefusalListener => ({
+  onParked: (parked) => {
+    onRefusal({ kind: 'parked', generation, parked });
+  },
+  onPassedOver: (refused, position) => {
+    onRefusal({ kind: 'passed over', refused, position });
+  },
+});

@@ -1,0 +1,135 @@
+import { pause } from '../async/pause.js';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type Generations } from '../ports/generations.js';
+import { type Generation, type ReadModel } from '../ports/read-model.js';
+import { readSkips } from '../rebuilds/read.js';
+import { type Built, Estimate, type Outlook } from './estimate.js';
+import { type Load } from './load.js';
+import { Pacing } from './pacing.js';
+import { LARGEST_BATCH, oldestOf, project } from './projection.js';
+import { noticesOf, type RefusalNotice } from './refusals.js';
+
+/** The pause after a projection has failed, in milliseconds. */
+const PAUSE_MS = 1_000;
+
+/** Whole events of a rate are waited for in pieces of a second's part: the projection never bursts for longer. */
+const RATE_WINDOW_MS = 1_000;
+
+/** The progress of a rebuild in this process. */
+export interface RebuildProgress extends Outlook {
+  readonly rebuild: string;
+  readonly phase: 'waiting' | 'building' | 'verifying' | 'promoting';
+  readonly generation: Generation | undefined;
+  readonly position: Position;
+  /** Events that were applied by this process. */
+  readonly events: number;
+  /** Since this process began with it, in milliseconds. */
+  readonly elapsedMs: number;
+  /** Why it fails at present, if it does. */
+  readonly problem: string | undefined;
+}
+
+/** What a standby generation needs of its rebuilder. */
+export interface StandbyOptions {
+  /** Requests that building gives way to. */
+  readonly traffic: Load;
+  /** Called with the reason when keeping a generation up to date begins to fail, for the log. */
+  readonly onProblem: (reason: string) => void;
+  /** Called for events that the codec refuses, and for owners that are healed, for the log. */
+  readonly onRefusal: (notice: RefusalNotice) => void;
+}
+
+/** Keeps a generation up to date that lists are not answered from. */
+export class Standby {
+  position = START;
+  events = 0;
+  caughtUp = false;
+  problem: string | undefined;
+  readonly began = performance.now();
+  readonly estimate = new Estimate();
+  readonly #pacing: Pacing;
+  /** Where this process began. */
+  #from: Position | undefined;
+  #idleMs = 0;
+  readonly #ending = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModel & Generations,
+    private readonly generation: Generation,
+    private readonly skipsAfter: Position,
+    private readonly rate: number,
+    private readonly options: StandbyOptions,
+  ) {
+    this.#pacing = new Pacing(options.traffic);
+    this.#running = this.#run();
+  }
+
+  /** What was built so far, in a log that ends at `head`. */
+  built(head: Position): Built {
+    return {
+      done: this.log.distance(START, this.position),
+      total: this.log.distance(START, head),
+      doneHere: this.log.distance(this.#from ?? this.position, this.position),
+      elapsedMs: performance.now() - this.began,
+      idleMs: this.#idleMs,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      try {
+        const skips = await readSkips(this.log, this.skipsAfter);
+        this.#from ??= oldestOf(await this.model.positions(this.generation));
+        await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
+          skips,
+          refusals: noticesOf(this.generation, this.options.onRefusal),
+          batchSize: () => (this.rate === Infinity && this.options.traffic.isQuiet ? LARGEST_BATCH : 1),
+        });
+      } catch (error) {
+        this.caughtUp = false;
+        const reason = reasonOf(error);
+        if (this.problem !== reason) this.options.onProblem(reason);
+        this.problem = reason;
+        await pause(PAUSE_MS, signal);
+      }
+    }
+  }
+
+  async #on({ events, position, caughtUp }: { events: number; position: Position; caughtUp: boolean }) {
+    this.position = position;
+    this.events += events;
+    this.problem = undefined;
+    if (!caughtUp) await this.#pacing.giveWay(this.#ending.signal);
+    const due = (this.events / this.rate) * RATE_WINDOW_MS;
+    const early = this.began + due - performance.now();
+    if (early > 0) {
+      this.#idleMs += early;
+      await pause(early, this.#ending.signal);
+    }
+    this.caughtUp = caughtUp;
+  }
+
+  /** What the rebuild that builds this generation has done. */
+  progress(rebuild: string, phase: RebuildProgress['phase'], outlook: Outlook): RebuildProgress {
+    return {
+      ...outlook,
+      rebuild,
+      phase,
+      generation: this.generation,
+      position: this.position,
+      events: this.events,
+      elapsedMs: performance.now() - this.began,
+      problem: this.problem,
+    };
+  }
+}
+
+export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
