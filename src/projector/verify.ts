@@ -1,28 +1,19 @@
-import { hash } from 'node:crypto';
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
-import { OPERATION_STREAMS, ownerOfStream, plantStream } from '../plants/stream.js';
+import { plantStream } from '../plants/stream.js';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
-  type EventLog,
-  type LogBatch,
-  type Position,
-  type RecordedEvent,
-  START,
-} from '../ports/event-log.js';
-import {
-  aheadOf,
   type Generation,
   type Page,
   partitionOf,
   PARTITIONS,
   type ReadModel,
   ReadModelUnavailable,
-  type RowChange,
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
-import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 import { changeOf } from './changes.js';
+import { ascending, Fold, hashOf, PATIENCE_MS } from './fold.js';
 
 /** A plant that the read model does not hold as the log says. Undefined where it should not be, or is not there. */
 export interface Difference {
@@ -81,20 +72,14 @@ const FOLDING = 0.9;
 /** A million plants: room for more is made by doubling, which would be too much. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** What an owner's name and number take, in bytes. Measured. */
-const OWNER_BYTES = 100;
-
-/** How often it is told how far it is, in milliseconds: there may be 20,000 steps in a second. */
-const TELL_EVERY_MS = 50;
+/** How often progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
+const REPORT_EVERY_MS = 50;
 
 /** Enough to see what kind of damage it is. */
 const MAX_DIFFERENCES = 20;
 
 /** Rows of one read: a millisecond's work, for the store and to compare them. */
 const PAGE = 200;
-
-/** How long a read model may stand still behind the log that was folded, in milliseconds: a blocked one does. */
-const PATIENCE_MS = 30_000;
 
 /** How often it is looked at meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 50;
@@ -120,86 +105,106 @@ export const verify = async (
     signal = NEVER,
   }: VerifyOptions = {},
 ): Promise<Verified> => {
-  const total = { plants: 0, owners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
-  const differences: Difference[] = [];
   await assertNotAhead(log, model, generation, signal);
-  let position = START;
-  let events = 0;
-  let todo: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
-  let share = 0;
-  let tellAt = -Infinity;
-  const breathe = async (): Promise<void> => {
-    await giveWay();
-    signal.throwIfAborted();
-  };
-  while (todo.size > 0) {
-    const comparedBefore = total.plants;
+  return new Verification(log, model, generation, { skips, maxBytes, giveWay, onProgress, signal }).run();
+};
+
+class Verification {
+  readonly #total = { plants: 0, owners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
+  readonly #differences: Difference[] = [];
+  /** Partitions that are still to be compared. */
+  #left: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
+  #events = 0;
+  #share = 0;
+  /** When progress is reported next, in milliseconds of `performance.now()`. */
+  #reportAt = -Infinity;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModel,
+    private readonly generation: Generation,
+    private readonly options: Required<VerifyOptions>,
+  ) {}
+
+  async run(): Promise<Verified> {
+    let position = START;
+    while (this.#left.size > 0) position = await this.#pass();
+    this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: 1 });
+    return { ...this.#total, differences: this.#differences, position };
+  }
+
+  /** Folds and compares as many partitions as fit into memory; resolves with the position of the fold. */
+  async #pass(): Promise<Position> {
+    const { log } = this;
+    const { skips, maxBytes } = this.options;
+    const comparedBefore = this.#total.plants;
     const whole = log.distance(START, await log.head());
-    const tell = (): void => {
-      if (performance.now() < tellAt) return;
-      tellAt = performance.now() + TELL_EVERY_MS;
+    const report = (): void => {
+      if (performance.now() < this.#reportAt) return;
+      this.#reportAt = performance.now() + REPORT_EVERY_MS;
       const folded = fold.settled ? 1 : Math.min(1, log.distance(START, fold.position) / Math.max(1, whole));
-      const compared = Math.min(1, (total.plants - comparedBefore) / Math.max(1, fold.plants));
+      const compared = Math.min(1, (this.#total.plants - comparedBefore) / Math.max(1, fold.plants));
       const ofPass = FOLDING * folded + (fold.settled ? (1 - FOLDING) * compared : 0);
-      const done = PARTITIONS - todo.size + fold.partitions.size * ofPass;
-      share = Math.max(share, done / PARTITIONS);
-      onProgress({ events, plants: total.plants, share });
+      const done = PARTITIONS - this.#left.size + fold.partitions.size * ofPass;
+      this.#share = Math.max(this.#share, done / PARTITIONS);
+      this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: this.#share });
     };
-    const fold = new Fold(log, skips, todo, maxBytes, whole, breathe, (count) => {
-      events += count;
-      tell();
+    const giveWay = (): Promise<void> => this.#giveWay();
+    const fold = new Fold(log, skips, this.#left, maxBytes, whole, giveWay, (count) => {
+      this.#events += count;
+      report();
     });
     try {
       await fold.toEnd();
-      tellAt = -Infinity; // the last report of this pass is the total
-      tell();
-      total.passes += 1;
-      const compareOwner = async (owner: string): Promise<void> => {
-        total.owners += 1;
-        let parked = false;
-        for await (const page of pages(model, generation, owner, fold, signal)) {
-          parked ||= page.parked !== undefined;
-          if (!fold.isComparable(owner, page)) {
-            // Healed meanwhile, or on the way there, or by another version: none of it is a difference.
-            if (!page.parked) total.unreadable += 1;
-            break;
-          }
-          total.plants += page.rows.length;
-          for (const { id, found } of page.wrong) {
-            total.differing += 1;
-            if (differences.length < MAX_DIFFERENCES)
-              differences.push({
-                owner,
-                id,
-                found,
-                expected: await rowAt(log, owner, id, page.position, skips),
-              });
-          }
-          tell();
-          await breathe();
-        }
-        if (parked) total.parked += 1;
-      };
-      for (const owner of fold.ownerNames()) await compareOwner(owner);
+      this.#reportAt = -Infinity; // the last report of this pass is the total
+      report();
+      this.#total.passes += 1;
+      for (const owner of fold.ownerNames()) await this.#compare(owner, fold, report);
       // And those of whom the log knows nothing. A name may come twice.
       const compared = new Set<string>();
-      for await (const owner of model.owners(generation)) {
+      for await (const owner of this.model.owners(this.generation)) {
         if (!fold.partitions.has(partitionOf(owner)) || fold.knew(owner) || compared.has(owner)) continue;
         compared.add(owner);
-        await compareOwner(owner);
+        await this.#compare(owner, fold, report);
       }
-      position = fold.position;
-      const done = fold.partitions;
-      todo = new Set([...todo].filter((partition) => !done.has(partition)));
+      this.#left = new Set([...this.#left].filter((partition) => !fold.partitions.has(partition)));
+      return fold.position;
     } finally {
       await fold.close();
     }
   }
-  onProgress({ events, plants: total.plants, share: 1 });
-  return { ...total, differences, position };
-};
 
-const ascending = (one: number, other: number): number => one - other;
+  async #giveWay(): Promise<void> {
+    await this.options.giveWay();
+    this.options.signal.throwIfAborted();
+  }
+
+  /** Compares the rows of an owner. */
+  async #compare(owner: string, fold: Fold, report: () => void): Promise<void> {
+    const total = this.#total;
+    const { skips, signal } = this.options;
+    total.owners += 1;
+    let parked = false;
+    for await (const page of pages(this.model, this.generation, owner, fold, signal)) {
+      parked ||= page.parked !== undefined;
+      if (!fold.isComparable(owner, page)) {
+        // Healed meanwhile, or on the way there, or by another version: none of it is a difference.
+        if (!page.parked) total.unreadable += 1;
+        break;
+      }
+      total.plants += page.rows.length;
+      for (const { id, found } of page.wrong) {
+        total.differing += 1;
+        if (this.#differences.length === MAX_DIFFERENCES) continue;
+        const expected = await rowAt(this.log, owner, id, page.position, skips);
+        this.#differences.push({ owner, id, found, expected });
+      }
+      report();
+      await this.#giveWay();
+    }
+    if (parked) total.parked += 1;
+  }
+}
 
 interface ComparedPage extends Page {
   readonly wrong: readonly { readonly id: number; readonly found: string | undefined }[];
@@ -271,203 +276,6 @@ const pageNotBefore = async (
     signal.throwIfAborted();
   }
 };
-
-/** The plants of some partitions, by the log, at a position that only goes forward. */
-class Fold {
-  /** Those that are in memory: fewer than were wanted where there are too many plants. */
-  partitions: ReadonlySet<number>;
-  position = START;
-  /** The hash of each plant's row. */
-  #table: PlantTable;
-  /** Their owners, by number. */
-  readonly #owners = new Map<string, number>();
-  /** The first event of an owner that cannot be read: the fold of that owner ends there. */
-  readonly #refused = new Map<string, Position>();
-  /** The last event of each owner, by number. */
-  #changed = new PositionTable();
-  readonly #ending = new AbortController();
-  readonly #batches: AsyncIterator<LogBatch>;
-  #pending: readonly RecordedEvent[] = [];
-  #next = 0;
-  #reached = START;
-  /** What is compared now may grow by what is written meanwhile, but nothing of it is forgotten. */
-  settled = false;
-
-  constructor(
-    log: EventLog,
-    private readonly skips: Skips,
-    partitions: ReadonlySet<number>,
-    private readonly maxBytes: number,
-    /** There are hardly more plants than that. */
-    most: number,
-    private readonly breathe: () => Promise<void>,
-    private readonly onEvents: (count: number) => void,
-  ) {
-    this.partitions = partitions;
-    this.#table = new PlantTable(Math.min(most, maxBytes / ENTRY_BYTES / 2 - 1));
-    this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
-  }
-
-  /** Folds everything that is in the log now. */
-  async toEnd(): Promise<void> {
-    for (;;) {
-      const batch = await this.#pull();
-      this.#applyPending(undefined, undefined);
-      if (!batch.caughtUp) continue;
-      this.settled = true;
-      return;
-    }
-  }
-
-  /** Folds up to a position; gives the ids of an owner's plants that changed on the way. */
-  async to(position: Position, owner: string): Promise<number[]> {
-    const touched: number[] = [];
-    const giveUp = performance.now() + PATIENCE_MS;
-    for (;;) {
-      const complete = this.#applyPending(position, (whose, id) => {
-        if (whose === owner) touched.push(id);
-      });
-      if (complete || this.#reached >= position) {
-        if (position > this.position) this.position = position;
-        return touched;
-      }
-      // What was read of the lists may be newer than the last batch, but not for long.
-      const { caughtUp } = await this.#pull();
-      if (caughtUp && this.#reached < position && performance.now() > giveUp)
-        throw aheadOf(position, this.#reached);
-    }
-  }
-
-  /** The position of an owner's last event that was folded. */
-  changedAt(owner: string): Position {
-    return this.#changed.get(this.#numberOf(owner));
-  }
-
-  /** How many are in memory. */
-  get plants(): number {
-    return this.#table.size;
-  }
-
-  /** Whether a page of an owner's rows has to be as the fold of that owner is. */
-  isComparable(owner: string, { parked }: Page): boolean {
-    const refused = this.#refused.get(owner);
-    if (parked === undefined) return refused === undefined;
-    return parked.position === refused && parked.applied < parked.position;
-  }
-
-  ownerNames(): string[] {
-    return [...this.#owners.keys()];
-  }
-
-  knew(owner: string): boolean {
-    return this.#owners.has(owner);
-  }
-
-  idsOf(owner: string): number[] {
-    return this.#table.ids(this.#numberOf(owner));
-  }
-
-  hashOf(owner: string, id: number): number | undefined {
-    return this.#table.get(this.#numberOf(owner), id);
-  }
-
-  async close(): Promise<void> {
-    this.#ending.abort();
-    await this.#batches.return?.();
-  }
-
-  async #pull(): Promise<LogBatch> {
-    await this.breathe();
-    const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
-    if (done) throw new ReadModelUnavailable('the verification was ended');
-    this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
-    this.#pending = [...this.#pending, ...value.events];
-    this.#next = 0;
-    this.#reached = value.position;
-    return value;
-  }
-
-  /** Applies what was pulled, up to a position; whether there is more after that. */
-  #applyPending(
-    upTo: Position | undefined,
-    onChange: ((owner: string, id: number) => void) | undefined,
-  ): boolean {
-    const began = this.#next;
-    let stopped = false;
-    for (; this.#next < this.#pending.length; this.#next += 1) {
-      const event = this.#pending[this.#next];
-      if (!event || (upTo !== undefined && event.position > upTo)) {
-        stopped = true;
-        break;
-      }
-      this.position = event.position;
-      const change = this.#changeOf(event);
-      if (!change || !this.partitions.has(partitionOf(change.owner))) continue;
-      this.#apply(change);
-      onChange?.(change.owner, change.id);
-    }
-    this.onEvents(this.#next - began);
-    return stopped;
-  }
-
-  /** What an event does to rows: nothing where its owner is parked by it, or was before. */
-  #changeOf(event: RecordedEvent): RowChange | undefined {
-    const change = changeOf(event, this.skips);
-    if (!(change instanceof EventRefused))
-      return change && this.#refused.size > 0 && this.#refused.has(change.owner) ? undefined : change;
-    if (event.stream.startsWith(OPERATION_STREAMS)) return undefined;
-    const owner = ownerOfStream(event.stream);
-    if (owner === undefined) throw change;
-    if (!this.partitions.has(partitionOf(owner)) || this.#refused.has(owner)) return undefined;
-    this.#refused.set(owner, event.position);
-    this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not tell
-    return undefined;
-  }
-
-  #numberFor(owner: string): number {
-    let number = this.#owners.get(owner);
-    if (number === undefined) this.#owners.set(owner, (number = this.#owners.size));
-    return number;
-  }
-
-  #apply({ owner, id, row, position }: RowChange): void {
-    const number = this.#numberFor(owner);
-    this.#changed.set(number, position);
-    this.#table.set(number, id, row === undefined ? undefined : hashOf(row));
-    const bytes = this.#table.bytes + this.#changed.bytes + OWNER_BYTES * this.#owners.size;
-    if (bytes > this.maxBytes && !this.settled) this.#forgetHalf();
-  }
-
-  #numberOf(owner: string): number {
-    return this.#owners.get(owner) ?? NOBODY;
-  }
-
-  /** The upper half of the partitions is left to a later pass. */
-  #forgetHalf(): void {
-    const sorted = [...this.partitions].sort(ascending);
-    if (sorted.length === 1) return;
-    this.partitions = new Set(sorted.slice(0, Math.ceil(sorted.length / 2)));
-    const owners = [...this.#owners];
-    const changed = this.#changed;
-    const table = this.#table;
-    this.#owners.clear();
-    this.#changed = new PositionTable();
-    this.#table = new PlantTable(table.size / 2); // as much again would be too much again
-    for (const [owner, before] of owners) {
-      if (!this.partitions.has(partitionOf(owner))) continue;
-      const number = this.#owners.size;
-      this.#owners.set(owner, number);
-      this.#changed.set(number, changed.get(before));
-      for (const id of table.ids(before)) this.#table.set(number, id, table.get(before, id));
-    }
-  }
-}
-
-/** The number of owners that the fold does not know. */
-const NOBODY = -1;
-
-/** 52 bits that two different texts have in common once in 10^15: enough for accidents, and a number is small. */
-const hashOf = (row: string): number => Number.parseInt(hash('sha256', row, 'hex').slice(0, 13), 16);
 
 /** A plant's row by the log at a position. */
 const rowAt = async (
