@@ -10,10 +10,11 @@ import {
   type Database,
   DatabaseSync,
   explainSqliteError,
+  pragma,
   SQLITE,
   sqliteCode,
 } from './database.js';
-import { isOurs, pragma, Refusal, schemaFault } from './event-log-schema.js';
+import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
 import { createFile, toPosition } from './event-log.js';
 
 /** Events that are read in one go: a few milliseconds, after which somebody who asks to stop is heard. */

@@ -33,6 +33,12 @@ const packagedSqlite = async (): Promise<DatabaseClass> => {
 export const DatabaseSync = builtinSqlite() ?? (await packagedSqlite());
 export type Database = InstanceType<DatabaseClass>;
 
+/** The value of a pragma, after it was set where `name` is an assignment. */
+export const pragma = (db: Database, name: string): unknown => {
+  const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown> | undefined;
+  return row && Object.values(row)[0];
+};
+
 type Statement = ReturnType<Database['prepare']>;
 
 /** A value of a column, as SQLite's types come to us. */

@@ -1,4 +1,4 @@
-import { DatabaseSync, type Database } from './database.js';
+import { DatabaseSync, pragma, type Database } from './database.js';
 
 /** "PLNT": what tells an event log of ours from any other SQLite file. */
 const APPLICATION_ID = 0x504c4e54;
@@ -50,11 +50,6 @@ export const SCHEMA = `
 
 /** A reason not to use the file, in one line. */
 export class Refusal extends Error {}
-
-export const pragma = (db: Database, name: string): unknown => {
-  const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown> | undefined;
-  return row && Object.values(row)[0];
-};
 
 /** Whether the file is a log of ours (true) or has no content yet (false). Throws Refusal for all else. */
 export const isOurs = (db: Database, file: string): boolean => {

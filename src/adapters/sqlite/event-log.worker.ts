@@ -5,12 +5,14 @@ import {
   DatabaseSync,
   SQLITE,
   explainSqliteError,
+  pragma,
   sqliteCode,
   type Database,
 } from './database.js';
 import { EventLogGuard, hasRoom } from './event-log-guard.js';
-import { SCHEMA, Refusal, isOurs, pragma } from './event-log-schema.js';
+import { SCHEMA, Refusal, isOurs } from './event-log-schema.js';
 import { LOOK_EVERY_MS } from './file-watch.js';
+import { whileBusy } from './open-file.js';
 
 /** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
 export interface AppendOrder {
@@ -91,19 +93,12 @@ const SAVING = 'what the open files hold is being saved';
 const PROBE_EVERY_MS = 1_000;
 
 /** Switches to write-ahead logging. Two processes that create the file together can collide: then once more. */
-const useWriteAheadLog = (db: Database, file: string): string => {
-  const deadline = Date.now() + BUSY_TIMEOUT_MS;
-  for (;;) {
-    try {
-      const mode = pragma(db, 'journal_mode = WAL');
-      if (mode === 'wal') return mode;
-      throw new Refusal(`${file} is where SQLite has no write-ahead log: put it on a local disk`);
-    } catch (error) {
-      if (sqliteCode(error) !== SQLITE.BUSY || Date.now() > deadline) throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-    }
-  }
-};
+const useWriteAheadLog = (db: Database, file: string): string =>
+  whileBusy(() => {
+    const mode = pragma(db, 'journal_mode = WAL');
+    if (mode === 'wal') return mode;
+    throw new Refusal(`${file} is where SQLite has no write-ahead log: put it on a local disk`);
+  });
 
 class Writer {
   readonly #db: Database;

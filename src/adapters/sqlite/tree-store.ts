@@ -1,6 +1,4 @@
-import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { makeFile, makeFolder } from '../../files/new-file.js';
 import { type Position } from '../../ports/event-log.js';
 import {
   type Alarm,
@@ -13,173 +11,30 @@ import {
   TreeStore,
   TreeUnavailable,
 } from '../../ports/tree-store.js';
-import {
-  BUSY_TIMEOUT_MS,
-  type Database,
-  DatabaseSync,
-  explainSqliteError,
-  SQLITE,
-  sqliteCode,
-} from './database.js';
+import { type Database, DatabaseSync, explainSqliteError, SQLITE, sqliteCode } from './database.js';
 import { FileNames, type FileFault } from './file-names.js';
-import { type Failure, failureOf } from './read-model.js';
-
-/** A call to the writer that is not answered by then has failed: twice what a statement waits for a lock. */
-const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
+import { createFile, createFolder } from './open-file.js';
+import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
+import { portErrorOf, WorkerCalls } from './worker-call.js';
 
 /** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
 const READ_BUSY_MS = 100;
 
-/** What the writer thread does, each in a transaction of its own, in the order in which it was asked. */
-export type TreeWork =
-  | { readonly kind: 'open' }
-  | { readonly kind: 'append'; readonly growth: TreeGrowth }
-  | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
-  | { readonly kind: 'raise'; readonly alarm: Alarm }
-  | { readonly kind: 'lift'; readonly by: string; readonly reason: string }
-  | { readonly kind: 'close' };
-
-export interface TreeWriterData {
-  readonly file: string;
-  readonly log: string;
-}
-
-export interface TreeOrder {
-  readonly call: number;
-  readonly work: TreeWork;
-}
-
-export type TreeReply =
-  | { readonly call: number; readonly answer: string | undefined }
-  | { readonly call: number; readonly failure: Failure }
-  /** One of the files was cut. No answer to a call. */
-  | { readonly fault: FileFault };
-
-interface Call {
-  readonly resolve: (answer: string | undefined) => void;
-  readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
-}
+type TreeWriter = WorkerCalls<TreeWork, TreeAnswers>;
 
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
-/** What to do about a file that cannot be used: it holds signatures that cannot be made again. */
-export const keepAdvice = (file: string): string =>
-  `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
+/** What was thrown on the way to the file, as an error of the port. */
+const explained = (thrown: unknown, file: string): Error =>
+  portErrorOf(thrown, PORT_ERRORS, (cause) => {
+    const code = sqliteCode(cause);
+    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB)
+      return unavailable(`${file} is damaged, or no SQLite database: ${keepAdvice(file)}`, { cause });
+    return unavailable(explainSqliteError(cause, file), { cause });
+  });
 
-/**
- * That a file was taken away under an open tree, and what to do. Signed checkpoints cannot be made again, so that no new
- * tree is begun by itself.
- */
-export const takenAway = (file: string, { path, kind, message }: FileFault): TreeUnavailable =>
-  new TreeUnavailable(`${message}, and nothing is signed any more: ${adviceOn(file, path, kind)}`);
-
-const adviceOn = (file: string, path: string, kind: FileFault['kind']): string => {
-  if (kind === 'truncated' || kind === 'overwritten')
-    return `stop the service, keep copies of ${file} and ${file}-wal, put both back from a backup, or move both aside, for a new tree to be built from the event log (docs/audit.md), then start again`;
-  if (path.endsWith('-wal') || path.endsWith('-shm'))
-    return `stop the service in order (SIGTERM, not SIGKILL), by which everything that was signed comes into ${file}; move aside what stands at ${path}, then start again`;
-  return `keep ${file}-wal; stop the service in order (SIGTERM, not SIGKILL), put ${file} back from where it was moved or from a backup, then start again`;
-};
-
-/** Whatever was thrown on the way to the file, as the port's error that it amounts to. */
-const explained = (thrown: unknown, file: string): Error => {
-  if (thrown instanceof Error && PORT_ERRORS.some((known) => thrown instanceof known)) return thrown;
-  const { name, message, errcode } = failureOf(thrown);
-  const PortError = PORT_ERRORS.find((known) => known.name === name);
-  if (PortError) return new PortError(message);
-  const error = Object.assign(new Error(message), { errcode });
-  const code = sqliteCode(error);
-  if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB)
-    return new TreeUnavailable(`${file} is damaged, or no SQLite database: ${keepAdvice(file)}`, {
-      cause: error,
-    });
-  return new TreeUnavailable(explainSqliteError(error, file), { cause: error });
-};
-
-/** The thread that writes: no fsync of a checkpoint holds up the event loop. */
-class TreeWriter {
-  readonly #file: string;
-  readonly #worker: Worker;
-  readonly #calls = new Map<number, Call>();
-  readonly #exited: Promise<void>;
-  #lastCall = 0;
-  #death: TreeUnavailable | undefined;
-  #fault: FileFault | undefined;
-
-  constructor(data: TreeWriterData) {
-    this.#file = data.file;
-    this.#worker = new Worker(new URL('./tree-store.worker.js', import.meta.url), {
-      workerData: data,
-      name: 'tree writer',
-    });
-    this.#worker.on('message', (reply: TreeReply) => {
-      this.#settle(reply);
-    });
-    this.#worker.on('error', (error) => {
-      this.#die(error.message);
-    });
-    this.#exited = new Promise((resolve) => {
-      this.#worker.once('exit', (code) => {
-        this.#die(`exit code ${code}`);
-        resolve();
-      });
-    });
-  }
-
-  /** That a file was cut, as the thread has found. */
-  get fault(): FileFault | undefined {
-    return this.#fault;
-  }
-
-  call(work: TreeWork): Promise<string | undefined> {
-    if (this.#death) return Promise.reject(this.#death);
-    return new Promise((resolve, reject) => {
-      const call = ++this.#lastCall;
-      const timer = setTimeout(() => {
-        reject(new TreeUnavailable(`${this.#file}: no answer within ${CALL_DEADLINE_MS} ms`));
-      }, CALL_DEADLINE_MS);
-      this.#calls.set(call, { resolve, reject, timer });
-      this.#worker.postMessage({ call, work } satisfies TreeOrder);
-    });
-  }
-
-  /** Ends the thread once it has done what was asked of it before; gives up waiting at the deadline. */
-  async close(): Promise<void> {
-    try {
-      await this.call({ kind: 'close' });
-    } catch {
-      // Ending a thread that hangs inside SQLite would take the process with it. It ends when the disk is back.
-      if (!this.#death) {
-        this.#worker.unref();
-        return;
-      }
-    }
-    await this.#exited;
-  }
-
-  #settle(reply: TreeReply): void {
-    if ('fault' in reply) {
-      this.#fault = reply.fault;
-      return;
-    }
-    const call = this.#calls.get(reply.call);
-    this.#calls.delete(reply.call);
-    if (!call) return;
-    clearTimeout(call.timer);
-    if ('failure' in reply) call.reject(explained(reply.failure, this.#file));
-    else call.resolve(reply.answer);
-  }
-
-  #die(reason: string): void {
-    this.#death ??= new TreeUnavailable(`${this.#file}: its writer thread died (${reason})`);
-    for (const { reject, timer } of this.#calls.values()) {
-      clearTimeout(timer);
-      reject(this.#death);
-    }
-    this.#calls.clear();
-  }
-}
+const unavailable = (message: string, options?: ErrorOptions): TreeUnavailable =>
+  new TreeUnavailable(message, options);
 
 /** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
 class TreeReader {
@@ -335,7 +190,7 @@ class SqliteTreeStore extends TreeStore {
     }
   }
 
-  async #write(work: TreeWork): Promise<string | undefined> {
+  async #write<W extends TreeWork>(work: W): Promise<TreeAnswers[W['kind']]> {
     this.#assertUsable();
     return this.writer.call(work);
   }
@@ -359,30 +214,27 @@ class SqliteTreeStore extends TreeStore {
   }
 }
 
-const createFile = (file: string): void => {
-  const folder = dirname(file);
-  try {
-    makeFolder(folder);
-  } catch (error) {
-    throw new TreeUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
-  }
-  try {
-    makeFile(file);
-  } catch {
-    // It is there, or SQLite says better what is wrong.
-  }
-};
-
 /**
  * The tree of the log with that identity in one SQLite file; the file and its folder are made if missing. Throws
  * TreeUnavailable, in one line that says what to do, where the file cannot be used or is of another log.
  */
 export const openSqliteTreeStore = async (file: string, logIdentity: string): Promise<TreeStore> => {
+  createFolder(file, unavailable);
   createFile(file);
-  const writer = new TreeWriter({ file, log: logIdentity });
+  const workerData: TreeWriterData = { file, log: logIdentity };
+  const writer: TreeWriter = new WorkerCalls(
+    new Worker(new URL('./tree-store.worker.js', import.meta.url), { workerData, name: 'tree writer' }),
+    {
+      file,
+      maxQueued: Infinity, // one auditor has one call at a time
+      unavailable,
+      explain: (thrown) => explained(thrown, file),
+      onFault: () => undefined,
+    },
+  );
   let reader: TreeReader | undefined;
   try {
-    const identity = await writer.call({ kind: 'open' });
+    const identity = await writer.open();
     reader = new TreeReader(file);
     const names = new FileNames(file);
     if (names.identity !== identity)

@@ -1,4 +1,4 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { START } from '../../ports/event-log.js';
 import {
   type Alarm,
@@ -8,19 +8,10 @@ import {
   TreeMoved,
   TreeUnavailable,
 } from '../../ports/tree-store.js';
-import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, SQLITE, sqliteCode } from './database.js';
-import { pragma } from './event-log-schema.js';
-import { watchOf } from './file-rescue.js';
-import { LOOK_EVERY_MS } from './file-watch.js';
-import { failureOf } from './read-model.js';
-import {
-  keepAdvice,
-  takenAway,
-  type TreeOrder,
-  type TreeReply,
-  type TreeWork,
-  type TreeWriterData,
-} from './tree-store.js';
+import { type Database } from './database.js';
+import { openFile } from './open-file.js';
+import { isCut, keepAdvice, takenAway, type TreeWork, type TreeWriterData } from './tree-work.js';
+import { answerCalls } from './worker-thread.js';
 
 /** 'pltr' in ASCII: tells a tree of this service from every other SQLite file. */
 const APPLICATION_ID = 0x706c7472;
@@ -79,83 +70,34 @@ const SCHEMA = `
 
 const { file, log } = workerData as TreeWriterData;
 
-const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE', work: () => T): T => {
-  db.exec(begin);
-  try {
-    const answer = work();
-    db.exec('COMMIT');
-    return answer;
-  } catch (error) {
-    try {
-      db.exec('ROLLBACK');
-    } catch {
-      // some errors have rolled back by themselves
-    }
-    throw error;
-  }
-};
-
-/** Whether the file is new. Throws where it is not ours, of another schema or of another log: it is left as it is. */
-const isEmpty = (db: Database): boolean => {
-  const application = pragma(db, 'application_id');
-  const version = pragma(db, 'user_version');
-  if (application === APPLICATION_ID) {
-    if (version !== SCHEMA_VERSION)
-      throw new TreeUnavailable(
-        `${file} was made by another version of this service (schema ${String(version)}, not ${SCHEMA_VERSION}): ${keepAdvice(file)}`,
+const openTree = () =>
+  openFile({
+    file,
+    application: APPLICATION_ID,
+    version: SCHEMA_VERSION,
+    settings: `PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
+    check: (db) => {
+      const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
+      if (found?.identity !== log)
+        throw new TreeUnavailable(
+          `${file} is the tree of another log (${found?.identity ?? 'none'}, not ${log}): move it away, and keep it: it holds the checkpoints that were signed for that log (after plants copy see docs/audit.md)`,
+        );
+    },
+    make: (db, isNew) => {
+      if (!isNew) return;
+      db.exec(SCHEMA);
+      db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(log);
+      db.prepare('INSERT INTO tree (only, size, position, hashes) VALUES (1, 0, ?, ?)').run(
+        START,
+        new Uint8Array(),
       );
-    const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
-    if (found?.identity === log) return false;
-    throw new TreeUnavailable(
-      `${file} is the tree of another log (${found?.identity ?? 'none'}, not ${log}): move it away, and keep it: it holds the checkpoints that were signed for that log (after plants copy see docs/audit.md)`,
-    );
-  }
-  const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
-  if (application === 0 && version === 0 && tables === 0) return true;
-  throw new TreeUnavailable(`${file} is another application's database: move it away`);
-};
-
-const prepareFile = (db: Database): void => {
-  db.exec(
-    `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
-  );
-  inTransaction(db, 'BEGIN', () => isEmpty(db)); // before anything is changed
-  if (pragma(db, 'journal_mode = WAL') !== 'wal')
-    throw new TreeUnavailable(`${file} stands on a file system where SQLite's write-ahead log does not work`);
-  db.exec(`PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}`);
-  inTransaction(db, 'BEGIN IMMEDIATE', () => {
-    if (!isEmpty(db)) return;
-    db.exec(SCHEMA);
-    db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(log);
-    db.prepare('INSERT INTO tree (only, size, position, hashes) VALUES (1, 0, ?, ?)').run(
-      START,
-      new Uint8Array(),
-    );
+    },
+    unavailable: (message) => new TreeUnavailable(message),
+    otherVersion: keepAdvice(file),
+    otherApplication: 'move it away',
   });
-};
 
-const openFile = (): Database => {
-  const giveUp = performance.now() + BUSY_TIMEOUT_MS;
-  for (;;) {
-    const db = new DatabaseSync(file);
-    try {
-      prepareFile(db);
-      return db;
-    } catch (error) {
-      db.close();
-      // The switch to WAL does not wait for locks by itself: two processes may be making the file together.
-      if (sqliteCode(error) !== SQLITE.BUSY || performance.now() > giveUp) throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
-    }
-  }
-};
-
-const connect = () => {
-  const db = openFile();
-  // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
-  db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-  const watch = watchOf(db, file);
-  let cut = false;
+const prepareWrites = (db: Database) => {
   const prepare = (sql: string) => db.prepare(sql);
   const selectSize = prepare('SELECT size FROM tree');
   const updateTree = prepare('UPDATE tree SET size = ?, position = ?, hashes = ?');
@@ -213,7 +155,7 @@ const connect = () => {
     return alarm?.text;
   };
 
-  const answer = (work: Exclude<TreeWork, { kind: 'open' | 'close' }>): string | undefined => {
+  return (work: TreeWork): string | undefined => {
     switch (work.kind) {
       case 'append':
         append(work.growth);
@@ -228,70 +170,14 @@ const connect = () => {
         return lift(work.by, work.reason);
     }
   };
-
-  /** Throws TreeUnavailable where a file was taken away, and an error of the file system where none can be seen. */
-  const assertInPlace = (): void => {
-    const fault = watch.look();
-    if (!fault) return;
-    const isCut = fault.kind === 'truncated' || fault.kind === 'overwritten';
-    if (isCut && !cut) parentPort?.postMessage({ fault } satisfies TreeReply);
-    cut ||= isCut;
-    throw takenAway(file, fault);
-  };
-
-  const watching = setInterval(() => {
-    try {
-      assertInPlace();
-    } catch {
-      // It is said already, or seen by whoever asks next.
-    }
-  }, LOOK_EVERY_MS);
-
-  return {
-    identity: watch.identity,
-    write: (work: Exclude<TreeWork, { kind: 'open' | 'close' }>) => {
-      assertInPlace();
-      // Leaves that a loss of power undoes are appended again; what is signed, or an alarm, must never be undone.
-      db.exec(`PRAGMA synchronous = ${work.kind === 'append' ? 'NORMAL' : 'FULL'}`);
-      const answered = inTransaction(db, 'BEGIN IMMEDIATE', () => answer(work));
-      assertInPlace();
-      return answered;
-    },
-    close: () => {
-      clearInterval(watching);
-      try {
-        if (!cut) db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
-      } finally {
-        db.close();
-        watch.close();
-      }
-    },
-  };
 };
 
-let connection: ReturnType<typeof connect> | undefined;
-
-const perform = (work: TreeWork): string | undefined => {
-  switch (work.kind) {
-    case 'open':
-      connection = connect();
-      return connection.identity;
-    case 'close':
-      connection?.close();
-      return undefined;
-    default:
-      if (!connection) throw new Error('not open');
-      return connection.write(work);
-  }
-};
-
-parentPort?.on('message', ({ call, work }: TreeOrder) => {
-  let reply: TreeReply;
-  try {
-    reply = { call, answer: perform(work) };
-  } catch (error) {
-    reply = { call, failure: failureOf(error) };
-  }
-  parentPort?.postMessage(reply);
-  if (work.kind === 'close') parentPort?.close(); // nothing left to wait for: the thread ends
+answerCalls<TreeWork>({
+  file,
+  open: openTree,
+  prepare: prepareWrites,
+  // Leaves that a loss of power undoes are appended again; what is signed, or an alarm, must never be undone.
+  before: ({ kind }) => `PRAGMA synchronous = ${kind === 'append' ? 'NORMAL' : 'FULL'}`,
+  takenAway: (fault) => takenAway(file, fault),
+  isFinal: isCut,
 });

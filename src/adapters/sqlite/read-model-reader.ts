@@ -1,0 +1,300 @@
+import { encodeOwner } from '../../plants/stream.js';
+import { type Report } from '../../ports/coordination.js';
+import { type Position } from '../../ports/event-log.js';
+import { type GenerationInfo } from '../../ports/generations.js';
+import {
+  type Generation,
+  type LongPage,
+  type Page,
+  type ParkedOwner,
+  OwnerParked,
+  PARTITIONS,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+  partitionOf,
+} from '../../ports/read-model.js';
+import { PageCache } from '../page-cache.js';
+import { type Database, DatabaseSync, prepareColumns } from './database.js';
+import { PLANT_TEXTS, plantTextsOf, readLongList } from './long-list.js';
+import { missing, rebuildAdvice, type WriterData } from './read-model-work.js';
+
+/** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
+const READ_BUSY_MS = 100;
+
+/** Parked owners that one step reads. */
+export const PARKED_AT_ONCE = 300;
+
+/** Less than every safe integer. */
+const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
+
+/** A parked owner as the file holds it. */
+export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
+
+/** Where a partition of the active generation stands. */
+interface ActivePosition {
+  readonly generation: Generation;
+  readonly position: Position;
+}
+
+/** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
+export class ReadModelReader {
+  readonly #db: Database;
+  readonly #file: string;
+  readonly #begin;
+  readonly #commit;
+  readonly #rollback;
+  readonly #generations;
+  readonly #positions;
+  readonly #activePositions;
+  readonly #activeAt;
+  readonly #generationAt;
+  readonly #rows;
+  readonly #plantTexts;
+  readonly #owners;
+  readonly #parkedOwner;
+  readonly #countParked;
+  readonly #parked;
+  readonly #reports;
+  readonly #kept = new PageCache<Generation>();
+  readonly #keptLong = new PageCache<Generation, LongPage>();
+  /** Where partitions of the active generation stood since it was last told to look anew. */
+  readonly #seen = new Map<number, ActivePosition>();
+
+  constructor({ file, log }: WriterData) {
+    this.#file = file;
+    this.#db = new DatabaseSync(file, { readOnly: true });
+    // A page whose cells do not fit is an error rather than rows that nobody stored.
+    this.#db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
+    const prepare = (sql: string) => this.#db.prepare(sql);
+    this.#begin = prepare('BEGIN');
+    this.#commit = prepare('COMMIT');
+    this.#rollback = prepare('ROLLBACK');
+    const generations = prepare(
+      `SELECT generation, state = 'active' AS active FROM generations
+       WHERE log = ? AND state <> 'dropped' ORDER BY generation`,
+    );
+    this.#generations = () => generations.all(log) as { generation: Generation; active: number }[];
+    const positions = prepare(
+      `SELECT position FROM generations JOIN positions USING (generation)
+       WHERE generation = ? AND log = ? AND state <> 'dropped' ORDER BY partition`,
+    );
+    this.#positions = (generation: Generation) => positions.all(generation, log) as { position: Position }[];
+    const activePositions = prepare(
+      `SELECT partition, position FROM generations JOIN positions USING (generation)
+       WHERE log = ? AND state = 'active' AND partition IN (SELECT value FROM json_each(?))`,
+    );
+    this.#activePositions = (partitions: readonly number[]) =>
+      activePositions.all(log, JSON.stringify(partitions)) as { partition: number; position: Position }[];
+    const activeAt = prepareColumns(
+      this.#db,
+      `SELECT generation, position FROM generations LEFT JOIN positions USING (generation)
+       WHERE log = ? AND state = 'active' AND partition = ?`,
+    );
+    this.#activeAt = (partition: number) =>
+      activeAt.get(log, partition) as [generation: Generation, position: Position] | undefined;
+    const generationAt = prepare(
+      `SELECT position FROM generations
+       LEFT JOIN positions ON positions.generation = generations.generation AND partition = ?
+       WHERE generations.generation = ? AND log = ? AND state <> 'dropped'`,
+    );
+    this.#generationAt = (partition: number, generation: Generation) =>
+      generationAt.get(partition, generation, log) as { position: Position | null } | undefined;
+    const rows = prepareColumns(
+      this.#db,
+      'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
+    );
+    this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
+      rows.all(generation, owner, after, limit) as [id: number, row: string][];
+    const plantTexts = prepareColumns(this.#db, PLANT_TEXTS);
+    this.#plantTexts = (generation: Generation, owner: string, after: number, limit: number) =>
+      plantTextsOf(plantTexts.get(generation, owner, after, limit));
+    // One look-up in the tree for each owner: DISTINCT would read all of their plants.
+    const owners = prepare(
+      `WITH RECURSIVE found (owner) AS (
+         SELECT min(owner) FROM plants WHERE generation = ?1 AND owner >= ?2
+         UNION ALL
+         SELECT (SELECT min(owner) FROM plants WHERE generation = ?1 AND owner > found.owner)
+         FROM found WHERE found.owner IS NOT NULL
+         LIMIT ?3
+       )
+       SELECT owner FROM found WHERE owner IS NOT NULL`,
+    );
+    this.#owners = (generation: Generation, from: string, limit: number) =>
+      owners.all(generation, from, limit) as { owner: string }[];
+    const columns = 'owner, partition, position, stream, revision, kind, reason, applied';
+    const parkedOwner = prepare(
+      `SELECT ${columns} FROM parked WHERE generation = ? AND partition = ? AND owner = ?`,
+    );
+    this.#parkedOwner = (generation: Generation, partition: number, owner: string) =>
+      parkedOwner.get(generation, partition, owner) as ParkedRow | undefined;
+    const countParked = prepare('SELECT count(*) AS count FROM parked WHERE generation = ?');
+    this.#countParked = (generation: Generation) => countParked.get(generation) as { count: number };
+    const parked = prepare(
+      `SELECT ${columns} FROM parked WHERE generation = ? AND (partition, owner) > (?, ?)
+       ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
+    );
+    this.#parked = (generation: Generation, partition: number, owner: string) =>
+      parked.all(generation, partition, owner) as unknown as ParkedRow[];
+    const reports = prepare('SELECT process, text FROM reports WHERE log = ? AND until > ?');
+    this.#reports = () => reports.all(log, Date.now()) as unknown as Report[];
+  }
+
+  generations(): GenerationInfo[] {
+    return this.#generations().map(({ generation, active }) => ({ generation, active: active === 1 }));
+  }
+
+  positions(generation: Generation): Position[] {
+    const rows = this.#positions(generation);
+    if (rows.length === 0) throw missing(generation);
+    if (rows.length !== PARTITIONS) throw this.#lacksPositions();
+    return rows.map(({ position }) => position);
+  }
+
+  activePositions(partitions: readonly number[]): ReadonlyMap<number, Position> {
+    return new Map(this.#activePositions(partitions).map(({ partition, position }) => [partition, position]));
+  }
+
+  /** Lists from now on are as the file is now, or later. */
+  lookAnew(): void {
+    this.#seen.clear();
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Page {
+    const partition = partitionOf(owner);
+    let now = this.#seen.get(partition);
+    if (!now) this.#seen.set(partition, (now = this.#active(partition)));
+    const kept = this.#kept.get(owner, after, limit);
+    if (kept?.copy === now.generation && kept.page.position === now.position) return kept.page;
+    return this.#snapshot(() => {
+      const at = this.#active(partition);
+      const { generation, position } = at;
+      const page = this.#page(generation, position, owner, after, limit);
+      if (page.parked) throw new OwnerParked(page.parked);
+      this.#seen.set(partition, at);
+      this.#kept.keep(generation, owner, after, limit, page);
+      return page;
+    });
+  }
+
+  /**
+   * A long list, in steps between which the event loop goes on. All of them see one state of the file, so nothing else
+   * may be asked of this reader before it has ended.
+   */
+  async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    this.#begin.run();
+    try {
+      const partition = partitionOf(owner);
+      const { generation, position } = this.#active(partition);
+      const kept = this.#keptLong.get(owner, after, limit);
+      if (kept?.copy === generation && kept.page.position === position) return kept.page;
+      const encoded = encodeOwner(owner);
+      const parked = this.#parkedOwner(generation, partition, encoded);
+      if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
+      const list = await readLongList(
+        (from, most) => this.#plantTexts(generation, encoded, from ?? BEFORE_ALL_IDS, most),
+        after,
+        limit,
+      );
+      const page = { ...list, position };
+      this.#keptLong.keep(generation, owner, after, limit, page);
+      return page;
+    } finally {
+      this.#rollBack(); // nothing was written
+    }
+  }
+
+  page(generation: Generation, owner: string, after: number | undefined, limit: number): Page {
+    return this.#snapshot(() => {
+      const at = this.#generationAt(partitionOf(owner), generation);
+      if (!at) throw missing(generation);
+      if (at.position === null) throw this.#lacksPositions();
+      return this.#page(generation, at.position, owner, after, limit);
+    });
+  }
+
+  /** The first owners from that encoded one on, encoded, in ascending order. */
+  owners(generation: Generation, from: string, limit: number): string[] {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#owners(generation, from, limit).map(({ owner }) => owner);
+    });
+  }
+
+  countParked(generation: Generation): number {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#countParked(generation).count;
+    });
+  }
+
+  /** The first parked owners after that one, encoded, of a partition. */
+  parked(generation: Generation, after: { readonly partition: number; readonly owner: string }): ParkedRow[] {
+    return this.#snapshot(() => {
+      this.positions(generation); // throws where there is no such generation
+      return this.#parked(generation, after.partition, after.owner);
+    });
+  }
+
+  reports(): Report[] {
+    return this.#reports()
+      .map(({ process, text }) => ({ process, text }))
+      .sort((a, b) => (a.process < b.process ? -1 : 1));
+  }
+
+  #active(partition: number): ActivePosition {
+    const at = this.#activeAt(partition);
+    if (!at) throw new ReadModelIncomplete('no generation is active yet');
+    const [generation, position] = at;
+    return { generation, position };
+  }
+
+  #lacksPositions(): ReadModelUnavailable {
+    return new ReadModelUnavailable(`${this.#file} lacks positions: ${rebuildAdvice(this.#file)}`);
+  }
+
+  #page(
+    generation: Generation,
+    position: Position,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+  ): Page {
+    const encoded = encodeOwner(owner);
+    const parked = this.#parkedOwner(generation, partitionOf(owner), encoded);
+    const rows = this.#rows(generation, encoded, after ?? BEFORE_ALL_IDS, limit + 1);
+    const more = rows.length > limit;
+    if (more) rows.length = limit;
+    const page = { rows: rows.map(([id, row]) => ({ id, row })), more, position };
+    return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
+  }
+
+  /** One state of the file: a switch of generations or an apply in between is not seen. */
+  #snapshot<T>(read: () => T): T {
+    this.#begin.run();
+    try {
+      const answer = read();
+      this.#commit.run();
+      return answer;
+    } catch (error) {
+      this.#rollBack();
+      throw error;
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      this.#rollback.run();
+    } catch {
+      // some errors have rolled back by themselves
+    }
+  }
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close();
+  }
+}
+
+export const parkedOwnerOf = (
+  { position, stream, revision, kind, reason, applied }: ParkedRow,
+  owner: string,
+): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });

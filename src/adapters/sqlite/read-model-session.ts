@@ -1,0 +1,180 @@
+import { Worker } from 'node:worker_threads';
+import { type LongPage, ReadModelUnavailable } from '../../ports/read-model.js';
+import { SQLITE, sqliteCode } from './database.js';
+import { FileNames, type FileFault } from './file-names.js';
+import { createFile } from './open-file.js';
+import { ReadModelReader } from './read-model-reader.js';
+import {
+  type Answers,
+  explained,
+  takenAway,
+  unavailable,
+  type Work,
+  type WriterData,
+} from './read-model-work.js';
+import { WorkerCalls } from './worker-call.js';
+
+/**
+ * More calls than this do not wait for the writer: a projector has one apply at a time, so that a longer queue
+ * means a disk that hangs, and every entry may hold 500 rows.
+ */
+const MAX_QUEUED = 64;
+
+/**
+ * How often it is looked whether other files stand at the names, in milliseconds. Until then lists are answered from
+ * those that were removed: they are right, for nothing else is written to them, and none is older than what its client
+ * has seen.
+ */
+const LOOK_EVERY_MS = 100;
+
+type Writer = WorkerCalls<Work, Answers>;
+
+/** The connections to one file, from when it was found until it is closed, taken away or its writer dies. */
+export class ReadModelSession {
+  /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
+  #damage: Error | undefined;
+  #sweeping: Promise<void> = Promise.resolve();
+  /** The last long list that was asked for: the next one begins after it. Never rejects. */
+  #lastLongList: Promise<unknown> = Promise.resolve();
+  /** When it was opened, in milliseconds of `performance.now()`. */
+  readonly since = performance.now();
+  #fault: FileFault | undefined;
+  #lookedAt = -Infinity;
+
+  private constructor(
+    private readonly file: string,
+    readonly names: FileNames,
+    private readonly writer: Writer,
+    private readonly reader: ReadModelReader,
+    /** For long lists, one at a time: its view of the file stands still while others are read. */
+    private readonly longReader: ReadModelReader,
+  ) {}
+
+  /** `onFault` is called where a file is taken away while nobody asks for anything. */
+  static async open(data: WriterData, onFault: () => void): Promise<ReadModelSession> {
+    const { file } = data;
+    createFile(file);
+    const writer: Writer = new WorkerCalls(
+      new Worker(new URL('./read-model.worker.js', import.meta.url), {
+        workerData: data,
+        name: 'read model writer',
+      }),
+      {
+        file,
+        maxQueued: MAX_QUEUED,
+        unavailable,
+        explain: (thrown) => explained(thrown, file),
+        onFault,
+      },
+    );
+    const readers: ReadModelReader[] = [];
+    try {
+      const identity = await writer.open();
+      const [reader, longReader] = [new ReadModelReader(data), new ReadModelReader(data)];
+      readers.push(reader, longReader);
+      const names = new FileNames(file);
+      if (names.identity !== identity)
+        throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
+      const session = new ReadModelSession(file, names, writer, reader, longReader);
+      session.#sweeping = session.#sweep();
+      return session;
+    } catch (error) {
+      for (const reader of readers) reader.close();
+      await writer.close();
+      throw explained(error, file);
+    }
+  }
+
+  /** Whether this is still a session with the files that stand there, as far as its last call could tell. */
+  get isCurrent(): boolean {
+    return this.writer.isAlive && !this.fault;
+  }
+
+  /** What has happened to one of its files; it answers nothing from then on. */
+  get fault(): FileFault | undefined {
+    return this.#fault ?? this.writer.fault;
+  }
+
+  read<T>(ask: (reader: ReadModelReader) => T): T {
+    try {
+      if (this.#damage) throw this.#damage;
+      const answer = ask(this.reader);
+      this.#assertSameFiles();
+      return answer;
+    } catch (error) {
+      throw this.#readFailure(error);
+    }
+  }
+
+  async longList(...of: Parameters<ReadModelReader['longList']>): Promise<LongPage> {
+    const reading = this.#lastLongList.then(() => this.longReader.longList(...of));
+    this.#lastLongList = reading.catch(() => undefined);
+    try {
+      const page = await reading;
+      if (this.#damage) throw this.#damage;
+      this.#assertSameFiles();
+      return page;
+    } catch (error) {
+      throw this.#readFailure(error);
+    }
+  }
+
+  async write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+    try {
+      if (this.#damage) throw this.#damage;
+      return await this.writer.call(work);
+    } catch (error) {
+      throw this.#reasonOf(error as Error);
+    }
+  }
+
+  async end(): Promise<void> {
+    this.longReader.close();
+    this.reader.close(); // before the writer, which can then bring everything into the one file
+    await this.writer.close();
+    await this.#sweeping;
+  }
+
+  /** Removes what is left of generations whose drop was interrupted. */
+  async #sweep(): Promise<void> {
+    try {
+      while (!(await this.writer.call({ kind: 'sweep' })));
+    } catch {
+      // Nobody sees what is left; the next drop or open goes on with it.
+    }
+  }
+
+  /** To be called after a read: files that are still the same now were so when they were read. */
+  #assertSameFiles(): void {
+    if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
+    if (this.fault) throw takenAway(this.fault);
+  }
+
+  #readFailure(error: unknown): Error {
+    const known = explained(error, this.file);
+    return this.#reasonOf(
+      sqliteCode(known.cause) === SQLITE.BUSY
+        ? new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause })
+        : known,
+    );
+  }
+
+  /** Throws an error of the file system where the files cannot be looked at. */
+  #look(): void {
+    this.#fault ??= this.names.fault();
+    this.#lookedAt = performance.now();
+  }
+
+  /** Why a call has failed: that a file was taken away explains every other error. */
+  #reasonOf(error: Error): Error {
+    try {
+      this.#look();
+    } catch (cause) {
+      return explained(cause, this.file);
+    }
+    if (this.fault) return takenAway(this.fault);
+    const code = error instanceof ReadModelUnavailable ? sqliteCode(error.cause) : undefined;
+    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) this.#damage = error;
+    return error;
+  }
+}

@@ -1,0 +1,100 @@
+import { type Position } from '../../ports/event-log.js';
+import { ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
+import {
+  type Generation,
+  type Healing,
+  type PartitionChanges,
+  GenerationMissing,
+  OwnerParked,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../../ports/read-model.js';
+import { explainSqliteError, SQLITE, sqliteCode } from './database.js';
+import { type FileFault } from './file-names.js';
+import { portErrorOf } from './worker-call.js';
+
+/** What the writer thread does, each in a transaction of its own, in the order of the calls. */
+export type Work =
+  | { readonly kind: 'create' }
+  | {
+      readonly kind: 'promote';
+      readonly generation: Generation;
+      readonly replaces: Generation | 'none' | undefined;
+      readonly logEnd: Position | undefined;
+    }
+  | { readonly kind: 'drop'; readonly generation: Generation }
+  | { readonly kind: 'sweep' }
+  | {
+      readonly kind: 'apply';
+      readonly generation: Generation;
+      readonly partitions: readonly PartitionChanges[];
+    }
+  | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
+  | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
+  | { readonly kind: 'returnLease'; readonly holder: string }
+  | {
+      readonly kind: 'report';
+      readonly process: string;
+      readonly text: string;
+      readonly forMs: number;
+    };
+
+/** The answer to each kind of work. */
+export interface Answers {
+  readonly create: Generation;
+  readonly promote: undefined;
+  readonly drop: undefined;
+  /** Whether nothing is left of dropped generations. */
+  readonly sweep: boolean;
+  readonly apply: Position[];
+  readonly heal: boolean;
+  readonly takeLease: boolean;
+  readonly returnLease: undefined;
+  readonly report: undefined;
+}
+
+export interface WriterData {
+  readonly file: string;
+  readonly log: string;
+}
+
+/** That a file was taken away under an open read model. */
+export const takenAway = ({ message }: FileFault): ReadModelUnavailable =>
+  new ReadModelUnavailable(`${message}: the lists are built anew from the event log`);
+
+/** What to do about a file of ours that cannot be used. It is never deleted by itself: it may be a mix-up. */
+export const rebuildAdvice = (file: string): string =>
+  `stop the service and delete ${file} (and ${file}-wal, ${file}-shm): it is rebuilt from the log`;
+
+export const unavailable = (message: string, options?: ErrorOptions): ReadModelUnavailable =>
+  new ReadModelUnavailable(message, options);
+
+const PORT_ERRORS = [
+  ReadModelUnavailable,
+  ReadModelIncomplete,
+  ActiveChanged,
+  GenerationMissing,
+  GenerationActive,
+  NotAsFar,
+] as const;
+
+/** What was thrown on the way to the file, as an error of the port. */
+export const explained = (thrown: unknown, file: string): Error => {
+  if (thrown instanceof OwnerParked) return thrown;
+  return portErrorOf(thrown, PORT_ERRORS, (cause) => {
+    switch (sqliteCode(cause)) {
+      case SQLITE.CORRUPT:
+        return unavailable(`${file} is damaged: ${rebuildAdvice(file)}`, { cause });
+      case SQLITE.NOTADB:
+        return unavailable(
+          `${file} is not an SQLite database: let READ_MODEL name another file; or, if it was this read model, ${rebuildAdvice(file)}`,
+          { cause },
+        );
+      default:
+        return unavailable(explainSqliteError(cause, file), { cause });
+    }
+  });
+};
+
+export const missing = (generation: Generation): GenerationMissing =>
+  new GenerationMissing(`there is no generation ${generation}`);

@@ -1,0 +1,51 @@
+import {
+  type Alarm,
+  type SignedCheckpoint,
+  type TreeGrowth,
+  TreeUnavailable,
+} from '../../ports/tree-store.js';
+import { type FileFault } from './file-names.js';
+
+/** What the writer thread does, each in a transaction of its own, in the order of the calls. */
+export type TreeWork =
+  | { readonly kind: 'append'; readonly growth: TreeGrowth }
+  | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
+  | { readonly kind: 'raise'; readonly alarm: Alarm }
+  | { readonly kind: 'lift'; readonly by: string; readonly reason: string };
+
+export interface TreeWriterData {
+  readonly file: string;
+  readonly log: string;
+}
+
+/** The answer to each kind of work. */
+export interface TreeAnswers {
+  readonly append: undefined;
+  readonly save: undefined;
+  readonly raise: undefined;
+  /** The text of the alarm that was lifted. */
+  readonly lift: string | undefined;
+}
+
+/** Whether bytes of the file are gone, and not only its name. */
+export const isCut = ({ kind }: FileFault): boolean => kind === 'truncated' || kind === 'overwritten';
+
+/** What to do about a file that cannot be used: it holds signatures that cannot be made again. */
+export const keepAdvice = (file: string): string =>
+  `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
+
+/**
+ * That a file was taken away under an open tree, and what to do. Signed checkpoints cannot be made again, so that no new
+ * tree is begun by itself.
+ */
+export const takenAway = (file: string, fault: FileFault): TreeUnavailable =>
+  new TreeUnavailable(`${fault.message}, and nothing is signed any more: ${adviceOn(file, fault)}`);
+
+const adviceOn = (file: string, fault: FileFault): string => {
+  const { path } = fault;
+  if (isCut(fault))
+    return `stop the service, keep copies of ${file} and ${file}-wal, put both back from a backup, or move both aside, for a new tree to be built from the event log (docs/audit.md), then start again`;
+  if (path.endsWith('-wal') || path.endsWith('-shm'))
+    return `stop the service in order (SIGTERM, not SIGKILL), by which everything that was signed comes into ${file}; move aside what stands at ${path}, then start again`;
+  return `keep ${file}-wal; stop the service in order (SIGTERM, not SIGKILL), put ${file} back from where it was moved or from a backup, then start again`;
+};
