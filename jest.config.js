@@ -16,6 +16,7 @@ const project = {
 
 /** End-to-end tests that are about SQLite files, or about no store at all. */
 const ABOUT_FILES = [
+  'golden',
   'terminal',
   'backup',
   'bundle',

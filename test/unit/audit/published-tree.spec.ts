@@ -62,7 +62,7 @@ describe('the tree that others see', () => {
 
   it('gives out no checkpoint whose signature or root is not what was signed, and raises the alarm', async () => {
     const note = (await published().checkpoint()).note;
-    const broken = note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'B' : 'A'}=\n`);
+    const broken = note.replace(/(.)=\n$/, (_end, last: string) => `${last === 'A' ? 'E' : 'A'}=\n`);
     for (const alter of [
       () => {
         log.tamper('UPDATE checkpoints SET note = ?', broken);
