@@ -4,7 +4,7 @@ const OTHERS_MS = 250;
 /** The pause between two steps of long work while others are there, in milliseconds: as long as a step takes. */
 const PAUSE_MS = 1;
 
-/** Lets callers go on one at a time, each in another turn of the event loop, first come, first served. */
+/** Resumes callers one at a time, each in another turn of the event loop, first come, first served. */
 class LoopTurns {
   readonly #waiting: (() => void)[] = [];
 
@@ -23,7 +23,7 @@ class LoopTurns {
 
 let lastRequest = -Infinity;
 
-/** Says that somebody has asked for something short just now, and may do so again. */
+/** Notes a short request: others like it may follow. */
 export const noteRequest = (): void => {
   lastRequest = performance.now();
 };

@@ -134,7 +134,7 @@ export type ProcessIdentity = Readonly<
   Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since'> & { roles: readonly string[] }
 >;
 
-/** The text that a process tells. */
+/** A process's report as text. */
 export const reportText = (
   identity: ProcessIdentity,
   projector:
@@ -167,7 +167,7 @@ const shownAuditor = ({ checkpoint, ...status }: AuditorStatus) => ({
   ...(checkpoint ? { checkpoint: { size: checkpoint.size, signedAt: checkpoint.signedAt } } : {}),
 });
 
-/** Reads what all processes tell. What is not understood was told by another version of the service: it is left out. */
+/** Reads the reports of all processes, but for those that another version of the service wrote in another form. */
 export const readReports = async (model: Coordination): Promise<ProcessReport[]> =>
   (await model.reports()).flatMap(({ process, text }) => {
     const report = Report.safeParse(parsed(text));
@@ -185,6 +185,6 @@ const parsed = (text: string): unknown => {
 /** The states of a projector that does the work, which is to say, has the lease. */
 const WORKING = ['catching_up', 'live', 'blocked'];
 
-/** Who projects, as far as the processes tell. */
+/** The process that projects, by the reports. */
 export const workingProjector = (reports: readonly ProcessReport[]): ProcessReport | undefined =>
   reports.find(({ projector }) => projector && WORKING.includes(projector.state));

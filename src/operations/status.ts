@@ -29,7 +29,7 @@ export interface System {
   readonly now: () => Date;
 }
 
-/** Looks at everything. Throws what the ports throw. */
+/** Reads the status of the system. Throws what the ports throw. */
 export const readStatus = async (system: System): Promise<SystemStatus> => {
   const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
@@ -134,7 +134,7 @@ const readPositions = async ({ model }: System): Promise<Positions[]> => {
     } catch (error) {
       if (error instanceof GenerationMissing) continue; // it was dropped just now
       const isDamaged = error instanceof ReadModelUnavailable || error instanceof ReadModelIncomplete;
-      if (one.active || !isDamaged) throw error; // without the active one there is nothing else to tell
+      if (one.active || !isDamaged) throw error; // without the active one there is no status
       found.push({ ...one, positions: [START], problem: error.message });
     }
   }
@@ -153,16 +153,16 @@ const generationStatus = (
   problem,
 });
 
-/** Who cannot write the log, and why: what the processes tell, and what this one has seen since. */
+/** Which processes cannot write the log, and why: by their reports, and by what this process has seen since. */
 const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): string[] => {
-  const told = processes.flatMap(({ host, pid, eventLog }) =>
+  const reported = processes.flatMap(({ host, pid, eventLog }) =>
     eventLog && eventLog.state !== 'ok' ? [{ who: `${host}/${pid}`, ...eventLog }] : [],
   );
-  const problems = told.map(
+  const problems = reported.map(
     ({ who, since, reason, restartHelps }) =>
       `${who} cannot write the event log since ${since}: ${reason ?? ''}${restartHelps ? ' (a restart of it is expected to help)' : ''}`,
   );
-  return here.reason === undefined || told.some(({ reason }) => reason === here.reason)
+  return here.reason === undefined || reported.some(({ reason }) => reason === here.reason)
     ? problems
     : [...problems, `the event log cannot be written from here: ${here.reason}`];
 };
@@ -249,7 +249,7 @@ const lagOf = async (
   if (applied >= head) return { seconds: 0, events: log.count(head, head) ?? null };
   const events = log.count(applied, head) ?? null;
   for await (const { metadata } of log.readAll(applied)) {
-    // Nobody has looked at it yet: it may be the very event that the codec refuses.
+    // It was not decoded yet: it may be the very event that the codec refuses.
     const decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
     if (Number.isNaN(decidedAt)) break;
     return { seconds: Math.max(0, (now().getTime() - decidedAt) / 1_000), events };

@@ -5,7 +5,7 @@ import { pause } from '../async/pause.js';
 /** How long a log must seem shorter than the lists before that is believed, in milliseconds: an answer may be stale. */
 const PATIENCE_MS = 3_000;
 
-/** How often it is looked at meanwhile, in milliseconds. */
+/** How often both are read meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 
 /**

@@ -2,7 +2,7 @@
 export interface Outlook {
   /** From 0 to 1, never less than before. */
   readonly share: number;
-  /** Seconds; undefined where there is nothing yet to tell it from. */
+  /** Seconds; undefined where nothing was measured yet. */
   readonly secondsLeft: number | undefined;
 }
 
@@ -37,7 +37,7 @@ const BEGINNING = { doneHere: 0, elapsedMs: 0, idleMs: 0 };
 /** Estimates when a rebuild is over: first it builds, then it verifies. */
 export class Estimate {
   #share = 0;
-  /** How long verifying will take, as far as building tells. */
+  /** How long verifying will take, estimated from building. */
   #verifyingMs: number | undefined;
   /** The oldest of these is the last one that is at least WINDOW_MS old, or the first. */
   readonly #seen: Built[] = [];

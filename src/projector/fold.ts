@@ -175,7 +175,7 @@ export class Fold {
     if (owner === undefined) throw change;
     if (!this.partitions.has(partitionOf(owner)) || this.#refused.has(owner)) return undefined;
     this.#refused.set(owner, event.position);
-    this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not tell
+    this.#changed.set(this.#numberFor(owner), event.position); // a page from before it does not show it
     return undefined;
   }
 

@@ -56,11 +56,11 @@ export class Healer {
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModel & Generations,
-    traffic: Load,
+    load: Load,
     private readonly onHealed: (healed: Healed) => void,
     private readonly lookEveryMs = LOOK_EVERY_MS,
   ) {
-    this.#pacing = new Pacing(traffic);
+    this.#pacing = new Pacing(load);
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -69,7 +69,7 @@ export class Healer {
       try {
         await this.look(signal);
       } catch {
-        // A store that cannot be reached is told by the projection; the next look begins where this one ended.
+        // The projection reports a store that cannot be reached; the next look begins where this one ended.
       }
       await pause(this.lookEveryMs, signal);
     }

@@ -1,16 +1,13 @@
-/**
- * After so long without anybody, nobody is there, in milliseconds: whoever asks ten times a second is there all the
- * time, and a probe that comes every ten seconds hardly ever.
- */
+/** How long after a request the process is not quiet, in milliseconds: ten requests a second keep it from being so. */
 const QUIET_MS = 250;
 
-/** Whether somebody waits for this process: a client who asks, or one whose write is to be seen in a list. */
+/** Whether clients wait for this process: for an answer, or for a list that contains their write. */
 export class Load {
   #last = -Infinity;
 
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  /** Somebody came just now. */
+  /** A request has arrived, or a write was projected. */
   note(): void {
     this.#last = this.now();
   }

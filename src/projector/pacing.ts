@@ -3,16 +3,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pause } from '../async/pause.js';
 import { type Load } from './load.js';
 
-/** While somebody is there, it rests so many times as long as the event loop was busy. */
+/** Under load, the pause after a slice of work, as a multiple of the time for which the event loop was busy. */
 const RESTS = 2;
 
-/** And so many times as long as it waited for its stores: others wait for the same stores. */
+/** As above, of the time that the work waited for its stores: requests wait for the same stores. */
 const RESTS_FOR_STORES = 1;
 
-/** It never rests longer at a time, in milliseconds: a store that hangs for a second is no reason to be slower. */
+/** The longest pause, in milliseconds: a store that hangs for a second is no reason to be slower. */
 const LONGEST_REST_MS = 100;
 
-/** What takes less is no slice yet, in milliseconds: a timer is not much more exact, and costs a tenth of it. */
+/** The shortest slice of work, in milliseconds: a timer is not much more exact, and costs a tenth of it. */
 const SLICE_MS = 1;
 
 /** How long the event loop was busy, and how long it had nothing to do, in milliseconds since some moment. */
@@ -21,7 +21,7 @@ export interface LoopTimes {
   readonly idle: number;
 }
 
-/** How work that can wait passes the time: as it is, but for tests. */
+/** The event loop's times, pauses and turns: the real ones, but for tests. */
 export interface Clockwork {
   readonly times: () => LoopTimes;
   readonly rest: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -35,15 +35,15 @@ const REAL: Clockwork = {
 };
 
 /**
- * Keeps work that can wait from holding up others: it does a slice of a millisecond or two, and then gives way.
- * Where nobody is there, others only get their turn.
+ * Keeps background work from delaying requests: after a slice of a millisecond or two it pauses. Without load it only
+ * yields to the event loop.
  */
 export class Pacing {
   /** As it was when it last went back to work. */
   #resumed: LoopTimes;
 
   constructor(
-    private readonly traffic: Load,
+    private readonly load: Load,
     private readonly clockwork: Clockwork = REAL,
   ) {
     this.#resumed = clockwork.times();
@@ -56,7 +56,7 @@ export class Pacing {
     const worked = active - this.#resumed.active;
     const waited = idle - this.#resumed.idle;
     if (worked + waited < SLICE_MS) return;
-    if (this.traffic.isQuiet) await turn();
+    if (this.load.isQuiet) await turn();
     else await rest(Math.min(RESTS * worked + RESTS_FOR_STORES * waited, LONGEST_REST_MS), signal);
     this.#resumed = times();
   }

@@ -15,7 +15,7 @@ const NONE = 0;
 
 /**
  * A number for each plant, by owner and id: 32 to 64 bytes each, outside of the heap that the garbage collector has
- * to look through. Owners are numbered from 0. What is deleted gives back no memory.
+ * to look through. Owners are numbered from 0. Deleting frees no memory.
  */
 export class PlantTable {
   /** Plants that have a number. */
@@ -30,7 +30,7 @@ export class PlantTable {
   #last = new Int32Array(ROOM);
   /** Open addressing: entries, at the place of their hash or behind it. */
   #slots: Int32Array;
-  // Multiply-shift with secret odd factors: nobody can choose ids so that they all come to one place.
+  // Multiply-shift with secret odd factors: a client cannot choose ids that all have one slot.
   readonly #factors = [randomOdd(), randomOdd(), randomOdd()] as const;
 
   /** With room for so many plants; more than that make it grow, which takes half as much again for a while. */
@@ -86,7 +86,7 @@ export class PlantTable {
     return ids;
   }
 
-  /** The slot of a plant, or the empty one where it would stand. */
+  /** The slot of a plant, or the empty one where it would be. */
   #slotOf(owner: number, id: number): number {
     const [ofOwner, low, high] = this.#factors;
     const hash = Math.imul(owner, ofOwner) + Math.imul(id, low) + Math.imul(Math.floor(id / 2 ** 32), high);

@@ -56,26 +56,26 @@ export class Projector {
   #failures = 0;
   readonly #rebuilder: Rebuilder;
   readonly #onRefusal: (notice: RefusalNotice) => void;
-  readonly #traffic: Load;
+  readonly #load: Load;
 
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModelStore,
     private readonly now: () => Date,
-    /** Tells this projector from all others. */
+    /** Unique among all projectors. */
     private readonly holder: string,
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
-    /** Compares the lists with the log now and then; undefined where nobody wants that. */
+    /** Compares the lists with the log now and then; undefined where that is switched off. */
     private readonly verifier?: Verifier,
   ) {
     this.#status = { state: 'starting', since: now() };
-    this.#traffic = options.traffic ?? new Load();
+    this.#load = options.load ?? new Load();
     this.#onRefusal = options.onRefusal ?? (() => undefined);
     this.#rebuilder = new Rebuilder(log, model, {
       now,
-      traffic: this.#traffic,
+      load: this.#load,
       graceMs: GRACE_MS,
       failpoint: () => undefined,
       onDone: () => undefined,
@@ -91,7 +91,7 @@ export class Projector {
   }
 
   /**
-   * Whether the lists follow the log, for all that is known here: by this projector or, where it stands by, another
+   * Whether the lists follow the log, as far as this process knows: by this projector or, on standby, by another
    * one. A takeover does not end it, unless it takes longer than TAKEOVER_MS: no request fails meanwhile.
    */
   get keepsUp(): boolean {
@@ -106,7 +106,7 @@ export class Projector {
     return this.#rebuilder.progress;
   }
 
-  /** Why a rebuild, or what follows one, does not get on in this process; undefined where nothing is wrong. */
+  /** Why a rebuild, or what follows one, fails in this process; undefined where nothing does. */
   get rebuildProblem(): string | undefined {
     return this.#rebuilder.problem;
   }
@@ -206,7 +206,7 @@ export class Projector {
           active = generation;
         }
         if (caughtUp) this.#failures = 0;
-        if (caughtUp && events > 0) this.#traffic.note(); // whoever wrote them, here or elsewhere
+        if (caughtUp && events > 0) this.#load.note(); // written by this process or another one
         // A projection that has been live stays so while new events stream in: only a restart has to catch up.
         const state = caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up';
         this.#become({ state, generation, position, since: this.now() });
@@ -216,7 +216,7 @@ export class Projector {
     );
   }
 
-  /** Projectors that start together on an empty store make one each; all of them go on with the oldest. */
+  /** Projectors that start together on an empty store make one each; all of them use the oldest. */
   async #firstGeneration(): Promise<Generation> {
     const made = await this.model.createGeneration();
     const oldest = (await this.model.generations())[0]?.generation ?? made;
@@ -224,7 +224,7 @@ export class Projector {
     return oldest;
   }
 
-  /** Says what is wrong, and waits before the next try. */
+  /** Reports what is wrong, and waits before the next try. */
   async #failed(error: unknown, signal: AbortSignal): Promise<void> {
     // The read model's own positions say where to begin again, so that is no failure the first time.
     const lost = error instanceof ReadModelRegressed || error instanceof GenerationMissing;

@@ -50,10 +50,9 @@ export interface RebuilderOptions extends StandbyOptions {
 const PROJECTOR: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
 
 /**
- * Does what operators ask for, while this process holds the lease: builds a generation beside the active one, verifies
- * and promotes it, keeps the old one up to date as long as there is a way back, and then drops it. It remembers
- * nothing: what is to be done next follows from the log and the read model alone, so that whoever gets the lease goes
- * on with it.
+ * Rebuilds while this process holds the lease: builds a generation beside the active one, verifies and promotes it,
+ * keeps the old one up to date while it can be rolled back to, and then drops it. It has no state of its own: the next
+ * step follows from the log and the read model alone, so that the next holder of the lease continues.
  */
 export class Rebuilder {
   readonly #standbys = new Map<Generation, Standby>();
@@ -67,7 +66,7 @@ export class Rebuilder {
     private readonly model: ReadModel & Generations,
     private readonly options: RebuilderOptions,
   ) {
-    this.#healer = new Healer(log, model, options.traffic, (healed) => {
+    this.#healer = new Healer(log, model, options.load, (healed) => {
       options.onRefusal({ kind: 'healed', ...healed });
     });
   }
@@ -165,7 +164,7 @@ export class Rebuilder {
     if (standby.events > 0) this.options.failpoint('half built');
     if (!standby.caughtUp) return;
     this.options.failpoint('caught up');
-    const pacing = new Pacing(this.options.traffic);
+    const pacing = new Pacing(this.options.load);
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
       const outlook = standby.estimate.verifying(share, performance.now() - began);
@@ -214,7 +213,7 @@ export class Rebuilder {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     if (active === undefined || (await this.model.countParked(generation)) === 0) return undefined;
-    // An event that was skipped meanwhile need not park anybody.
+    // An event that was skipped meanwhile parks no owner.
     await this.#healer.heal(generation, signal);
     const parkedAlready = new Set<string>();
     for await (const { owner } of this.model.parked(active)) parkedAlready.add(owner);
@@ -228,7 +227,8 @@ export class Rebuilder {
   }
 
   /**
-   * What was decided is made so, and kept so, until the way back is closed: by its time, or by the next promotion.
+   * Activates the generation that was decided on and keeps the other one up to date, until the rebuild is closed: when
+   * its time is over, or by the next promotion.
    * Gives whether it has changed something.
    */
   async #keep(
@@ -292,7 +292,7 @@ export class Rebuilder {
     }
   }
 
-  /** There is no way back any more. */
+  /** Drops the generation that lists are not answered from, and records that the rebuild is closed. */
   async #close(state: Rebuilds, promoted: Promoted, active: Generation | undefined): Promise<void> {
     for (const generation of [promoted.generation, promoted.replaced]) {
       if (generation === undefined || generation === active) continue;
@@ -304,12 +304,12 @@ export class Rebuilder {
     await record(this.log, state, event, PROJECTOR, this.options.now());
   }
 
-  /** Drops what lists are not answered from, and nobody builds or goes back to. */
+  /** Drops generations that are neither active, nor built, nor kept for a rollback. */
   async #dropAllBut(
     used: readonly (Generation | undefined)[],
     generations: readonly GenerationInfo[],
   ): Promise<void> {
-    // Whoever has read the pointer just before a switch still reads what it pointed to.
+    // A reader that has read the pointer just before a switch still reads the generation that it pointed to.
     if (performance.now() - this.#switchedAt < READERS_MS) return;
     for (const { generation } of generations)
       if (!used.includes(generation)) {

@@ -32,7 +32,7 @@ export interface RebuildProgress extends Outlook {
 /** What a standby generation needs of its rebuilder. */
 export interface StandbyOptions {
   /** Requests that building gives way to. */
-  readonly traffic: Load;
+  readonly load: Load;
   /** Called with the reason when keeping a generation up to date begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
   /** Called for events that the codec refuses, and for owners that are healed, for the log. */
@@ -62,7 +62,7 @@ export class Standby {
     private readonly rate: number,
     private readonly options: StandbyOptions,
   ) {
-    this.#pacing = new Pacing(options.traffic);
+    this.#pacing = new Pacing(options.load);
     this.#running = this.#run();
   }
 
@@ -91,7 +91,7 @@ export class Standby {
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
           skips,
           refusals: noticesOf(this.generation, this.options.onRefusal),
-          batchSize: () => (this.rate === Infinity && this.options.traffic.isQuiet ? LARGEST_BATCH : 1),
+          batchSize: () => (this.rate === Infinity && this.options.load.isQuiet ? LARGEST_BATCH : 1),
         });
       } catch (error) {
         this.caughtUp = false;

@@ -25,8 +25,8 @@ export interface VerifierOptions {
   /** Between two comparisons, in milliseconds. */
   readonly everyMs: number;
   /** Who a comparison gives way to. */
-  readonly traffic: Load;
-  /** The last comparison that was recorded, by whomever: the next is due `everyMs` after it. */
+  readonly load: Load;
+  /** The last comparison that was recorded, by any process: the next is due `everyMs` after it. */
   readonly last: () => Promise<Verification | undefined>;
   /** Records a comparison. Must not reject. */
   readonly onVerified: (differing: number) => Promise<void>;
@@ -87,7 +87,7 @@ export class Verifier {
   async #verify(signal: AbortSignal): Promise<void> {
     const active = await this.#active();
     if (active === undefined) return;
-    const pacing = new Pacing(this.options.traffic);
+    const pacing = new Pacing(this.options.load);
     let skips = await readSkipsInForce(this.log);
     const compare = (): Promise<Verified> =>
       verify(this.log, this.model, active, {

@@ -81,16 +81,16 @@ const MAX_DIFFERENCES = 20;
 /** Rows of one read: a millisecond's work, for the store and to compare them. */
 const PAGE = 200;
 
-/** How often it is looked at meanwhile, in milliseconds. */
+/** How often the position is read meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
 const NEVER = new AbortController().signal;
 
 /**
- * Compares a generation with the fold of the log, plant by plant, while both go on: each page of rows is compared
+ * Compares a generation with the fold of the log, plant by plant, while both change: each page of rows is compared
  * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
  * Of a parked owner the rows are compared with the fold up to the event that cannot be read, until healing has begun.
- * Throws ReadModelAhead, what the ports throw, EventRefused for an event whose owner cannot be told, and the signal's
+ * Throws ReadModelAhead, what the ports throw, EventRefused for an event whose stream names no owner, and the signal's
  * reason.
  */
 export const verify = async (
@@ -235,7 +235,7 @@ async function* pages(
       for (; at < ids.length; at += 1) {
         const id = ids[at] ?? 0;
         if (id >= before) return;
-        // It may stand there more than once.
+        // It may be among them more than once.
         if (fold.hashOf(owner, id) !== undefined && wrong.at(-1)?.id !== id)
           wrong.push({ id, found: undefined });
       }
@@ -255,7 +255,7 @@ async function* pages(
   }
 }
 
-/** Waits for a read model that lacks what the fold has of an owner: idle owners may stand further back. */
+/** Waits for a read model that lacks what the fold has of an owner: partitions of idle owners may be further behind. */
 const pageNotBefore = async (
   model: ReadModel,
   generation: Generation,

@@ -15,8 +15,8 @@ export class NotFreshYet extends Error {
 const MAX_WRITE_WAIT_MS = 2_000;
 
 /**
- * The bound of lists, and the least wait of a write that no list contains, as shares of WRITE_WAIT_MS: whoever asks
- * after such a write was answered is held against a head of the log that was asked for after it was appended. What
+ * The bound of lists, and the least wait of a write that no list contains, as shares of WRITE_WAIT_MS: a list that is
+ * asked for after such a write was answered is held against a head of the log that was asked for after it was appended. What
  * lies between them is left to clocks that do not run equally fast, in different processes.
  */
 const BOUND = 0.95;
@@ -29,7 +29,7 @@ const LEAST_WAIT = 0.97;
 const LEAST_LIST_WAIT_MS = 1_000;
 
 /**
- * What lists owe to clients. A list contains every write that any process has answered before the list was asked for,
+ * The freshness of lists. A list contains every write that any process has answered before the list was asked for,
  * and is never older than one that this process has answered before.
  *
  * - What this process has answered, it remembers: one position for each partition holds it, so that the memory is

@@ -18,7 +18,7 @@ const SAMPLES_IN_WINDOW = 4;
 /** The shortest pause between two samples, in milliseconds. */
 const LEAST_PAUSE_MS = 50;
 
-/** Samples go on for so long after somebody wanted one, in milliseconds: clients ask again within that time. */
+/** Samples go on for so long after one was wanted, in milliseconds: clients ask again within that time. */
 const WANTED_MS = 30_000;
 
 /**
@@ -34,7 +34,7 @@ export class LogHead {
   #wantedAt = -Infinity;
   #closed = false;
 
-  /** `windowMs`: how old the oldest sample is that anybody asks for, in milliseconds. */
+  /** `windowMs`: how old the oldest sample is that callers ask for, in milliseconds. */
   constructor(
     private readonly log: EventLog,
     private readonly windowMs: number,
@@ -102,7 +102,7 @@ export class LogHead {
     return answer;
   }
 
-  /** Asks again and again for as long as somebody wants to know. */
+  /** Asks again and again for as long as samples are wanted. */
   #sampleLater(): void {
     // In a window that is shorter than the pause, no sample would be found.
     if (this.#closed || this.windowMs < LEAST_PAUSE_MS) return;

@@ -31,7 +31,7 @@ export const readRebuildStream = async (
   return { recorded, state: rebuildsAfter(recorded, unread ? await readSkips(log, START) : NO_SKIPS) };
 };
 
-/** Somebody's decision to leave an event out of the lists. */
+/** An operator's decision to leave an event out of the lists. */
 export interface SkipDecision {
   readonly position: Position;
   readonly data: EventSkipped['data'];
@@ -51,7 +51,7 @@ export const readSkipDecisions = async (
     const event = readOperation(stored);
     if (event instanceof EventRefused) unread.push(unreadEvent(stored, event));
     else {
-      const { data } = event as EventSkipped; // the codec lets nothing else stand in that stream
+      const { data } = event as EventSkipped; // the codec refuses any other event in that stream
       const { actor } = stored.metadata as Partial<EventMetadata>;
       decisions.push({
         position: stored.position,

@@ -6,7 +6,7 @@ import { skipName, type Skips } from '../plants/skips.js';
 import { type EventMetadata, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type Generation } from '../ports/read-model.js';
 
-/** How long the generation that was replaced is kept up to date, so that there is a way back, in milliseconds. */
+/** How long the generation that was replaced is kept up to date for a rollback, in milliseconds. */
 export const GRACE_MS = 15 * 60_000;
 
 /** An operator asked for what cannot be done now. The message is one line that says why. */
@@ -30,7 +30,7 @@ export interface Building {
   readonly generation: Generation | undefined;
 }
 
-/** A rebuild that was promoted, while there is a way back. */
+/** A rebuild that was promoted, until it is closed. */
 export interface Promoted {
   readonly rebuild: string;
   /** What was built. */
@@ -51,11 +51,11 @@ export interface Rebuilds {
   /** Events that were skipped after this position are left out of what lists are answered from. */
   readonly skipsAfter: Position;
   readonly promoted: Promoted | undefined;
-  /** Events of the stream that this version cannot read, and that nobody has skipped. */
+  /** Events of the stream that this version cannot read, and that were not skipped. */
   readonly unread: readonly UnreadEvent[];
   /**
-   * One of these, where it may be a newer version's and nothing has settled since what is under way: nobody begins,
-   * promotes or ends anything here, for it might be against what that event says.
+   * One of these, where it may be a newer version's and nothing has settled since what is under way: this version
+   * begins, promotes and ends nothing then, for it might contradict that event.
    */
   readonly heldBy: UnreadEvent | undefined;
   /** How the last one that is over ended. */
@@ -98,7 +98,7 @@ export const readOperation = (stored: RecordedEvent): OperationEvent | EventRefu
 
 /**
  * An event that no version can read changes nothing: what it asked for is not done, or is done again. One that a newer
- * version may have written holds whoever cannot read it.
+ * version may have written holds processes that cannot read it.
  */
 const passOver = (state: Rebuilds, stored: RecordedEvent, refused: EventRefused, skips: Skips): Rebuilds => {
   if (skips.has(skipName(stored))) return state;
@@ -121,7 +121,7 @@ export const decidedAt = ({ metadata }: RecordedEvent): Date => {
   return Number.isNaN(at.getTime()) ? new Date(0) : at;
 };
 
-/** What ends whatever was under way, so that an event before it holds nobody any more. */
+/** Events that end what was under way, so that an event before them holds no process any more. */
 const SETTLES: readonly RebuildEvent['type'][] = [
   'RebuildRequested',
   'RebuildPromoted',

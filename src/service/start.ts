@@ -105,9 +105,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       freshness.close();
       return Promise.resolve();
     });
-    const traffic = new Load();
+    const load = new Load();
     const shutdown = new Shutdown(drainMs(config));
-    const projector = startProjector(log, model, config, traffic, logger, opened, shutdown);
+    const projector = startProjector(log, model, config, load, logger, opened, shutdown);
     if (projector)
       showProjector(registry, {
         log,
@@ -116,7 +116,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         now,
       });
     if (projector) showSkips(registry, log);
-    const tree = await startAuditor(log, config, traffic, logger, opened);
+    const tree = await startAuditor(log, config, load, logger, opened);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
@@ -126,7 +126,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       count(answered);
       // Not operators, who look how a rebuild gets on, nor auditors and probes: they wait a little longer.
       if (!answered.route?.startsWith('/plants')) return;
-      traffic.note();
+      load.note();
       noteRequest();
     });
     const { createApp, createMetricsApp } = await web;
@@ -321,14 +321,14 @@ const verifierOf = (
   log: EventLog,
   model: ReadModelStore,
   { dataDir, verifyEverySeconds, verifyRebuild }: Config,
-  traffic: Load,
+  load: Load,
   logger: Logger,
   onVerified: (differing: number) => Promise<void>,
 ): Verifier | undefined => {
   if (verifyEverySeconds === 0) return undefined;
   return new Verifier(log, model, {
     now,
-    traffic,
+    load,
     everyMs: verifyEverySeconds * 1_000,
     last: () => lastVerify(dataDir),
     onVerified,
@@ -355,7 +355,7 @@ const startProjector = (
   log: EventLog,
   model: ReadModelStore,
   config: Config,
-  traffic: Load,
+  load: Load,
   logger: Logger,
   opened: (() => Promise<void>)[],
   shutdown: Shutdown,
@@ -391,9 +391,9 @@ const startProjector = (
         tellRefusal(logger, notice);
       },
       failpoint,
-      traffic,
+      load,
     },
-    verifierOf(log, model, config, traffic, logger, onVerified),
+    verifierOf(log, model, config, load, logger, onVerified),
   );
   const stopping = new AbortController();
   const running = projector.run(stopping.signal);
@@ -422,7 +422,7 @@ const RECORD_EVERY_MS = 3_600_000;
 const startAuditor = async (
   log: EventLog,
   { roles, dataDir, auditOrigin, auditRecheckSeconds }: Config,
-  traffic: Load,
+  load: Load,
   logger: Logger,
   opened: (() => Promise<void>)[],
 ): Promise<{ readonly auditor: Auditor; readonly published: PublishedTree } | undefined> => {
@@ -441,7 +441,7 @@ const startAuditor = async (
   if (notice !== undefined) logger.warn(notice);
   const store = await openTreeStore(file, log.identity());
   opened.push(() => store.close());
-  const pacing = new Pacing(traffic);
+  const pacing = new Pacing(load);
   const auditor = new Auditor(log, store, key, {
     now,
     giveWay: (signal) => pacing.giveWay(signal),

@@ -43,7 +43,7 @@ const PAGE = 10;
 /**
  * Decides on a plant as it is, and appends; decides anew where another writer was faster. It reads the end of the
  * plant's stream only. For a command that was never run before: what may have been run goes through `resumeCommand`.
- * Throws DomainError, EventRefused (the last event cannot be read, so nobody knows whether the plant is present),
+ * Throws DomainError, EventRefused (the last event cannot be read, so it is not known whether the plant is present),
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
 export const runCommand = async (
@@ -58,7 +58,7 @@ export const runCommand = async (
   return execute<RecordedEvent | undefined, Appended>(log, stream, {
     races: RACES,
     read: async (before) => {
-      // An earlier try, whose outcome was unknown, may be what moved the stream: then it stands right after what was
+      // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
       // read. If it does not, it can never be written.
       const next = before && (await log.readStream(stream, before.revision, count)).at(-1);
       if (next && isOf(context.commandId, next)) return { done: next };
@@ -79,7 +79,7 @@ export const runCommand = async (
  * written twice. It is decided on the plant as it was before `firstRevision`, and on each state since: where one of
  * them refuses it, it is refused. So all who resume it from the same revision, whenever they do, come to the same
  * outcome. It reads from there on in pages, and stops where the outcome is known: after one or two events, since a
- * write by anybody else makes the next state one that refuses the command.
+ * write of another command makes the next state one that refuses the command.
  * Throws as `runCommand`; EventRefused for an event that the outcome depends on.
  */
 export const resumeCommand = async (

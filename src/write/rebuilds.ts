@@ -143,7 +143,7 @@ export const cancelRebuild = (
   only?: string,
 ): Promise<string> => run(log, { kind: 'cancel', reason, only }, operator, now);
 
-/** Asks for the way back to what the last rebuild replaced; resolves with that rebuild. Throws what `run` throws. */
+/** Asks for a rollback of the last rebuild; resolves with its id. Throws what `run` throws. */
 export const requestRollback = (
   log: EventLog,
   reason: string,

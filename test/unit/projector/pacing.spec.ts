@@ -7,8 +7,8 @@ class Process {
   readonly turns: number[] = [];
   #active = 0;
   #idle = 0;
-  readonly #traffic = new Load(() => this.#active + this.#idle);
-  readonly #courtesy = new Pacing(this.#traffic, {
+  readonly #load = new Load(() => this.#active + this.#idle);
+  readonly #pacing = new Pacing(this.#load, {
     times: () => ({ active: this.#active, idle: this.#idle }),
     rest: (ms) => {
       this.#idle += ms;
@@ -18,7 +18,7 @@ class Process {
   });
 
   ask(): void {
-    this.#traffic.note();
+    this.#load.note();
   }
 
   /** Works in slices of so many milliseconds, after a wait for a store, and gives the share of the time that it rested. */
@@ -28,7 +28,7 @@ class Process {
       this.#idle += waitMs;
       this.#active += sliceMs;
       if (asked) this.ask();
-      await this.#courtesy.giveWay(new AbortController().signal);
+      await this.#pacing.giveWay(new AbortController().signal);
     }
     const took = this.#active + this.#idle - began;
     return (took - (sliceMs + waitMs) * slices) / took;
@@ -76,21 +76,21 @@ describe('work that gives way', () => {
     'really lets the event loop turn, and ends with its signal (asked: %s)',
     async (asked) => {
       const ending = new AbortController();
-      const traffic = new Load();
-      const courtesy = new Pacing(traffic);
+      const load = new Load();
+      const pacing = new Pacing(load);
       const work = () => {
         const until = performance.now() + 2;
         while (performance.now() < until);
-        if (asked) traffic.note();
+        if (asked) load.note();
       };
       let turned = false;
       setImmediate(() => (turned = true));
       work();
-      await courtesy.giveWay(ending.signal);
+      await pacing.giveWay(ending.signal);
       expect(turned).toBe(true);
       ending.abort();
       work();
-      await courtesy.giveWay(ending.signal);
+      await pacing.giveWay(ending.signal);
     },
   );
 });

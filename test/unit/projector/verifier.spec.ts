@@ -45,7 +45,7 @@ describe('a projector that compares the lists with the log by itself', () => {
     new Verifier(log, of, {
       now,
       everyMs: DAY_MS,
-      traffic: new Load(),
+      load: new Load(),
       lookEveryMs: 1,
       last: () => Promise.resolve(recorded),
       onVerified: (differing) => {
