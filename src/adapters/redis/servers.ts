@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../../async/pause.js';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { type Deadline } from './deadline.js';
 import { isReply, RedisRefused } from './error-messages.js';
@@ -140,7 +140,7 @@ class ClusterServers implements Servers {
       if (!failure) break;
       deadline.check(failure);
       if (failure instanceof RedisRefused) throw failure;
-      await delay(REFRESH_EVERY_MS);
+      await pause(REFRESH_EVERY_MS);
     }
     await Promise.all(this.all().map((link) => link.ready(deadline)));
   }

@@ -1,0 +1,182 @@
+import { type Position, START } from '../../ports/event-log.js';
+import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
+import { type Generation } from '../../ports/read-model.js';
+import { type ActiveCopy } from './active-copy.js';
+import { missing, PARTITION_NUMBERS, READ_MS, type RedisCalls, WRITE_MS } from './calls.js';
+import { type RedisConnection } from './connection.js';
+import { type Deadline } from './deadline.js';
+import { type Copy, generationOf, newCopySuffix } from './keys.js';
+import { CREATE, DROP, PROMOTE } from './scripts.js';
+import { PARKED_KEPT } from './stored-texts.js';
+
+/** Keys that one step of a scan looks at: the server is busy for less than a millisecond. */
+export const SCAN_KEYS = 500;
+
+/** The generations of the port, each a copy of the lists. */
+export class RedisGenerations {
+  #sweeping: Promise<void> = Promise.resolve();
+
+  /** `onMoved` is called when another copy has become the active one. */
+  constructor(
+    private readonly calls: RedisCalls,
+    private readonly active: ActiveCopy,
+    private readonly log: string,
+    private readonly onMoved: () => void,
+  ) {}
+
+  /** Resolves once nothing is removed in the background any more. */
+  swept(): Promise<void> {
+    return this.#sweeping;
+  }
+
+  list(): Promise<GenerationInfo[]> {
+    return this.calls.call(READ_MS, async (deadline) => {
+      const registry = await this.calls.registry(deadline);
+      const active = registry.get('active');
+      return [...registry]
+        .flatMap(([field, copy]) => {
+          const generation = generationOf(field);
+          return generation === undefined ? [] : [{ generation, active: copy === active }];
+        })
+        .sort((a, b) => a.generation - b.generation);
+    });
+  }
+
+  create(): Promise<Generation> {
+    return this.calls.call(WRITE_MS, async (deadline) => {
+      const number = await this.calls.run(
+        CREATE,
+        this.calls.keys.slot,
+        [this.calls.keys.generations],
+        [this.log, newCopySuffix()],
+        deadline,
+      );
+      const generation = Number(number) as Generation;
+      await this.#ensurePositions(await this.calls.copyOf(generation, deadline), deadline);
+      // The first one: what a server that has lost its list of copies still holds of them is of no use.
+      if (generation === 1) this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
+      return generation;
+    });
+  }
+
+  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+    return this.calls.call(WRITE_MS, async (deadline) => {
+      // Promotions that cross each other: who was overtaken compares again, until the deadline.
+      for (;;) {
+        const registry = await this.calls.registry(deadline);
+        const copy = registry.get(`${generation}`) as Copy | undefined;
+        const active = registry.get('active') as Copy | undefined;
+        if (copy === undefined) throw missing(generation);
+        if (active === copy) {
+          this.active.forget(); // another process may have promoted it
+          return;
+        }
+        const activeNumber = [...registry].find(
+          ([field, other]) => other === active && generationOf(field),
+        )?.[0];
+        if (replaces !== undefined && `${replaces}` !== (activeNumber ?? 'none'))
+          throw new ActiveChanged(`the active generation is ${activeNumber ?? 'none'}, not ${replaces}`);
+        if (active !== undefined) {
+          // First those that lists are answered from: where they move on meanwhile, the others do so, too.
+          const theirs = await this.calls.positionsOf(active, deadline);
+          const ours = await this.calls.positionsOf(copy, deadline);
+          const partition = ours.findIndex(
+            (position, index) =>
+              position < (theirs[index] ?? START) && (logEnd === undefined || position < logEnd),
+          );
+          if (partition !== -1)
+            throw new NotAsFar(
+              `partition ${partition} of generation ${generation} stands before the active one`,
+            );
+        }
+        await this.#ensurePositions(copy, deadline);
+        const outcome = await this.calls.run(
+          PROMOTE,
+          this.calls.keys.slot,
+          [this.calls.keys.generations],
+          [`${generation}`, copy, active ?? ''],
+          deadline,
+        );
+        if (outcome === 'missing') throw missing(generation);
+        if (outcome === 'promoted') {
+          this.active.forget();
+          this.onMoved();
+          return;
+        }
+      }
+    });
+  }
+
+  async drop(generation: Generation): Promise<void> {
+    await this.calls.call(WRITE_MS, async (deadline) => {
+      const outcome = await this.calls.run(
+        DROP,
+        this.calls.keys.slot,
+        [this.calls.keys.generations],
+        [`${generation}`],
+        deadline,
+      );
+      this.calls.forgetCopy(generation);
+      if (outcome === 'active') {
+        this.active.forget(); // another process may have promoted it
+        throw new GenerationActive(`generation ${generation} is the active one`);
+      }
+    });
+    await this.#sweep();
+  }
+
+  /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
+  async #ensurePositions(copy: Copy, deadline: Deadline): Promise<void> {
+    await Promise.all(
+      PARTITION_NUMBERS.flatMap((partition) => {
+        const send = (...command: string[]): Promise<unknown> =>
+          this.calls.servers.send(this.calls.keys.slotOf(partition), command, deadline);
+        return [
+          send('SET', this.calls.keys.position(copy, partition), START, 'NX'),
+          send('HSET', this.calls.keys.parked(copy, partition), PARKED_KEPT, ''),
+        ];
+      }),
+    );
+  }
+
+  /**
+   * Removes, in small steps, the keys of every copy that is not in the list: of this one's drop, of those that
+   * were interrupted, and of those that the server has forgotten.
+   */
+  async #sweep(): Promise<void> {
+    const alive = new Set<string>();
+    for (const link of this.calls.servers.all()) {
+      let cursor = '0';
+      do {
+        cursor = await this.calls.call(WRITE_MS, (deadline) =>
+          this.#sweepStep(link, cursor, alive, deadline),
+        );
+      } while (cursor !== '0');
+    }
+  }
+
+  async #sweepStep(
+    link: RedisConnection,
+    cursor: string,
+    alive: Set<string>,
+    deadline: Deadline,
+  ): Promise<string> {
+    const command = ['SCAN', cursor, 'MATCH', this.calls.keys.copies, 'COUNT', `${SCAN_KEYS}`];
+    const [next, found] = (await link.send(command, deadline)) as [string, string[]];
+    const candidates = found.flatMap((key) => {
+      const parsed = this.calls.keys.parse(key);
+      return parsed === undefined || alive.has(parsed.copy) ? [] : [{ key, ...parsed }];
+    });
+    if (candidates.length > 0) {
+      // Asked after the keys were seen: a copy is in the list before its first key is made.
+      for (const copy of (await this.calls.registry(deadline)).values()) alive.add(copy);
+      const bySlot = new Map<number, string[]>();
+      for (const { copy, slot, key } of candidates)
+        if (!alive.has(copy)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
+      await Promise.all(
+        Array.from(bySlot, ([slot, keys]) => this.calls.servers.send(slot, ['UNLINK', ...keys], deadline)),
+      );
+    }
+    return next;
+  }
+}

@@ -1,0 +1,82 @@
+import { encodeOwner } from '../../plants/stream.js';
+import { type Position } from '../../ports/event-log.js';
+import { type Page, type PartitionChanges, partitionOf } from '../../ports/read-model.js';
+import { type RedisCalls } from './calls.js';
+import { type Deadline } from './deadline.js';
+import { type Copy } from './keys.js';
+import { type Script, APPLY, LIST, PAGE } from './scripts.js';
+import { lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
+
+/** Reads and changes the lists of one copy. */
+export class RedisLists {
+  constructor(private readonly calls: RedisCalls) {}
+
+  /** Undefined where the copy does not have that partition (any more). */
+  async page(
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ): Promise<Page | undefined> {
+    const text = await this.#runOnPage(LIST, copy, owner, after, limit, deadline);
+    return text === null ? undefined : pageOf(text as string, owner, limit);
+  }
+
+  async pageWithScores(
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ): Promise<Page | undefined> {
+    const answer = await this.#runOnPage(PAGE, copy, owner, after, limit, deadline);
+    return answer === null
+      ? undefined
+      : scoredPageOf(answer as [head: string, members: string[]], owner, limit);
+  }
+
+  /** Runs LIST or PAGE, which take the same keys and arguments. */
+  #runOnPage(
+    script: Script,
+    copy: Copy,
+    owner: string,
+    after: number | undefined,
+    limit: number,
+    deadline: Deadline,
+  ) {
+    const partition = partitionOf(owner);
+    return this.calls.run(
+      script,
+      this.calls.keys.slotOf(partition),
+      [
+        this.calls.keys.position(copy, partition),
+        this.calls.keys.plants(copy, partition, owner),
+        this.calls.keys.parked(copy, partition),
+      ],
+      [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
+      deadline,
+    );
+  }
+
+  async apply(
+    copy: Copy,
+    { partition, from, upTo, changes, refused = [] }: PartitionChanges,
+    deadline: Deadline,
+  ): Promise<Position> {
+    const keys = [this.calls.keys.position(copy, partition), this.calls.keys.parked(copy, partition)];
+    const args: string[] = [from, upTo, `${refused.length}`];
+    for (const event of refused)
+      args.push(encodeOwner(event.owner), event.position, event.applied, parkedText(event));
+    const keyNumbers = new Map<string, number>();
+    for (const { owner, id, row, position } of lastOfEachPlant(changes, refused)) {
+      let number = keyNumbers.get(owner);
+      if (number === undefined) {
+        number = keys.push(this.calls.keys.plants(copy, partition, owner));
+        keyNumbers.set(owner, number);
+      }
+      args.push(`${number}`, `${id}`, position, row === undefined ? '' : memberOf(id, row));
+    }
+    return (await this.calls.run(APPLY, this.calls.keys.slotOf(partition), keys, args, deadline)) as Position;
+  }
+}

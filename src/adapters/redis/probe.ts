@@ -1,0 +1,42 @@
+import { READ_MS, type RedisCalls } from './calls.js';
+import { PROBE } from './scripts.js';
+
+/**
+ * Every command of ours once, so that a missing permission has a name before anybody needs it: from within a
+ * script, the server does not say which.
+ */
+export const probe = (calls: RedisCalls): Promise<void> => {
+  return calls.call(READ_MS, async (deadline) => {
+    const { slot, probe: key, channel, copies } = calls.keys;
+    for (const command of [
+      ...[
+        ['SET', key, '', 'PX', '1'],
+        ['GET', key],
+        ['DEL', key],
+        ['UNLINK', key],
+      ],
+      ...[
+        ['ZADD', key, '1', ''],
+        ['ZRANGEBYSCORE', key, '1', '1'],
+        ['ZREMRANGEBYSCORE', key, '1', '1'],
+      ],
+      ...[
+        ['HINCRBY', key, '1', '1'],
+        ['HSET', key, '1', ''],
+        ['HGET', key, '1'],
+        ['HGETALL', key],
+      ],
+      ...[
+        ['HDEL', key, '1'],
+        ['EVAL', PROBE.body, '1', key],
+        ['EVALSHA', PROBE.sha, '1', key],
+      ],
+      ['TIME'],
+      ['PUBLISH', channel, ''],
+    ])
+      await calls.servers.send(slot, command, deadline);
+    await Promise.all(
+      calls.servers.all().map((link) => link.send(['SCAN', '0', 'MATCH', copies, 'COUNT', '1'], deadline)),
+    );
+  });
+};
