@@ -2,6 +2,24 @@ import { defineConfig } from 'eslint/config';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
 
+/** Files and functions of src/ that are longer than the rest may be, in lines: the numbers only go down. */
+const LONGER = {
+  'src/adapters/eventstoredb/event-log.ts': { 'max-lines': 482 },
+  'src/adapters/sqlite/generation-writes.ts': { 'max-lines-per-function': 83 },
+  'src/adapters/sqlite/list-writes.ts': { 'max-lines-per-function': 121 },
+  'src/adapters/sqlite/read-model-reader.ts': { 'max-lines-per-function': 78 },
+  'src/adapters/sqlite/tree-store.worker.ts': { 'max-lines-per-function': 74 },
+  'src/audit/auditor.ts': { 'max-lines': 424 },
+  'src/audit/check.ts': { 'max-lines': 541 },
+  'src/audit/recheck.ts': { 'max-lines-per-function': 82 },
+  'src/cli/status.ts': { 'max-lines-per-function': 76 },
+  'src/cli/verify.ts': { 'max-lines-per-function': 77 },
+  'src/http/server.ts': { 'max-lines-per-function': 97 },
+  'src/metrics/tree.ts': { 'max-lines-per-function': 74 },
+  'src/service/config.ts': { 'max-lines': 516 },
+  'src/service/start.ts': { 'max-lines': 576, 'max-lines-per-function': 130 },
+};
+
 export default defineConfig(
   // The generated clients are compiled by their test, with what is generated.
   { ignores: ['build', 'coverage', 'data', 'test/generated-clients'] },
@@ -31,6 +49,14 @@ export default defineConfig(
       'no-console': 'error',
     },
   },
+  {
+    files: ['src/**/*.ts'],
+    rules: { 'max-lines': ['error', 400], 'max-lines-per-function': ['error', 70] },
+  },
+  ...Object.entries(LONGER).map(([file, rules]) => ({
+    files: [file],
+    rules: Object.fromEntries(Object.entries(rules).map(([rule, lines]) => [rule, ['error', lines]])),
+  })),
   {
     // The benchmark prints to a terminal.
     files: ['bench/**/*.ts'],

@@ -25,3 +25,17 @@ it.each(DOCUMENTS)('%s: every link leads to a file, and to a heading in it', (fi
   });
   expect(broken).toEqual([]);
 });
+
+const SCRIPTS = (JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> })
+  .scripts;
+
+it.each(DOCUMENTS.filter((name) => name !== 'CHANGELOG.md'))(
+  '%s: files of src/ and npm scripts that it names exist',
+  (file) => {
+    const text = readFileSync(file, 'utf8');
+    const files = [...text.matchAll(/`(src\/[\w./-]+)`/g)].map(([, path = '']) => path);
+    expect(files.filter((path) => !existsSync(path))).toEqual([]);
+    const scripts = [...text.matchAll(/npm run (?:--silent )?([\w:]+)/g)].map(([, name = '']) => name);
+    expect(scripts.filter((name) => SCRIPTS[name] === undefined)).toEqual([]);
+  },
+);
