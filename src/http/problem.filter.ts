@@ -99,67 +99,10 @@ const isAborted = (error: unknown, { raw }: FastifyRequest): boolean =>
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** The one table from errors to problems. */
-export const problemOf = (error: unknown): Problem => {
-  if (error instanceof Problem) return error;
-  if (error instanceof DomainError) return new Problem(error.code, error.message);
-  if (error instanceof RebuildNotUnderWay) return new Problem('rebuild_not_found', sentence(error.message));
-  if (error instanceof OperationRefused) return new Problem('operation_refused', sentence(error.message));
-  if (error instanceof AuthError)
-    return new Problem(error.code, error.message, { headers: { 'WWW-Authenticate': error.challenge } });
-  if (error instanceof RateLimited)
-    return new Problem('rate_limited', error.message, {
-      headers: { 'Retry-After': String(error.quota.resetSeconds), ...rateLimitFields(error.quota) },
-    });
-  if (error instanceof KeysUnavailable)
-    return new Problem('keys_unavailable', "The issuer's keys cannot be reached. Try again.", {
-      headers: { 'Retry-After': String(error.retryAfterSeconds) },
-    });
-  if (error instanceof OutcomeUnknown)
-    return unavailable(
-      'outcome_unknown',
-      'The log did not confirm the write in time: it may have taken place. Look for it, or send the request again with an Idempotency-Key.',
-    );
-  if (error instanceof LogUnavailable)
-    return unavailable('log_unavailable', 'Nothing was written. Try again.');
-  if (error instanceof OwnerParked) return ownerBlocked(error.parked.kind, 'Your list cannot be told');
-  if (error instanceof EventRefused)
-    return ownerBlocked(error.kind, 'This cannot be answered, and nothing was written');
-  if (error instanceof ReadModelIncomplete)
-    return unavailable('read_model_incomplete', 'Lists are still being built from the log. Try again.');
-  if (error instanceof ReadModelAhead)
-    return unavailable(
-      'read_model_ahead',
-      'The log was put back to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
-    );
-  if (error instanceof ReadModelUnavailable || error instanceof GenerationMissing)
-    return unavailable('read_model_unavailable', 'Lists cannot be read at present. Try again.');
-  if (error instanceof NotSignedYet)
-    return unavailable('not_signed_yet', `${sentence(error.message)} Try again.`);
-  if (error instanceof LogAltered)
-    return unavailable('log_altered', `${sentence(error.message)} Tell whoever runs this service.`);
-  if (error instanceof TreeUnavailable)
-    return unavailable('tree_unavailable', 'The tree cannot be read at present. Try again.');
-  if (error instanceof NotFreshYet)
-    return unavailable('not_fresh_yet', 'The list does not contain yet what it has to. Try again.');
-  if (error instanceof UnknownPosition)
-    return new Problem(
-      'position_unknown',
-      `${error.where} ${error.reason}: take it from an answer of this service.`,
-      { errors: [{ pointer: error.where, detail: 'must be taken from an earlier answer, unchanged' }] },
-    );
-  if (error instanceof PastUnavailable)
-    return new Problem('past_unavailable', error.message, {
-      headers: { 'Retry-After': String(error.retryAfterSeconds) },
-    });
-  return (
-    // Nest wraps what Fastify refuses.
-    frameworkProblem(error instanceof HttpException ? error.cause : error) ??
-    new Problem('internal_error', 'The request failed. It is in our log by its requestId.')
-  );
-};
+const retrySoon = (code: ProblemCode, detail: string): Problem =>
+  new Problem(code, detail, { headers: RETRY_AFTER });
 
-/** What an owner is told whose event cannot be read: what will mend it, and nothing of where it stands. */
+/** Says what mends the event, and not where it stands: the stream's name is not for clients. */
 const ownerBlocked = (kind: RefusalKind, consequence: string): Problem => {
   const why =
     kind === 'newer_version'
@@ -172,31 +115,109 @@ const ownerBlocked = (kind: RefusalKind, consequence: string): Problem => {
   );
 };
 
-const unavailable = (
-  code:
-    | 'outcome_unknown'
-    | 'log_unavailable'
-    | 'read_model_unavailable'
-    | 'read_model_incomplete'
-    | 'read_model_ahead'
-    | 'not_fresh_yet'
-    | 'not_signed_yet'
-    | 'log_altered'
-    | 'tree_unavailable',
-  detail: string,
-): Problem => new Problem(code, detail, { headers: RETRY_AFTER });
+/** A class of errors. Not a constructor's type, which a class with a private constructor does not have. */
+interface ErrorClass<E> {
+  readonly prototype: E;
+  [Symbol.hasInstance](value: unknown): boolean;
+}
 
-/** What Fastify refuses before a handler sees it. */
-const frameworkProblem = (error: unknown): Problem | undefined => {
-  if (error instanceof errorCodes.FST_ERR_CTP_BODY_TOO_LARGE)
-    return new Problem('body_too_large', `The body must be at most ${BODY_LIMIT} bytes long.`);
-  if (error instanceof errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH)
-    return new Problem('malformed_request', 'The body is not as long as Content-Length says.');
-  if (error instanceof errorCodes.FST_ERR_BAD_URL)
-    return new Problem('malformed_request', 'The path is not well-formed: check its percent-encoding.');
-  if (error instanceof errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE)
-    return new Problem('unsupported_media_type', 'Send the body as application/json.', {
-      headers: { Accept: 'application/json' },
-    });
-  return undefined;
+type Row = (error: unknown) => Problem | undefined;
+
+const row =
+  <E>(errorClass: ErrorClass<E>, toProblem: (error: E) => Problem): Row =>
+  (error) =>
+    error instanceof errorClass ? toProblem(error as E) : undefined;
+
+const soon = <E>(errorClass: ErrorClass<E>, code: ProblemCode, detail: string): Row =>
+  row(errorClass, () => retrySoon(code, detail));
+
+/** The problem of each class of errors; a subclass stands before its superclass. */
+const ROWS: readonly Row[] = [
+  row(Problem, (error) => error),
+  row(DomainError, ({ code, message }) => new Problem(code, message)),
+  row(RebuildNotUnderWay, ({ message }) => new Problem('rebuild_not_found', sentence(message))),
+  row(OperationRefused, ({ message }) => new Problem('operation_refused', sentence(message))),
+  row(
+    AuthError,
+    ({ code, message, challenge }) =>
+      new Problem(code, message, { headers: { 'WWW-Authenticate': challenge } }),
+  ),
+  row(
+    RateLimited,
+    ({ message, quota }) =>
+      new Problem('rate_limited', message, {
+        headers: { 'Retry-After': String(quota.resetSeconds), ...rateLimitFields(quota) },
+      }),
+  ),
+  row(
+    KeysUnavailable,
+    ({ retryAfterSeconds }) =>
+      new Problem('keys_unavailable', "The issuer's keys cannot be reached. Try again.", {
+        headers: { 'Retry-After': String(retryAfterSeconds) },
+      }),
+  ),
+  soon(
+    OutcomeUnknown,
+    'outcome_unknown',
+    'The log did not confirm the write in time: it may have taken place. Look for it, or send the request again with an Idempotency-Key.',
+  ),
+  soon(LogUnavailable, 'log_unavailable', 'Nothing was written. Try again.'),
+  row(OwnerParked, ({ parked }) => ownerBlocked(parked.kind, 'Your list cannot be told')),
+  row(EventRefused, ({ kind }) => ownerBlocked(kind, 'This cannot be answered, and nothing was written')),
+  soon(ReadModelIncomplete, 'read_model_incomplete', 'Lists are still being built from the log. Try again.'),
+  soon(
+    ReadModelAhead,
+    'read_model_ahead',
+    'The log was put back to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
+  ),
+  soon(ReadModelUnavailable, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
+  soon(GenerationMissing, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
+  row(NotSignedYet, ({ message }) => retrySoon('not_signed_yet', `${sentence(message)} Try again.`)),
+  row(LogAltered, ({ message }) =>
+    retrySoon('log_altered', `${sentence(message)} Tell whoever runs this service.`),
+  ),
+  soon(TreeUnavailable, 'tree_unavailable', 'The tree cannot be read at present. Try again.'),
+  soon(NotFreshYet, 'not_fresh_yet', 'The list does not contain yet what it has to. Try again.'),
+  row(
+    UnknownPosition,
+    ({ where, reason }) =>
+      new Problem('position_unknown', `${where} ${reason}: take it from an answer of this service.`, {
+        errors: [{ pointer: where, detail: 'must be taken from an earlier answer, unchanged' }],
+      }),
+  ),
+  row(
+    PastUnavailable,
+    ({ message, retryAfterSeconds }) =>
+      new Problem('past_unavailable', message, { headers: { 'Retry-After': String(retryAfterSeconds) } }),
+  ),
+  row(
+    errorCodes.FST_ERR_CTP_BODY_TOO_LARGE,
+    () => new Problem('body_too_large', `The body must be at most ${BODY_LIMIT} bytes long.`),
+  ),
+  row(
+    errorCodes.FST_ERR_CTP_INVALID_CONTENT_LENGTH,
+    () => new Problem('malformed_request', 'The body is not as long as Content-Length says.'),
+  ),
+  row(
+    errorCodes.FST_ERR_BAD_URL,
+    () => new Problem('malformed_request', 'The path is not well-formed: check its percent-encoding.'),
+  ),
+  row(
+    errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE,
+    () =>
+      new Problem('unsupported_media_type', 'Send the body as application/json.', {
+        headers: { Accept: 'application/json' },
+      }),
+  ),
+];
+
+/** The problem document of any error: `internal_error`, which shows nothing of it, where no row knows it. */
+export const problemOf = (error: unknown): Problem => {
+  // Nest wraps what Fastify refuses.
+  const cause = error instanceof HttpException ? error.cause : error;
+  for (const toProblem of ROWS) {
+    const problem = toProblem(cause);
+    if (problem) return problem;
+  }
+  return new Problem('internal_error', 'The request failed. It is in our log by its requestId.');
 };
