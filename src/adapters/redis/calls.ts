@@ -7,7 +7,7 @@ import {
 } from '../../ports/read-model.js';
 import { Deadline } from './deadline.js';
 import { isReply } from './error-messages.js';
-import { type Copy, type Keys } from './keys.js';
+import { type GenerationKey, type Keys } from './keys.js';
 import { type Script } from './scripts.js';
 import { type Servers } from './servers.js';
 
@@ -24,7 +24,7 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
 
 /** Calls of the port to the servers of one log's read model: each ends by itself, and closing waits for them. */
 export class RedisCalls {
-  readonly #copies = new Map<Generation, Copy>();
+  readonly #copies = new Map<Generation, GenerationKey>();
   /** Calls in flight. */
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
@@ -45,7 +45,7 @@ export class RedisCalls {
   }
 
   /** The copy that a generation had when it was last asked for. */
-  knownCopy(generation: Generation): Copy | undefined {
+  knownCopy(generation: Generation): GenerationKey | undefined {
     return this.#copies.get(generation);
   }
 
@@ -90,7 +90,7 @@ export class RedisCalls {
   }
 
   /** Throws GenerationMissing. */
-  async copyOf(generation: Generation, deadline: Deadline): Promise<Copy> {
+  async copyOf(generation: Generation, deadline: Deadline): Promise<GenerationKey> {
     const copy = await this.servers.send(
       this.keys.slot,
       ['HGET', this.keys.generations, `${generation}`],
@@ -100,18 +100,18 @@ export class RedisCalls {
       this.#copies.delete(generation);
       throw missing(generation);
     }
-    this.#copies.set(generation, copy as Copy);
-    return copy as Copy;
+    this.#copies.set(generation, copy as GenerationKey);
+    return copy as GenerationKey;
   }
 
-  async positionsOf(copy: Copy, deadline: Deadline): Promise<Position[]> {
+  async positionsOf(copy: GenerationKey, deadline: Deadline): Promise<Position[]> {
     const positions = await this.storedPositions(copy, PARTITION_NUMBERS, deadline);
     return positions.map((position) => position ?? START);
   }
 
   /** Null for a partition that is not there. */
   storedPositions(
-    copy: Copy,
+    copy: GenerationKey,
     partitions: readonly number[],
     deadline: Deadline,
   ): Promise<(Position | null)[]> {

@@ -4,7 +4,7 @@ import { backoffMs, withJitter } from '../../async/backoff.js';
 import { pause } from '../../async/pause.js';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { Deadline } from './deadline.js';
-import { at, explained, isReply, RedisRefused } from './error-messages.js';
+import { serverAddress, redisError, isReply, RedisRefused } from './error-messages.js';
 import { type RedisLogin, type RedisNode, type RedisTls } from './connection-string.js';
 
 /**
@@ -96,15 +96,15 @@ const connect = async (
   const failures: Error[] = [];
   client.on('error', (error: Error) => failures.push(error));
   const hint = access.tls ? ' (if it does not speak TLS, write redis instead of rediss)' : '';
-  const deadline = new Deadline(CONNECT_MS, at(node) + hint);
+  const deadline = new Deadline(CONNECT_MS, serverAddress(node) + hint);
   try {
     await deadline.race(client.connect().then(() => prepare(client, node)));
     return client;
   } catch (error) {
     client.destroy();
     // What a command ends with may only be that the connection is gone; what the connection ended with says more.
-    const reasons = failures.map((failure) => explained(failure, node));
-    throw reasons.find((reason) => reason instanceof RedisRefused) ?? explained(error, node);
+    const reasons = failures.map((failure) => redisError(failure, node));
+    throw reasons.find((reason) => reason instanceof RedisRefused) ?? redisError(error, node);
   } finally {
     deadline.end();
   }
@@ -225,7 +225,7 @@ export class RedisConnection {
         },
         (thrown: unknown) => {
           deadline.forget(late);
-          const error = explained(thrown, this.#node ?? { host: '', port: 0 });
+          const error = redisError(thrown, this.#node ?? { host: '', port: 0 });
           reject(error);
           if (isReply(error, 'READONLY') || isReply(error, 'NOAUTH')) this.#lost(client, error);
         },
@@ -268,7 +268,7 @@ export class RedisConnection {
       this.#connections += 1;
       this.#failure = undefined;
       client.on('error', (thrown: unknown) => {
-        this.#lost(client, explained(thrown, node));
+        this.#lost(client, redisError(thrown, node));
       });
     } catch (error) {
       this.#failures += 1;

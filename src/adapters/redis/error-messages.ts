@@ -4,10 +4,10 @@ import { type RedisNode } from './connection-string.js';
 /** Waiting does not help: somebody has to change something. Once it is running, the service keeps trying all the same. */
 export class RedisRefused extends ReadModelUnavailable {}
 
-export const at = ({ host, port }: RedisNode): string =>
+export const serverAddress = ({ host, port }: RedisNode): string =>
   `redis at ${host.includes(':') ? `[${host}]` : host}:${port}`;
 
-interface Fault {
+interface ErrorMeaning {
   /** Found in the server's answer, or in the code or message of what the connection failed with. */
   readonly sign: RegExp;
   /** Follows the server's address; $1 is the first group of the sign. */
@@ -16,7 +16,7 @@ interface Fault {
 }
 
 /** In order: what comes first is meant. */
-const FAULTS: readonly Fault[] = [
+const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   {
     sign: /WRONGPASS|invalid username-password|invalid password/,
     meaning: `refuses the user name or password in READ_MODEL`,
@@ -119,16 +119,16 @@ const FAULTS: readonly Fault[] = [
 ];
 
 /** What was thrown on the way to a server, as one line that says what it means. */
-export const explained = (thrown: unknown, node: RedisNode): ReadModelUnavailable => {
+export const redisError = (thrown: unknown, node: RedisNode): ReadModelUnavailable => {
   if (thrown instanceof ReadModelUnavailable) return thrown;
   const { code = '', message } = thrown as Error & { code?: string };
-  for (const { sign, meaning, definite } of FAULTS) {
+  for (const { sign, meaning, definite } of ERROR_MEANINGS) {
     const found = sign.exec(code) ?? sign.exec(message);
     if (!found) continue;
     const Kind = definite ? RedisRefused : ReadModelUnavailable;
-    return new Kind(`${at(node)} ${meaning.replaceAll('$1', found[1] ?? '')}`, { cause: thrown });
+    return new Kind(`${serverAddress(node)} ${meaning.replaceAll('$1', found[1] ?? '')}`, { cause: thrown });
   }
-  return new ReadModelUnavailable(`${at(node)}: ${(message || code).replace(/\n[^]*/, '')}`, {
+  return new ReadModelUnavailable(`${serverAddress(node)}: ${(message || code).replace(/\n[^]*/, '')}`, {
     cause: thrown,
   });
 };

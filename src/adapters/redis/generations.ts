@@ -1,11 +1,11 @@
 import { type Position, START } from '../../ports/event-log.js';
 import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import { type Generation } from '../../ports/read-model.js';
-import { type ActiveCopy } from './active-copy.js';
+import { type ActiveGeneration } from './active-generation.js';
 import { missing, PARTITION_NUMBERS, READ_MS, type RedisCalls, WRITE_MS } from './calls.js';
 import { type RedisConnection } from './connection.js';
 import { type Deadline } from './deadline.js';
-import { type Copy, generationOf, newCopySuffix } from './keys.js';
+import { type GenerationKey, generationOf, newKeySuffix } from './keys.js';
 import { CREATE, DROP, PROMOTE } from './scripts.js';
 import { PARKED_KEPT } from './stored-texts.js';
 
@@ -19,7 +19,7 @@ export class RedisGenerations {
   /** `onMoved` is called when another copy has become the active one. */
   constructor(
     private readonly calls: RedisCalls,
-    private readonly active: ActiveCopy,
+    private readonly active: ActiveGeneration,
     private readonly log: string,
     private readonly onMoved: () => void,
   ) {}
@@ -48,7 +48,7 @@ export class RedisGenerations {
         CREATE,
         this.calls.keys.slot,
         [this.calls.keys.generations],
-        [this.log, newCopySuffix()],
+        [this.log, newKeySuffix()],
         deadline,
       );
       const generation = Number(number) as Generation;
@@ -64,8 +64,8 @@ export class RedisGenerations {
       // Promotions that cross each other: who was overtaken compares again, until the deadline.
       for (;;) {
         const registry = await this.calls.registry(deadline);
-        const copy = registry.get(`${generation}`) as Copy | undefined;
-        const active = registry.get('active') as Copy | undefined;
+        const copy = registry.get(`${generation}`) as GenerationKey | undefined;
+        const active = registry.get('active') as GenerationKey | undefined;
         if (copy === undefined) throw missing(generation);
         if (active === copy) {
           this.active.forget(); // another process may have promoted it
@@ -126,7 +126,7 @@ export class RedisGenerations {
   }
 
   /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
-  async #ensurePositions(copy: Copy, deadline: Deadline): Promise<void> {
+  async #ensurePositions(copy: GenerationKey, deadline: Deadline): Promise<void> {
     await Promise.all(
       PARTITION_NUMBERS.flatMap((partition) => {
         const send = (...command: string[]): Promise<unknown> =>

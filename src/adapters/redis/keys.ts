@@ -9,9 +9,9 @@ export const SLOTS = 16_384;
  * One copy of the read model as its keys name it: the generation's number and a random part. The number may be
  * given again after the server has lost its data; what an earlier one has left behind is never taken for it.
  */
-export type Copy = string & { readonly __brand: 'Copy' };
+export type GenerationKey = string & { readonly __brand: 'Copy' };
 
-export const newCopySuffix = (): string => randomBytes(6).toString('hex');
+export const newKeySuffix = (): string => randomBytes(6).toString('hex');
 
 /**
  * The keys of one log's read model. Each partition has one hash tag, so that a cluster keeps what belongs together
@@ -59,27 +59,27 @@ export class Keys {
   }
 
   /** String: up to where the copy's partition has come. */
-  position(copy: Copy, partition: number): string {
+  position(copy: GenerationKey, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:position`;
   }
 
   /** Sorted set: the plants of an owner of that partition. */
-  plants(copy: Copy, partition: number, owner: string): string {
+  plants(copy: GenerationKey, partition: number, owner: string): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:owner:${encodeOwner(owner)}`;
   }
 
   /** Hash: the parked owners of that partition, see scripts.ts. */
-  parked(copy: Copy, partition: number): string {
+  parked(copy: GenerationKey, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:parked`;
   }
 
   /** Matches the keys of plants of a copy. */
-  owners(copy: Copy): string {
+  owners(copy: GenerationKey): string {
     return `plants:{${this.log}:*}:g${copy}:owner:*`;
   }
 
   /** Whose plants a key found by `owners` holds; undefined where it is none that `plants` gives. */
-  ownerOf(copy: Copy, key: string): string | undefined {
+  ownerOf(copy: GenerationKey, key: string): string | undefined {
     const mark = `:g${copy}:owner:`;
     const owner = decodeOwner(key.slice(key.indexOf(mark) + mark.length));
     return owner !== undefined && this.plants(copy, partitionOf(owner), owner) === key ? owner : undefined;
@@ -90,9 +90,11 @@ export class Keys {
   }
 
   /** The copy and the slot that a key found by `copies` belongs to. */
-  parse(key: string): { copy: Copy; slot: number } | undefined {
+  parse(key: string): { copy: GenerationKey; slot: number } | undefined {
     const [, partition, copy] = /^plants:\{[0-9a-f]+:(\d\d)\}:g(\d+-[0-9a-f]+):/.exec(key) ?? [];
-    return copy === undefined ? undefined : { copy: copy as Copy, slot: this.slotOf(Number(partition)) };
+    return copy === undefined
+      ? undefined
+      : { copy: copy as GenerationKey, slot: this.slotOf(Number(partition)) };
   }
 }
 

@@ -3,7 +3,7 @@ import { type Position } from '../../ports/event-log.js';
 import { type Page, type PartitionChanges, partitionOf } from '../../ports/read-model.js';
 import { type RedisCalls } from './calls.js';
 import { type Deadline } from './deadline.js';
-import { type Copy } from './keys.js';
+import { type GenerationKey } from './keys.js';
 import { type Script, APPLY, LIST, PAGE } from './scripts.js';
 import { lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
 
@@ -13,7 +13,7 @@ export class RedisLists {
 
   /** Undefined where the copy does not have that partition (any more). */
   async page(
-    copy: Copy,
+    copy: GenerationKey,
     owner: string,
     after: number | undefined,
     limit: number,
@@ -24,7 +24,7 @@ export class RedisLists {
   }
 
   async pageWithScores(
-    copy: Copy,
+    copy: GenerationKey,
     owner: string,
     after: number | undefined,
     limit: number,
@@ -39,7 +39,7 @@ export class RedisLists {
   /** Runs LIST or PAGE, which take the same keys and arguments. */
   #runOnPage(
     script: Script,
-    copy: Copy,
+    copy: GenerationKey,
     owner: string,
     after: number | undefined,
     limit: number,
@@ -60,7 +60,7 @@ export class RedisLists {
   }
 
   async apply(
-    copy: Copy,
+    copy: GenerationKey,
     { partition, from, upTo, changes, refused = [] }: PartitionChanges,
     deadline: Deadline,
   ): Promise<Position> {

@@ -21,7 +21,7 @@ import {
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
-import { ActiveCopy, ASK_AGAIN_MS } from './active-copy.js';
+import { ActiveGeneration, ASK_AGAIN_MS } from './active-generation.js';
 import { closed, missing, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } from './calls.js';
 import { RedisConnection } from './connection.js';
 import { type RedisConnectionString } from './connection-string.js';
@@ -29,7 +29,7 @@ import { RedisCoordination } from './coordination.js';
 import { Deadline } from './deadline.js';
 import { isReply, RedisRefused } from './error-messages.js';
 import { RedisGenerations, SCAN_KEYS } from './generations.js';
-import { type Copy, Keys } from './keys.js';
+import { type GenerationKey, Keys } from './keys.js';
 import { RedisLists } from './lists.js';
 import { probe } from './probe.js';
 import { HEAL } from './scripts.js';
@@ -56,12 +56,12 @@ interface Scan {
 class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #calls: RedisCalls;
   readonly #lists: RedisLists;
-  readonly #active: ActiveCopy;
+  readonly #active: ActiveGeneration;
   readonly #generations: RedisGenerations;
   readonly #coordination: RedisCoordination;
   readonly #subscriber: RedisConnection;
   readonly #waiters = new Waiters((partitions) => this.#active.positions(partitions));
-  readonly #kept = new PageCache<Copy>();
+  readonly #kept = new PageCache<GenerationKey>();
   /** Positions that are about to be asked for, by key. */
   readonly #wanted = new Map<string, Promise<Position | null>>();
   #closing: Promise<void> | undefined;
@@ -72,7 +72,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     const calls = new RedisCalls(servers, new Keys(log));
     this.#calls = calls;
     this.#lists = new RedisLists(calls);
-    this.#active = new ActiveCopy(calls);
+    this.#active = new ActiveGeneration(calls);
     this.#coordination = new RedisCoordination(calls);
     this.#generations = new RedisGenerations(calls, this.#active, log, () => {
       this.#waiters.wake();
@@ -233,7 +233,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
       if (position === kept.page.position) return kept.page;
     }
     return this.#calls.call(READ_MS, async (deadline) => {
-      const read = async (copy: Copy): Promise<Page | undefined> => {
+      const read = async (copy: GenerationKey): Promise<Page | undefined> => {
         const page = await this.#lists.page(copy, owner, after, limit, deadline);
         if (page?.parked) throw new OwnerParked(page.parked);
         if (page) this.#kept.keep(copy, owner, after, limit, page);
@@ -308,7 +308,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     link: RedisConnection,
     { cursor, connection }: Scan,
     generation: Generation,
-    copy: Copy,
+    copy: GenerationKey,
     deadline: Deadline,
   ): Promise<{ owners: string[]; next: Scan | undefined }> {
     const match = this.#calls.keys.owners(copy);
@@ -330,7 +330,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /** How many owners are parked in each partition. */
-  async #parkedCounts(copy: Copy, deadline: Deadline): Promise<number[]> {
+  async #parkedCounts(copy: GenerationKey, deadline: Deadline): Promise<number[]> {
     const counts = await Promise.all(
       PARTITION_NUMBERS.map((partition) =>
         this.#calls.servers.send(
@@ -347,7 +347,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
    * Where a partition stands; null where it is not there. One question for all lists that came in the same turn of
    * the event loop: it is sent when they are all there, and so none is answered with what was so before it came.
    */
-  #positionOfMany(copy: Copy, partition: number): Promise<Position | null> {
+  #positionOfMany(copy: GenerationKey, partition: number): Promise<Position | null> {
     const key = this.#calls.keys.position(copy, partition);
     const asked = this.#wanted.get(key);
     if (asked) return asked;

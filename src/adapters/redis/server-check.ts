@@ -1,5 +1,5 @@
 import { ReadModelUnavailable } from '../../ports/read-model.js';
-import { at, explained, isReply, RedisRefused } from './error-messages.js';
+import { serverAddress, redisError, isReply, RedisRefused } from './error-messages.js';
 import { type RedisNode, type RedisConnectionString } from './connection-string.js';
 import { type Prepare } from './servers.js';
 
@@ -10,13 +10,13 @@ const LEAST_VERSION = { major: 6, minor: 2 };
  * What is wrong with a server for our use, by its own answer to INFO: undefined if nothing is. A field that it
  * does not tell is taken for good.
  */
-export const unfit = (
+export const serverProblem = (
   info: string,
   node: RedisNode,
   kind: RedisConnectionString['mode']['kind'],
 ): ReadModelUnavailable | undefined => {
   const field = (name: string): string => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
-  const refused = (why: string): RedisRefused => new RedisRefused(`${at(node)} ${why}`);
+  const refused = (why: string): RedisRefused => new RedisRefused(`${serverAddress(node)} ${why}`);
 
   const version = field('redis_version');
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
@@ -37,11 +37,12 @@ export const unfit = (
       `may throw plants away when its memory is full (maxmemory-policy ${policy}): CONFIG SET maxmemory-policy noeviction, in redis.conf too`,
     );
 
-  if (field('loading') === '1') return new ReadModelUnavailable(`${at(node)} is still loading its data`);
+  if (field('loading') === '1')
+    return new ReadModelUnavailable(`${serverAddress(node)} is still loading its data`);
 
   if (field('role') === 'slave') {
     if (kind !== 'standalone')
-      return new ReadModelUnavailable(`${at(node)} is a replica now, not the master`);
+      return new ReadModelUnavailable(`${serverAddress(node)} is a replica now, not the master`);
     const master = `${field('master_host')}:${field('master_port')}`;
     return refused(`is a read-only replica: READ_MODEL must name its master (${master})`);
   }
@@ -57,7 +58,7 @@ export const serverCheck = (
   const warn = (node: RedisNode): void => {
     if (!warned)
       onWarning(
-        `${at(node)} does not tell its maxmemory-policy: make sure that it is noeviction, or plants may vanish from lists`,
+        `${serverAddress(node)} does not tell its maxmemory-policy: make sure that it is noeviction, or plants may vanish from lists`,
       );
     warned = true;
   };
@@ -66,12 +67,12 @@ export const serverCheck = (
     try {
       info = await client.sendCommand<string>(['INFO']);
     } catch (thrown) {
-      const error = explained(thrown, node);
+      const error = redisError(thrown, node);
       if (!isReply(error, 'NOPERM')) throw error;
       warn(node);
       return;
     }
-    const reason = unfit(info, node, kind);
+    const reason = serverProblem(info, node, kind);
     if (reason) throw reason;
     if (!info.includes('maxmemory_policy:')) warn(node);
   };

@@ -261,11 +261,11 @@ interface Redirection {
 const redirectionOf = (error: unknown, asked: string): Redirection | undefined => {
   if (!isReply(error, 'MOVED') && !isReply(error, 'ASK')) return undefined;
   const [, word, host, port] = /(MOVED|ASK) \d+ (\S*):(\d+)/.exec(error.cause.message) ?? [];
-  return { address: addressOf(told(host, Number(port), nodeOf(asked))), asking: word === 'ASK' };
+  return { address: addressOf(addressOrAsked(host, Number(port), nodeOf(asked))), asking: word === 'ASK' };
 };
 
 /** A server that does not tell its address is the one that was asked, or another port there. */
-const told = (host: string | null | undefined, port: number, asked: RedisNode): RedisNode => ({
+const addressOrAsked = (host: string | null | undefined, port: number, asked: RedisNode): RedisNode => ({
   host: host === null || host === undefined || host === '' || host === '?' ? asked.host : host,
   port,
 });
@@ -288,7 +288,7 @@ type SlotRange = readonly [
 const ownersOf = (ranges: readonly SlotRange[], asked: RedisNode): string[] => {
   const owners = Array<string>(SLOTS).fill('');
   for (const [first, last, [host, port]] of ranges)
-    owners.fill(addressOf(told(host, port, asked)), first, last + 1);
+    owners.fill(addressOf(addressOrAsked(host, port, asked)), first, last + 1);
   if (owners.includes(''))
     throw new ReadModelUnavailable('the Redis Cluster is down: some of its slots are not served');
   return owners;

@@ -6,7 +6,7 @@ import { createFile } from './open-file.js';
 import { ReadModelReader } from './read-model-reader.js';
 import {
   type Answers,
-  explained,
+  readModelError,
   takenAway,
   unavailable,
   type Work,
@@ -63,7 +63,7 @@ export class ReadModelSession {
         file,
         maxQueued: MAX_QUEUED,
         unavailable,
-        explain: (thrown) => explained(thrown, file),
+        explain: (thrown) => readModelError(thrown, file),
         onFault,
       },
     );
@@ -81,7 +81,7 @@ export class ReadModelSession {
     } catch (error) {
       for (const reader of readers) reader.close();
       await writer.close();
-      throw explained(error, file);
+      throw readModelError(error, file);
     }
   }
 
@@ -151,7 +151,7 @@ export class ReadModelSession {
   }
 
   #readFailure(error: unknown): Error {
-    const known = explained(error, this.file);
+    const known = readModelError(error, this.file);
     return this.#reasonOf(
       sqliteCode(known.cause) === SQLITE.BUSY
         ? new ReadModelUnavailable(`${this.file} is locked by another process`, { cause: known.cause })
@@ -170,7 +170,7 @@ export class ReadModelSession {
     try {
       this.#look();
     } catch (cause) {
-      return explained(cause, this.file);
+      return readModelError(cause, this.file);
     }
     if (this.fault) return takenAway(this.fault);
     const code = error instanceof ReadModelUnavailable ? sqliteCode(error.cause) : undefined;

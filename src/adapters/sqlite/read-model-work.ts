@@ -79,7 +79,7 @@ const PORT_ERRORS = [
 ] as const;
 
 /** What was thrown on the way to the file, as an error of the port. */
-export const explained = (thrown: unknown, file: string): Error => {
+export const readModelError = (thrown: unknown, file: string): Error => {
   if (thrown instanceof OwnerParked) return thrown;
   return portErrorOf(thrown, PORT_ERRORS, (cause) => {
     switch (sqliteCode(cause)) {

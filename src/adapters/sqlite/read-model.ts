@@ -21,7 +21,7 @@ import { type FileNames, type FileFault } from './file-names.js';
 import { createFolder } from './open-file.js';
 import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow, type ReadModelReader } from './read-model-reader.js';
 import { ReadModelSession } from './read-model-session.js';
-import { type Answers, explained, unavailable, type Work, type WriterData } from './read-model-work.js';
+import { type Answers, readModelError, unavailable, type Work, type WriterData } from './read-model-work.js';
 import { setAside } from './set-aside.js';
 
 /**
@@ -224,7 +224,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
       return this.#session;
     } catch (error) {
       this.#refusal = {
-        error: explained(error, this.#data.file),
+        error: readModelError(error, this.#data.file),
         until: performance.now() + REOPEN_AFTER_MS,
       };
       throw this.#refusal.error;

@@ -25,7 +25,7 @@ type TreeWriter = WorkerCalls<TreeWork, TreeAnswers>;
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
 /** What was thrown on the way to the file, as an error of the port. */
-const explained = (thrown: unknown, file: string): Error =>
+const treeError = (thrown: unknown, file: string): Error =>
   portErrorOf(thrown, PORT_ERRORS, (cause) => {
     const code = sqliteCode(cause);
     if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB)
@@ -186,7 +186,7 @@ class SqliteTreeStore extends TreeStore {
     try {
       return ask(this.reader);
     } catch (error) {
-      throw explained(error, this.file);
+      throw treeError(error, this.file);
     }
   }
 
@@ -228,7 +228,7 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
       file,
       maxQueued: Infinity, // one auditor has one call at a time
       unavailable,
-      explain: (thrown) => explained(thrown, file),
+      explain: (thrown) => treeError(thrown, file),
       onFault: () => undefined,
     },
   );
@@ -243,6 +243,6 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
   } catch (error) {
     reader?.close();
     await writer.close();
-    throw explained(error, file);
+    throw treeError(error, file);
   }
 };

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { unfit } from '../../../src/adapters/redis/server-check.js';
-import { explained } from '../../../src/adapters/redis/error-messages.js';
+import { serverProblem } from '../../../src/adapters/redis/server-check.js';
+import { redisError } from '../../../src/adapters/redis/error-messages.js';
 import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
 import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
 import { openRedisReadModel } from '../../../src/adapters/redis/read-model.js';
@@ -306,17 +306,17 @@ describe('opening a read model on Redis', () => {
     const node = { host: '::1', port: 6379 };
 
     it('refuses a version that is too old, and takes the first that is not', () => {
-      expect(unfit(INFO, node, 'standalone')).toBeUndefined();
-      expect(unfit(INFO.replace('6.2.0', '10.0.0'), node, 'standalone')).toBeUndefined();
+      expect(serverProblem(INFO, node, 'standalone')).toBeUndefined();
+      expect(serverProblem(INFO.replace('6.2.0', '10.0.0'), node, 'standalone')).toBeUndefined();
       for (const old of ['6.0.16', '5.0.14', '2.8'])
-        expect(unfit(INFO.replace('6.2.0', old), node, 'standalone')?.message).toBe(
+        expect(serverProblem(INFO.replace('6.2.0', old), node, 'standalone')?.message).toBe(
           `redis at [::1]:6379 has version ${old}: 6.2 or newer is needed`,
         );
     });
 
     it('waits for one that is loading, and for a master', () => {
       const waits = (info: string, kind: 'standalone' | 'cluster'): string | undefined => {
-        const reason = unfit(info, node, kind);
+        const reason = serverProblem(info, node, kind);
         return reason?.constructor === ReadModelUnavailable ? reason.message : undefined;
       };
       expect(waits(`${INFO}loading:1\r\n`, 'standalone')).toMatch(/still loading/);
@@ -367,13 +367,13 @@ describe('opening a read model on Redis', () => {
       'TRYAGAIN Multiple keys',
       'NOREPLICAS Not enough',
     ])('takes for passing what the server says: %s', (reply) => {
-      const error = explained(new Error(reply), { host: 'cache', port: 1 });
+      const error = redisError(new Error(reply), { host: 'cache', port: 1 });
       expect(error.constructor).toBe(ReadModelUnavailable);
       expect(error.message).toMatch(/^redis at cache:1 (is|has) /);
     });
 
     it('says what nobody foresaw in the server’s own words, on one line', () => {
-      const error = explained(new Error('ERR something\nelse'), { host: 'cache', port: 1 });
+      const error = redisError(new Error('ERR something\nelse'), { host: 'cache', port: 1 });
       expect(error.message).toBe('redis at cache:1: ERR something');
     });
   });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Deadline } from '../../../src/adapters/redis/deadline.js';
-import { serverCheck, unfit } from '../../../src/adapters/redis/server-check.js';
-import { explained, RedisRefused } from '../../../src/adapters/redis/error-messages.js';
-import { Keys, newCopySuffix, type Copy } from '../../../src/adapters/redis/keys.js';
+import { serverCheck, serverProblem } from '../../../src/adapters/redis/server-check.js';
+import { redisError, RedisRefused } from '../../../src/adapters/redis/error-messages.js';
+import { Keys, newKeySuffix, type GenerationKey } from '../../../src/adapters/redis/keys.js';
 import { type RedisClient } from '../../../src/adapters/redis/connection.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { until } from '../../support/waiting.js';
@@ -29,14 +29,14 @@ describe('a Redis server', () => {
     ['tells a version that is no number', { ...GOOD, redis_version: 'unstable' }],
     ['tells nothing', {}],
   ])('that %s is taken for good', (_name, fields) => {
-    expect(unfit(info(fields), NODE, 'standalone')).toBeUndefined();
+    expect(serverProblem(info(fields), NODE, 'standalone')).toBeUndefined();
   });
 
   it('of no cluster is refused where a cluster was named, with what to write instead', () => {
-    const reason = unfit(info(GOOD), NODE, 'cluster');
+    const reason = serverProblem(info(GOOD), NODE, 'cluster');
     expect(reason).toBeInstanceOf(RedisRefused);
     expect(reason?.message).toContain('belongs to no Redis Cluster: write redis:// in READ_MODEL');
-    expect(unfit(info({ ...GOOD, cluster_enabled: '1' }), NODE, 'cluster')).toBeUndefined();
+    expect(serverProblem(info({ ...GOOD, cluster_enabled: '1' }), NODE, 'cluster')).toBeUndefined();
   });
 
   /** Connects so many times to a server that answers so to INFO. */
@@ -72,7 +72,7 @@ describe('a Redis server', () => {
     [Object.assign(new Error(''), { code: 'EODD' }), 'EODD'],
     [new Error('odd\nand more'), 'odd'],
   ])('whose failure nobody has seen before is named with what is known: %j', (thrown, said) => {
-    const { message } = explained(thrown, NODE);
+    const { message } = redisError(thrown, NODE);
     expect(message.endsWith(`: ${said}`)).toBe(true);
     expect(message).not.toContain('\n');
   });
@@ -80,7 +80,7 @@ describe('a Redis server', () => {
 
 describe('a key in Redis', () => {
   const keys = new Keys('log');
-  const copy = `7-${newCopySuffix()}` as Copy;
+  const copy = `7-${newKeySuffix()}` as GenerationKey;
 
   it('tells the copy and the slot that it belongs to', () => {
     expect(keys.parse(keys.plants(copy, 5, 'anne'))).toEqual({ copy, slot: keys.slotOf(5) });

@@ -2,7 +2,7 @@ import { type Position } from '../../ports/event-log.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
 import { READ_MS, type RedisCalls } from './calls.js';
 import { type Deadline } from './deadline.js';
-import { type Copy } from './keys.js';
+import { type GenerationKey } from './keys.js';
 
 /**
  * After this time the active copy is asked for again, in milliseconds, by one list for all. What was replaced is
@@ -14,18 +14,18 @@ export const ASK_AGAIN_MS = 500;
 const TRUSTED_MS = 1_000;
 
 interface Active {
-  readonly copy: Copy | undefined;
+  readonly copy: GenerationKey | undefined;
   /** By this process' monotonic clock: it was the active one after this moment. */
   readonly askedAt: number;
 }
 
 /** Knows which copy lists are answered from, without asking the server for each. */
-export class ActiveCopy {
+export class ActiveGeneration {
   #active: Active = { copy: undefined, askedAt: -Infinity };
   /** The copy that lists were last answered from, and since when, in milliseconds of `performance.now()`. */
-  #shown: { readonly copy: Copy; readonly since: number } | undefined;
+  #shown: { readonly copy: GenerationKey; readonly since: number } | undefined;
   /** What it replaced: until that moment other processes may still answer lists from it. */
-  #replaced: { readonly copy: Copy; readonly until: number } | undefined;
+  #replaced: { readonly copy: GenerationKey; readonly until: number } | undefined;
   #asking: Promise<Active> | undefined;
 
   constructor(private readonly calls: RedisCalls) {}
@@ -36,24 +36,24 @@ export class ActiveCopy {
   }
 
   /** The copy to answer lists from, as long as nobody has to be asked. */
-  fresh(): Copy | undefined {
+  fresh(): GenerationKey | undefined {
     const { copy, askedAt } = this.#active;
     const age = performance.now() - askedAt;
     return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? copy : undefined;
   }
 
   /** The copy to answer lists from. Throws ReadModelIncomplete. */
-  async trusted(deadline: Deadline): Promise<Copy> {
+  async trusted(deadline: Deadline): Promise<GenerationKey> {
     return this.fresh() ?? this.#activeOr(deadline.race(this.#askForActive()));
   }
 
   /** The same as it was at that moment or later. */
-  async trustedAfter(moment: number, deadline: Deadline): Promise<Copy> {
+  async trustedAfter(moment: number, deadline: Deadline): Promise<GenerationKey> {
     if (this.#active.askedAt < moment) this.forget();
     return this.trusted(deadline);
   }
 
-  async #activeOr(asked: Promise<Active>): Promise<Copy> {
+  async #activeOr(asked: Promise<Active>): Promise<GenerationKey> {
     const { copy } = await asked;
     if (copy === undefined) throw new ReadModelIncomplete('no generation is active yet');
     return copy;
@@ -76,17 +76,17 @@ export class ActiveCopy {
     return asking;
   }
 
-  async #readActive(deadline: Deadline): Promise<Copy | undefined> {
+  async #readActive(deadline: Deadline): Promise<GenerationKey | undefined> {
     const active = await this.calls.servers.send(
       this.calls.keys.slot,
       ['HGET', this.calls.keys.generations, 'active'],
       deadline,
     );
-    return (active as Copy | null) ?? undefined;
+    return (active as GenerationKey | null) ?? undefined;
   }
 
   /** Notes that a copy is the active one, where that is news. */
-  #show(copy: Copy | undefined): void {
+  #show(copy: GenerationKey | undefined): void {
     const before = this.#shown?.copy;
     if (copy === undefined || copy === before) return;
     const now = performance.now();
@@ -99,7 +99,7 @@ export class ActiveCopy {
    * may not be as far. A copy that is gone is nobody's.
    */
   async #positionsForAll(
-    copy: Copy,
+    copy: GenerationKey,
     partitions: readonly number[],
     deadline: Deadline,
   ): Promise<(Position | null)[]> {
