@@ -1,7 +1,5 @@
 import { DeadlineExceededError, TimeoutError, WrongExpectedVersionError } from '@eventstore/db-client';
 import { randomUUID } from 'node:crypto';
-import { backoffMs } from '../../async/backoff.js';
-import { pause } from '../../async/pause.js';
 import { OUR_STREAMS } from '../../plants/stream.js';
 import {
   EventLog,
@@ -21,11 +19,12 @@ import {
 import { jsonText, name } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
-import { explain, inTime, NoAnswer } from './failure.js';
+import { explain } from './failure.js';
 import { type Feed, type ReadEvent } from './feed.js';
 import { type EventStoreConnectionString } from './connection-string.js';
-import { commitOf, fromPosition, type LogPosition, NOWHERE, toPosition } from './position.js';
-import { LogRefused, Server, type ServerLimits } from './server.js';
+import { identify, type Identity, patiently, UUID } from './identity.js';
+import { commitOf, fromPosition, type LogPosition, toPosition } from './position.js';
+import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
@@ -60,22 +59,8 @@ const FIRST_PAGE = 8;
 /** Grows the pages until their round trips do not count any more. */
 const LARGEST_PAGE = 4_096;
 
-/** Before opening is tried again: the longest spares a server that starts up. */
-const PAUSES = { firstMs: 100, longestMs: 1_000 };
-
 /** Its first event holds the log's identity. No reader sees it, as it is none of OUR_STREAMS. */
 const LOG_STREAM = 'plants-log';
-
-const LOG_CREATED = 'LogCreated';
-
-/** As the server gives it back. */
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** Who this log is, and where that was written: before every event of ours. */
-interface Identity {
-  readonly id: string;
-  readonly position: Position;
-}
 
 /**
  * Opens the event log in an EventStoreDB, and makes its identity where there is none. Throws LogUnavailable with
@@ -104,47 +89,6 @@ export const openEventStoreDb = async (
     server.close();
     throw error;
   }
-};
-
-/** Tries again while it may help. */
-const patiently = async <T>(server: Server, forMs: number, attempt: () => Promise<T>): Promise<T> => {
-  const until = performance.now() + forMs;
-  let reason: LogUnavailable | undefined;
-  for (let failures = 0; ; failures++) {
-    const ms = backoffMs(failures, PAUSES);
-    try {
-      return await inTime(until - performance.now(), attempt());
-    } catch (error) {
-      if (!(error instanceof NoAnswer && reason)) reason = await server.whyUnavailable(error);
-      if (reason instanceof LogRefused || performance.now() + ms >= until) throw reason;
-    }
-    await pause(ms);
-  }
-};
-
-const identify = async (server: Server, stream: string): Promise<Identity> => {
-  let [first] = await server.readStream(stream, 0n, 1);
-  if (!first) {
-    const data = JSON.stringify({ id: randomUUID() });
-    const created = { id: randomUUID(), type: LOG_CREATED, data, metadata: '{}' };
-    try {
-      await server.append({ stream, expected: 'none', events: [created] });
-    } catch (error) {
-      // Another process may have been faster: its identity counts.
-      if (!(error instanceof WrongExpectedVersionError)) throw server.unavailable(error);
-    }
-    [first] = await server.readStream(stream, 0n, 1);
-  }
-  const id: unknown = (first?.data as { id?: unknown } | null | undefined)?.id;
-  if (first?.type !== LOG_CREATED || first.revision !== 0n || typeof id !== 'string' || !UUID.test(id))
-    throw new LogRefused(
-      `${server.title} has something else in the stream ${stream} than the identity of a log of plants, or it was deleted: name another namespace`,
-    );
-  if (!first.position || first.position.commit === NOWHERE)
-    throw new LogRefused(
-      `${server.title} is older than version 22.6 and does not say where events are: upgrade it`,
-    );
-  return { id, position: toPosition(first.position) };
 };
 
 /** What a subscription knows of the head. */
@@ -257,7 +201,7 @@ class EventStoreLog extends EventLog {
     let position = after;
     let spoke = performance.now();
     let silenceMs = HEARTBEAT_MS;
-    let told = false;
+    let saidAtHead = false;
     const look: Look = {
       head: undefined,
       asking: false,
@@ -293,11 +237,11 @@ class EventStoreLog extends EventLog {
       const now = performance.now();
       const known = now - look.answeredAt < HEAD_COUNTS_MS ? look.head : undefined;
       const atHead = known !== undefined && position >= known && feed.empty;
-      if (events.length > 0 || now - spoke >= silenceMs || (atHead && !told)) {
-        told = atHead;
+      if (events.length > 0 || now - spoke >= silenceMs || (atHead && !saidAtHead)) {
+        saidAtHead = atHead;
         spoke = now;
         silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
-        yield { events, position, caughtUp: told };
+        yield { events, position, caughtUp: atHead };
         continue;
       }
       // It wakes the feed, or nobody cares any more: nothing has to wait for it.

@@ -35,16 +35,16 @@ const deferred = (): { promise: Promise<void>; resolve: () => void } => {
 };
 
 /**
- * The side of the writer thread that callers see. One batch is under way at a time; what arrives meanwhile makes
+ * The side of the writer thread that callers see. One batch is in flight at a time; what arrives meanwhile makes
  * up the next one, so that the slower the disk, the more appends share an fsync.
  */
 export class EventLogWriter {
   readonly #queue = new Set<Pending>();
-  #underWay: readonly Pending[] = [];
+  #inFlight: readonly Pending[] = [];
   #handOver: NodeJS.Immediate | undefined;
   /** Why nothing is accepted any more. */
   #stopped: string | undefined;
-  /** Resolves when nothing is waiting or under way, if someone asked. */
+  /** Resolves when nothing is waiting or in flight, if someone asked. */
   #idle: (() => void) | undefined;
   /** Since a file of the log was taken away: what is read may be old or wrong. */
   #filesTaken = false;
@@ -140,7 +140,7 @@ export class EventLogWriter {
   /** Throws LogUnavailable if an append would be refused now. */
   assertReady(): void {
     if (this.#stopped !== undefined) throw new LogUnavailable(this.#stopped);
-    if (this.#queue.size + this.#underWay.length >= this.limits.maxQueued)
+    if (this.#queue.size + this.#inFlight.length >= this.limits.maxQueued)
       throw new LogUnavailable(
         `${this.file} is overloaded: ${this.limits.maxQueued} appends are waiting already`,
       );
@@ -171,7 +171,7 @@ export class EventLogWriter {
       this.#lose(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
       this.worker.unref(); // as in `open`
     }, this.limits.deadlineMs);
-    if (this.#queue.size + this.#underWay.length > 0)
+    if (this.#queue.size + this.#inFlight.length > 0)
       await new Promise<void>((resolve) => (this.#idle = resolve));
     if (!this.#lost) {
       this.#ask({ kind: 'finish' });
@@ -188,7 +188,7 @@ export class EventLogWriter {
   }
 
   #next(): void {
-    if (this.#underWay.length > 0) return;
+    if (this.#inFlight.length > 0) return;
     if (this.#queue.size === 0) this.#idle?.();
     // Not at once: whatever else this turn of the event loop appends shares the transaction.
     else
@@ -207,15 +207,15 @@ export class EventLogWriter {
       batch.push(pending);
     }
     if (batch.length === 0) return;
-    this.#underWay = batch;
+    this.#inFlight = batch;
     this.#ask({ kind: 'append', orders: batch.map(({ order }) => order) });
   }
 
   #hear(report: WriterReport): void {
     switch (report.kind) {
       case 'committed': {
-        const batch = this.#underWay;
-        this.#underWay = [];
+        const batch = this.#inFlight;
+        this.#inFlight = [];
         report.outcomes.forEach((outcome, i) => {
           const pending = batch[i];
           if (!pending) return;
@@ -227,8 +227,8 @@ export class EventLogWriter {
         break;
       }
       case 'failed': {
-        const batch = this.#underWay;
-        this.#underWay = [];
+        const batch = this.#inFlight;
+        this.#inFlight = [];
         const error =
           report.written === 'nothing'
             ? new LogUnavailable(report.reason)
@@ -259,8 +259,8 @@ export class EventLogWriter {
   /** The thread is gone, or as good as that. */
   #lose(reason: string): void {
     this.#lost = true;
-    const batch = this.#underWay;
-    this.#underWay = [];
+    const batch = this.#inFlight;
+    this.#inFlight = [];
     for (const pending of batch) fail(pending, new OutcomeUnknown(reason));
     if (this.#stopped === undefined) this.#stop(reason, true);
     this.#next();
