@@ -77,7 +77,7 @@ export class Projector {
       now,
       load: this.#load,
       graceMs: GRACE_MS,
-      failpoint: () => undefined,
+      onStep: () => undefined,
       onDone: () => undefined,
       onVerified: () => Promise.resolve(),
       onProblem: () => undefined,

@@ -17,8 +17,8 @@ const LOOK_EVERY_MS = 500;
 /** How long after a switch lists may still be answered from what was replaced, in milliseconds: twice what is promised. */
 const READERS_MS = 2_000;
 
-/** The steps of a rebuild at which a process may die: tests make it do so. */
-export const FAILPOINTS = [
+/** The steps of a rebuild, each of which another process may have to go on from. */
+export const REBUILD_STEPS = [
   'rebuild seen',
   'generation created',
   'generation recorded',
@@ -30,7 +30,7 @@ export const FAILPOINTS = [
   'rolled back',
   'dropped',
 ] as const;
-export type Failpoint = (typeof FAILPOINTS)[number];
+export type RebuildStep = (typeof REBUILD_STEPS)[number];
 
 export interface RebuilderOptions extends StandbyOptions {
   readonly now: () => Date;
@@ -38,8 +38,8 @@ export interface RebuilderOptions extends StandbyOptions {
   readonly graceMs: number;
   /** How often operators' requests are looked for, in milliseconds; half a second without it. */
   readonly lookEveryMs?: number;
-  /** Called where a test may want the process to die. */
-  readonly failpoint: (name: Failpoint) => void;
+  /** Called at each step. */
+  readonly onStep: (step: RebuildStep) => void;
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
   /** Called with how many plants of a new generation differ from the log, as soon as that is known. Must not reject. */
@@ -129,7 +129,7 @@ export class Rebuilder {
   }
 
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
-    this.options.failpoint('rebuild seen');
+    this.options.onStep('rebuild seen');
     this.#progress = {
       rebuild,
       phase: 'waiting',
@@ -142,10 +142,10 @@ export class Rebuilder {
       problem: undefined,
     };
     const generation = await this.model.createGeneration();
-    this.options.failpoint('generation created');
+    this.options.onStep('generation created');
     const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
     if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
-      this.options.failpoint('generation recorded');
+      this.options.onStep('generation recorded');
       this.options.onDone(`rebuild ${rebuild}: building generation ${generation}`);
     } else await this.model.drop(generation); // cancelled, or another process was faster
   }
@@ -161,9 +161,9 @@ export class Rebuilder {
     const standby = this.#standby(generation, skipsAfter, rate ?? Infinity);
     const built = standby.built(await this.log.head());
     this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
-    if (standby.events > 0) this.options.failpoint('half built');
+    if (standby.events > 0) this.options.onStep('half built');
     if (!standby.caughtUp) return;
-    this.options.failpoint('caught up');
+    this.options.onStep('caught up');
     const pacing = new Pacing(this.options.load);
     const began = performance.now();
     const onProgress = ({ share }: { readonly share: number }): void => {
@@ -179,7 +179,7 @@ export class Rebuilder {
       onProgress,
     });
     await this.options.onVerified(differing);
-    this.options.failpoint('verified');
+    this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
     // Answered all the same: healed meanwhile, or by another version. The next look knows more.
     if (unreadable > 0)
@@ -199,7 +199,7 @@ export class Rebuilder {
     const data = { rebuild, generation, replaced: active === generation ? null : (active ?? null) };
     const event = { type: 'RebuildPromoted', data } as const;
     if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
-      this.options.failpoint('promotion recorded');
+      this.options.onStep('promotion recorded');
       this.options.onDone(
         `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
       );
@@ -253,7 +253,7 @@ export class Rebuilder {
     if (active !== wanted) {
       await this.#promote(wanted, active, signal); // where it is refused, again at the next look
       this.#switchedAt = performance.now();
-      this.options.failpoint(rollback === undefined ? 'promoted' : 'rolled back');
+      this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
       onSwitch();
       await this.#stop(wanted);
@@ -299,7 +299,7 @@ export class Rebuilder {
       await this.#stop(generation);
       await this.model.drop(generation);
     }
-    this.options.failpoint('dropped');
+    this.options.onStep('dropped');
     const event = { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } } as const;
     await record(this.log, state, event, PROJECTOR, this.options.now());
   }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { channel } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -40,7 +41,6 @@ import { Load } from '../projector/load.js';
 import { Projector, type ProjectorStatus } from '../projector/projector.js';
 import { requestRebuild } from '../write/rebuilds.js';
 import { Verifier } from '../projector/verifier.js';
-import { type Failpoint } from '../projector/rebuilder.js';
 import { type RefusalNotice } from '../projector/refusals.js';
 import { Freshness } from '../read/freshness.js';
 import { LogMissing, StartError } from './start-error.js';
@@ -194,6 +194,9 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     throw error;
   }
 };
+
+/** Publishes each step of a rebuild to whoever subscribes in this process: https://nodejs.org/api/diagnostics_channel.html */
+const rebuildSteps = channel('plants.rebuild.step');
 
 const now = (): Date => new Date();
 
@@ -390,7 +393,9 @@ const startProjector = (
       onRefusal: (notice) => {
         tellRefusal(logger, notice);
       },
-      failpoint,
+      onStep: (step) => {
+        rebuildSteps.publish(step);
+      },
       load,
     },
     verifierOf(log, model, config, load, logger, onVerified),
@@ -497,11 +502,6 @@ const tellAuditor = (logger: Logger, status: AuditorStatus): void => {
   } as const;
   const said = status.alarm ? `: ${status.alarm.message}` : '';
   logger[level[status.state]]({ auditor: status }, `auditor is ${status.state.replace('_', ' ')}${said}`);
-};
-
-/** Ends the process as kill -9 would, at a step of a rebuild that a test names. */
-const failpoint = (name: Failpoint): void => {
-  if (process.env.PLANTS_FAILPOINT === name) process.kill(process.pid, 'SIGKILL');
 };
 
 const tell = (logger: Logger, status: ProjectorStatus): void => {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Failpoint, FAILPOINTS } from '../../src/projector/rebuilder.js';
+import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/rebuilder.js';
 import { type Operator, requestRebuild, requestRollback } from '../../src/write/rebuilds.js';
 import { readRebuilds } from '../../src/rebuilds/read.js';
 import { OPERATION_STREAMS } from '../../src/plants/stream.js';
@@ -63,13 +63,17 @@ describe('rebuilding the lists', () => {
     expect(Object.keys(run.counts).filter((outcome) => outcome.startsWith('503'))).toEqual([]);
   });
 
+  const dyingAt = (step: RebuildStep): Record<string, string> => ({
+    NODE_OPTIONS: `--import ${new URL('../support/die-at-step.js', import.meta.url).href}`,
+    DIE_AT_STEP: step,
+  });
   // All of them are in the unit test, too: here a real process dies, which takes seconds each time.
-  const steps: readonly Failpoint[] =
-    process.env.ALL_FAILPOINTS === undefined ? ['half built', 'promotion recorded', 'promoted'] : FAILPOINTS;
+  const steps: readonly RebuildStep[] =
+    process.env.ALL_STEPS === undefined ? ['half built', 'promotion recorded', 'promoted'] : REBUILD_STEPS;
   it.each(steps)('is finished by the next process after a kill -9 at "%s"', async (step) => {
     service = await TestService.start();
     await service.stop();
-    await service.start({ PLANTS_FAILPOINT: step });
+    await service.start(dyingAt(step));
     await service.ready();
     const client = new PlantsClient(() => service.url, await service.token('alice'));
     for (const id of [1, 2, 3])

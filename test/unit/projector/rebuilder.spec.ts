@@ -6,7 +6,7 @@ import { ActiveChanged, NotAsFar } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector } from '../../../src/projector/projector.js';
-import { FAILPOINTS, type Failpoint } from '../../../src/projector/rebuilder.js';
+import { REBUILD_STEPS, type RebuildStep } from '../../../src/projector/rebuilder.js';
 import {
   cancelRebuild,
   type Operator,
@@ -44,8 +44,8 @@ describe('a rebuild', () => {
     await stores.remove();
   });
 
-  /** A projector of a process of its own; it dies at a failpoint, if one is named. */
-  const start = async (options: { dieAt?: Failpoint; graceMs?: number } = {}) => {
+  /** A projector of a process of its own; it dies at a step, if one is named. */
+  const start = async (options: { dieAt?: RebuildStep; graceMs?: number } = {}) => {
     const store = new Faults(await stores.model(log));
     const stopping = new AbortController();
     const done: string[] = [];
@@ -61,7 +61,7 @@ describe('a rebuild', () => {
         verified.push(differing);
         return Promise.resolve();
       },
-      failpoint: (name) => {
+      onStep: (name) => {
         if (name !== options.dieAt || died) return;
         died = true;
         stopping.abort();
@@ -371,7 +371,7 @@ describe('a rebuild', () => {
   });
 
   describe('whose projector dies', () => {
-    it.each(FAILPOINTS.filter((name) => name !== 'rolled back' && name !== 'dropped'))(
+    it.each(REBUILD_STEPS.filter((name) => name !== 'rolled back' && name !== 'dropped'))(
       'at "%s" is finished by another one',
       async (dieAt) => {
         await fill();
