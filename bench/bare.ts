@@ -16,7 +16,8 @@ const OF_ANY_SERVER = ['connection', 'keep-alive', 'date', 'transfer-encoding'];
 
 /** Asks for what the bare server is to answer. */
 export const captured = async (url: string, path: string, authorization: string): Promise<Answers> => {
-  const answer = await fetch(`${url}${path}`, { headers: { authorization } });
+  // The load generators accept no compression either.
+  const answer = await fetch(`${url}${path}`, { headers: { authorization, 'accept-encoding': 'identity' } });
   const body = await answer.text();
   if (!answer.ok) throw new Error(`GET ${path} answered ${answer.status}: ${body}`);
   const headers = Object.fromEntries([...answer.headers].filter(([name]) => !OF_ANY_SERVER.includes(name)));
