@@ -64,8 +64,8 @@ export const recordAll = async (bin: string): Promise<Recording> => {
   try {
     const answers: GoldenAnswer[] = [];
     for (const [requests, settings] of [
-      [reads(positions), { DATA_DIR: data }],
-      [writes(), { DATA_DIR: data, ROLES: 'api,projector' }],
+      [reads(positions), { DATA_DIR: data, GOLDEN_NOW: madeAt }],
+      [writes(), { DATA_DIR: data, ROLES: 'api,projector', GOLDEN_NOW: madeAt }],
     ] as const) {
       const service = await startService(bin, settings);
       const stable = new Stable(madeAt, known, { [service.url]: '<url>' });
@@ -79,7 +79,10 @@ export const recordAll = async (bin: string): Promise<Recording> => {
     });
     const outputs: GoldenOutput[] = [];
     for (const command of commands(commandData)) {
-      const { status, stdout, stderr } = await runCommand(bin, command, { DATA_DIR: commandData });
+      const { status, stdout, stderr } = await runCommand(bin, command, {
+        DATA_DIR: commandData,
+        GOLDEN_NOW: madeAt,
+      });
       outputs.push({
         command: stable.text(command.join(' ')),
         status,

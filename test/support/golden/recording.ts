@@ -35,7 +35,15 @@ type Environment = Readonly<Record<string, string>>;
 
 const environment = (settings: Environment): NodeJS.ProcessEnv => {
   const { PATH, NODE_V8_COVERAGE } = process.env;
-  return { PATH, ...(NODE_V8_COVERAGE ? { NODE_V8_COVERAGE } : {}), ...SETTINGS, ...settings };
+  return {
+    PATH,
+    ...(NODE_V8_COVERAGE ? { NODE_V8_COVERAGE } : {}),
+    ...(settings.GOLDEN_NOW
+      ? { NODE_OPTIONS: `--import ${new URL('./clock.js', import.meta.url).href}` }
+      : {}),
+    ...SETTINGS,
+    ...settings,
+  };
 };
 
 /** Starts the service of a `bin/plants.js`; resolves once it is ready. */
