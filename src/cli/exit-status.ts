@@ -14,7 +14,7 @@ import {
 } from '../ports/read-model.js';
 import { TreeUnavailable } from '../ports/tree-store.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { ConfigError } from '../service/config.js';
+import { ConfigError } from '../service/setting-values.js';
 import { LogMissing, StartError } from '../service/start-error.js';
 import { CheckFailed } from './check-files.js';
 import { CopyRefused } from './copy-log.js';

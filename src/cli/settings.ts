@@ -1,5 +1,6 @@
 import { completeEnvironment } from '../service/environment.js';
-import { type Config, ConfigError, loadConfig } from '../service/config.js';
+import { type Config, loadConfig } from '../service/config.js';
+import { ConfigError } from '../service/setting-values.js';
 
 let known: Config | undefined;
 

@@ -7,10 +7,10 @@ import { pause } from '../async/pause.js';
 import { type CliContext, print } from './context.js';
 import { duration, printable, table } from './terminal.js';
 
-/** How often `--watch` looks, in milliseconds. */
+/** How often `--watch` reads the status, in milliseconds. */
 const WATCH_EVERY_MS = 1_000;
 
-/** Prints the status. Gives whether all is well. Throws what `readStatus` throws. */
+/** Prints the status. Returns whether it names no problem. Throws what `readStatus` throws. */
 export const status = async (context: CliContext): Promise<boolean> => {
   const found = await readStatus(context);
   print(context, found, statusText(found, context.now()));
@@ -18,8 +18,8 @@ export const status = async (context: CliContext): Promise<boolean> => {
 };
 
 /**
- * Prints the status each second until somebody asks to stop, and says on standard error when a store does not answer:
- * whoever watches wants to see it come back. Gives whether all was well in the end.
+ * Prints the status each second until the signal of the context. A store that cannot be read is reported on standard
+ * error and read again. Returns whether the last status named no problem.
  */
 export const watchStatus = async (context: CliContext): Promise<boolean> => {
   const repaint = process.stdout.isTTY && !context.json;
@@ -39,16 +39,53 @@ export const watchStatus = async (context: CliContext): Promise<boolean> => {
       await pause(WATCH_EVERY_MS, context.signal);
       context.signal.throwIfAborted();
     } catch {
-      return well; // that is how watching ends
+      return well; // the signal
     }
   }
 };
 
 /** The status as a person reads it. */
 const statusText = (status: SystemStatus, now: Date): string => {
-  const { problems, warnings, head, lag, processes, generations, leaseHolder } = status;
+  const { problems, warnings, processes, generations, leaseHolder } = status;
   const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
-  const facts: string[][] = [
+  const processRows = processes.map((one) => [
+    `${one.host}/${one.pid}`,
+    one.roles.join(','),
+    one.version,
+    one.address,
+    since(one.since),
+    one.projector?.state.replace('_', ' ') ?? '-',
+    one.projector?.position === undefined ? '-' : one.projector.position || 'start',
+    one.process === leaseHolder ? 'yes' : '-',
+  ]);
+  const generationRows = generations.map((one) => [
+    String(one.generation),
+    one.active ? 'yes' : '-',
+    one.slowest || 'start',
+    one.fastest || 'start',
+    `${one.behind} of ${PARTITIONS}`,
+  ]);
+  return [
+    ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
+    ...warnings.map((warning) => `WARNING  ${warning}`),
+    '',
+    table(factRows(status, since)),
+    '',
+    table([
+      ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
+      ...processRows,
+    ]),
+    '',
+    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generationRows]),
+  ]
+    .map((part) => part.split('\n').map(printable).join('\n'))
+    .join('\n');
+};
+
+/** What is true of the service as a whole, one row each. */
+const factRows = (status: SystemStatus, since: (at: string) => string): string[][] => {
+  const { head, lag, processes } = status;
+  return [
     ['log', `head ${head || 'empty'}`],
     [
       'lists',
@@ -88,38 +125,6 @@ const statusText = (status: SystemStatus, now: Date): string => {
       `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
     ]),
   ];
-  const processRows = processes.map((one) => [
-    `${one.host}/${one.pid}`,
-    one.roles.join(','),
-    one.version,
-    one.address,
-    since(one.since),
-    one.projector?.state.replace('_', ' ') ?? '-',
-    one.projector?.position === undefined ? '-' : one.projector.position || 'start',
-    one.process === leaseHolder ? 'yes' : '-',
-  ]);
-  const generationRows = generations.map((one) => [
-    String(one.generation),
-    one.active ? 'yes' : '-',
-    one.slowest || 'start',
-    one.fastest || 'start',
-    `${one.behind} of ${PARTITIONS}`,
-  ]);
-  return [
-    ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
-    ...warnings.map((warning) => `WARNING  ${warning}`),
-    '',
-    table(facts),
-    '',
-    table([
-      ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
-      ...processRows,
-    ]),
-    '',
-    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generationRows]),
-  ]
-    .map((part) => part.split('\n').map(printable).join('\n'))
-    .join('\n');
 };
 
 type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;

@@ -1,6 +1,6 @@
 import { type IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4 } from 'node:net';
-import { type Subnet } from '../service/config.js';
+import { type Subnet } from '../service/network-config.js';
 
 /** The IP address of the client that sent a request. */
 export type ClientAddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string;

@@ -1,6 +1,6 @@
 import cors from '@fastify/cors';
 import { type FastifyInstance, type FastifyRequest } from 'fastify';
-import { type CorsOrigins } from '../service/config.js';
+import { type CorsOrigins } from '../service/network-config.js';
 import { Problem } from './problem.js';
 import { splitUrl } from './requests.js';
 import { type KnownRoutes } from './routes.js';

@@ -1,7 +1,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { ConfigError, SETTINGS } from './config.js';
+import { ConfigError } from './setting-values.js';
+import { SETTINGS } from './settings.js';
 
 /** Environment variables, which are completed in place. */
 type Environment = Record<string, string | undefined>;

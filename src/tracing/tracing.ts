@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/resources';
 import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from '@opentelemetry/semantic-conventions';
 import { type FastifyInstance } from 'fastify';
-import { type SamplerName, type TracingConfig } from '../service/config.js';
+import { type SamplerName, type TracingConfig } from '../service/tracing-config.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { Delivery } from './delivery.js';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { SETTINGS } from '../../src/service/config.js';
+import { SETTINGS } from '../../src/service/settings.js';
 import { TestService } from '../support/service.js';
 
 const readme = readFileSync('README.md', 'utf8');

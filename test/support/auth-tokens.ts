@@ -8,7 +8,7 @@ import {
   type JWTHeaderParameters,
   SignJWT,
 } from 'jose';
-import { LOCAL_ISSUER } from '../../src/service/config.js';
+import { LOCAL_ISSUER } from '../../src/service/auth-config.js';
 import { openLocalKey } from '../../src/http/auth/local-key.js';
 
 /** Claims that replace the usual ones; `undefined` leaves one out. */

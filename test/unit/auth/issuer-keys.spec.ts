@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { createGzip } from 'node:zlib';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { type AuthConfig } from '../../../src/service/config.js';
+import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { IssuerKeys, KeysUnavailable } from '../../../src/http/auth/issuer-keys.js';
 import { InvalidToken, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type Issuer, startIssuer } from '../../support/auth-issuer.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { type AuthConfig } from '../../../src/service/config.js';
+import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { InvalidToken, localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { type BadTokens, type Claims, TokenMint } from '../../support/auth-tokens.js';
 

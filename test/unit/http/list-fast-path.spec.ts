@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { type AuthConfig } from '../../../src/service/config.js';
+import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { type RequestOutcome } from '../../../src/http/request-log.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { answerListsFast } from '../../../src/http/lists/list-fast-path.js';

@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { ConfigError, loadConfig, SETTINGS } from '../../../src/service/config.js';
+import { ConfigError } from '../../../src/service/setting-values.js';
+import { loadConfig } from '../../../src/service/config.js';
+import { SETTINGS } from '../../../src/service/settings.js';
 
 type Environment = Record<string, string>;
 

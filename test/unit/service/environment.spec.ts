@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { ConfigError } from '../../../src/service/config.js';
+import { ConfigError } from '../../../src/service/setting-values.js';
 import { completeEnvironment, SECRET_SETTINGS } from '../../../src/service/environment.js';
 import { temporaryFolder } from '../../support/service.js';
 

@@ -1,0 +1,58 @@
+import { bad, ConfigError, type Environment, given, setting } from './setting-values.js';
+import { type SettingName } from './settings.js';
+
+/** Who signs the tokens of a service that has no issuer. */
+export const LOCAL_ISSUER = 'urn:plants:local';
+
+/** Whose tokens are accepted. */
+export type AuthConfig = Readonly<{ issuer: string; audience: string; ownerClaim: string }> &
+  (Readonly<{ kind: 'local' }> | Readonly<{ kind: 'issuer'; jwksUrl: URL }>);
+
+/** Throws ConfigError. */
+export const auth = (env: Environment): AuthConfig => {
+  const issuer = given(env, 'AUTH_ISSUER');
+  const jwksUrl = given(env, 'AUTH_JWKS_URL');
+  const audience = claimText(setting(env, 'AUTH_AUDIENCE'), 'AUTH_AUDIENCE');
+  const ownerClaim = claimText(setting(env, 'AUTH_OWNER_CLAIM'), 'AUTH_OWNER_CLAIM');
+  if (issuer === undefined) {
+    if (jwksUrl !== undefined)
+      throw new ConfigError(
+        'AUTH_JWKS_URL needs AUTH_ISSUER: keys without an issuer would be trusted blindly',
+      );
+    if (ownerClaim !== 'sub')
+      throw new ConfigError(
+        'AUTH_OWNER_CLAIM needs AUTH_ISSUER: tokens of the local key name the owner in sub',
+      );
+    return { kind: 'local', issuer: LOCAL_ISSUER, audience, ownerClaim };
+  }
+  if (given(env, 'AUTH_AUDIENCE') === undefined)
+    throw new ConfigError(
+      'AUTH_AUDIENCE is required with AUTH_ISSUER: the aud that its tokens for this service have',
+    );
+  if (jwksUrl === undefined)
+    throw new ConfigError("AUTH_JWKS_URL is required with AUTH_ISSUER: where the issuer's public keys are");
+  return {
+    kind: 'issuer',
+    issuer: claimText(issuer, 'AUTH_ISSUER'),
+    audience,
+    ownerClaim,
+    jwksUrl: keysUrl(jwksUrl),
+  };
+};
+
+/** What is compared with a claim as it is: a space or a line end around it would never match and never be seen. */
+const claimText = (value: string, name: SettingName): string => {
+  if (/[\s\p{Cc}]/u.test(value)) throw bad(name, value, 'a text without spaces and control characters');
+  return value;
+};
+
+/** Keys over plain http could be replaced by anyone on the way, and with them every token. */
+const keysUrl = (value: string): URL => {
+  const allowed = 'an https URL (http only for this machine) without a user name or password';
+  if (!URL.canParse(value)) throw bad('AUTH_JWKS_URL', value, allowed);
+  const url = new URL(value);
+  const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  const secure = url.protocol === 'https:' || (url.protocol === 'http:' && loopback);
+  if (!secure || url.username !== '' || url.password !== '') throw bad('AUTH_JWKS_URL', value, allowed);
+  return url;
+};

@@ -1,0 +1,2 @@
+/** The clock of the service. */
+export const now = (): Date => new Date();

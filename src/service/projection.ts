@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto';
+import { channel } from 'node:diagnostics_channel';
+import { type Logger } from 'pino';
+import { lastVerify, recordVerify } from '../operations/last-runs.js';
+import { type EventLog } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type Load } from '../projector/load.js';
+import { Projector } from '../projector/projector.js';
+import { Verifier } from '../projector/verifier.js';
+import { type Shutdown } from '../http/shutdown.js';
+import { requestRebuild } from '../write/rebuilds.js';
+import { type Config } from './config.js';
+import { now } from './now.js';
+import { type Resources } from './resources.js';
+import { logProjector, logRefusal } from './state-lines.js';
+
+/** Publishes each step of a rebuild to whoever subscribes in this process: https://nodejs.org/api/diagnostics_channel.html */
+const rebuildSteps = channel('plants.rebuild.step');
+
+/** Compares the lists with the log on a schedule; undefined where the settings want none. */
+const verifierOf = (
+  log: EventLog,
+  model: ReadModelStore,
+  { dataDir, verifyEverySeconds, verifyRebuild }: Config,
+  load: Load,
+  logger: Logger,
+  onVerified: (differing: number) => Promise<void>,
+): Verifier | undefined => {
+  if (verifyEverySeconds === 0) return undefined;
+  return new Verifier(log, model, {
+    now,
+    load,
+    everyMs: verifyEverySeconds * 1_000,
+    last: () => lastVerify(dataDir),
+    onVerified,
+    onDifference: async ({ differing }) => {
+      const next = verifyRebuild
+        ? 'a rebuild is begun'
+        : 'plants verify names them, plants rebuild mends them';
+      logger.error(
+        { differing },
+        `the lists are not the fold of the log: ${differing} plants differ; ${next}`,
+      );
+      if (!verifyRebuild) return;
+      const rebuild = randomUUID();
+      const operator = { actor: { sub: 'plants projector' }, correlationId: `verify ${rebuild}` };
+      await requestRebuild(log, { rebuild, rate: null, unskip: false }, operator, now);
+    },
+    onProblem: (reason) => {
+      logger.warn({ reason }, 'the lists cannot be compared with the log, it is tried again each minute');
+    },
+  });
+};
+
+/** Starts the projector, if this process has that role. */
+export const startProjector = (
+  log: EventLog,
+  model: ReadModelStore,
+  config: Config,
+  load: Load,
+  logger: Logger,
+  resources: Resources,
+  shutdown: Shutdown,
+): Projector | undefined => {
+  if (!config.roles.has('projector')) return undefined;
+  const onVerified = async (differing: number): Promise<void> => {
+    try {
+      await recordVerify(config.dataDir, { at: now().toISOString(), differing });
+    } catch (error) {
+      logger.warn(
+        { err: error },
+        'DATA_DIR cannot be written, so status and metrics do not show this verification',
+      );
+    }
+  };
+  const projector = new Projector(
+    log,
+    model,
+    now,
+    randomUUID(),
+    (status) => {
+      logProjector(logger, status);
+    },
+    {
+      onDone: (message) => {
+        logger.info(message);
+      },
+      onVerified,
+      onProblem: (reason) => {
+        logger.warn({ reason }, 'rebuild does not get on, it is tried again');
+      },
+      onRefusal: (notice) => {
+        logRefusal(logger, notice);
+      },
+      onStep: (step) => {
+        rebuildSteps.publish(step);
+      },
+      load,
+    },
+    verifierOf(log, model, config, load, logger, onVerified),
+  );
+  const stopping = resources.run((signal) => projector.run(signal));
+  // Where no write waits in this process for its list, the lease is given back before connections have ended.
+  if (!config.roles.has('api'))
+    shutdown.onBegin(() => {
+      stopping.abort();
+    });
+  return projector;
+};
