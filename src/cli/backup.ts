@@ -3,27 +3,27 @@ import { Progress } from './progress.js';
 import { type CliContext, print } from './context.js';
 import { duration } from './terminal.js';
 
-/** How far a copy of a log is. */
+/** The progress of a copy of a log. */
 interface CopyProgress {
   readonly phase: string;
   readonly events: number;
   readonly total: number;
 }
 
-/** What a copy of a log holds, and the size of its file. */
+/** The content of a copy of a log, and the size of its file. */
 interface CopiedLog {
   readonly events: number;
   readonly head: Position;
   readonly bytes: number;
 }
 
-/** Makes the copy that is asked for. */
+/** Makes a copy, and reports its progress. */
 export type MakeCopy = (watch: {
   readonly onProgress: (progress: CopyProgress) => void;
   readonly signal: AbortSignal;
 }) => Promise<CopiedLog>;
 
-/** Makes a backup in `file`, and prints and gives what it holds. Throws what `make` throws. */
+/** Makes a backup in `file`, and prints and returns its content. Throws what `make` throws. */
 export const backup = (
   context: Pick<CliContext, 'json' | 'signal'>,
   file: string,
@@ -31,17 +31,17 @@ export const backup = (
 ): Promise<CopiedLog> =>
   copied(context, file, make, (what) => `backed up ${what} to ${file}: compared with the log and checked`);
 
-/** What stands beside a log that is restored, and may be made from events that the backup lacks. */
+/** Files beside a log that is restored, which may be derived from events that the backup lacks. */
 interface BesideLog {
-  /** How the read model is set aside, as a command to a person; undefined where there is none. */
+  /** The instruction to set the read model aside; undefined where there is none. */
   readonly readModel: string | undefined;
   /** The auditor's tree, and how many events it was made from; undefined where there is none. */
   readonly tree: { readonly file: string; readonly leaves: number | undefined };
 }
 
 /**
- * Makes the log in `file` anew from a backup, and prints what it holds and what has to be done before a start. Throws
- * what `make` throws.
+ * Makes the log in `file` from a backup, and prints its content and what to do before a start. Throws what `make`
+ * throws.
  */
 export const restore = async (
   context: Pick<CliContext, 'json' | 'signal'>,

@@ -1,7 +1,7 @@
 /**
- * What makes bash complete `plants`. @bomb.sh/tab's own script for bash needs the package bash-completion, cannot be
- * sourced twice (`readonly`), and evaluates what stands on the command line; this one asks the same `plants complete`.
- * It runs on bash 3.2 (macOS) and newer. Where nothing is offered, file names are (`-o default`).
+ * The completion of `plants` for bash 3.2 (macOS) and newer, by `plants complete`; file names where that offers nothing
+ * (`-o default`). The script of @bomb.sh/tab for bash needs the package bash-completion, cannot be sourced twice
+ * (`readonly`), and evaluates the text of the command line.
  */
 export const BASH_COMPLETION = `# bash completion for plants
 __plants_complete() {

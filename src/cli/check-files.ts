@@ -9,7 +9,7 @@ export class CheckFailed extends Error {
   override readonly name = 'CheckFailed';
 }
 
-/** More than any checkpoint has, in bytes: that of a file that is none is not read to its end. */
+/** More than any checkpoint has, in bytes: a longer file is refused before it is read whole. */
 const MAX_CHECKPOINT_BYTES = 1_000_001;
 
 /** The bytes of a checkpoint's file. Throws CheckFailed where it cannot be read. */
@@ -30,7 +30,7 @@ const unreadable = (file: string, error: unknown): unknown => {
   return new CheckFailed(`${file} cannot be read (${syscall} ${code ?? ''})`, { cause: error });
 };
 
-/** What tells how a file is compressed, whatever its name. */
+/** The first bytes of compressed files (RFC 1952, 8878): they decide, not the file's name. */
 const GZIP = Buffer.of(0x1f, 0x8b);
 const ZSTD = Buffer.of(0x28, 0xb5, 0x2f, 0xfd);
 
@@ -58,7 +58,7 @@ export async function* bytesIn(file: string): AsyncGenerator<Uint8Array, void, u
   }
 }
 
-/** What is read of a file, counted. */
+/** The compressed bytes of a file, counted. */
 class Packed {
   count = 0;
   /** Zeros at its end so far. */
@@ -78,7 +78,7 @@ class Packed {
     }
   }
 
-  /** Reads what nobody wants any more. */
+  /** Reads and drops the rest of the file. */
   async drain(): Promise<void> {
     for (let next = await this.rest.next(); !next.done; next = await this.rest.next())
       this.#count(next.value);
@@ -100,11 +100,11 @@ async function* unpacked(
   try {
     yield* unpacker as AsyncIterable<Uint8Array>;
   } catch (error) {
-    // Where much follows the end, nobody takes it any more, and the pipeline is given up.
+    // Where much follows the end of the compressed data, the unpacker stops reading, and the pipeline is aborted.
     if (!unpacker.readableEnded || (error as Error).name !== 'AbortError') throw error;
   }
   await packed.drain();
-  // Node ignores what follows a zero behind the end; padding is nothing but zeros.
+  // Node ignores what follows a zero after the end; only padding consists of zeros alone.
   if (packed.count - unpacker.bytesWritten > packed.zeros)
     throw new BundleRefused('the file goes on after the end of what is compressed');
 }

@@ -11,7 +11,7 @@ import { printable, table } from './terminal.js';
 /** Owners that are shown to a person: those with most plants. */
 const SHOWN_OWNERS = 20;
 
-/** What a check is asked for. */
+/** The options of `plants check`. */
 export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
   readonly file: string;
   /** The file of an older bundle. */

@@ -1,10 +1,10 @@
 import { type System } from '../operations/status.js';
 import { type Operator } from '../write/rebuilds.js';
 
-/** What an operator's command works with. */
+/** The stores, the clock and the options that an operator's command gets. */
 export interface CliContext extends System {
   readonly operator: Operator;
-  /** Aborts, with an Interrupted, when somebody asks the command to stop. */
+  /** Aborts, with an Interrupted, at SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
   /** Print one JSON object, and no progress. */
   readonly json: boolean;

@@ -14,28 +14,25 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-log.js';
 
-/**
- * Appends that are on their way at once: a server or a disk that takes a millisecond for each is kept busy, and
- * what is lost of the work by a break is seen again in no time.
- */
+/** Appends in flight: enough that a target with a millisecond for each does not wait for the next one. */
 const IN_FLIGHT = 256;
 
-/** How often a target that breaks off is taken up again without getting any further. */
+/** How often the copy is resumed after a failure of the target without one more event. */
 const TRIES = 5;
 
-/** Before that. */
+/** The pauses before that. */
 const PAUSES = { firstMs: 250, longestMs: Infinity };
 
-/** How far a copy is. `events` of `total` are done in this phase. */
+/** The progress of a copy: `events` of `total` are done in this phase. */
 export interface CopyProgress {
-  /** Looking what the target holds; appending what it lacks; reading both again from the beginning. */
+  /** Reading what the target holds; appending what it lacks; reading both from the beginning. */
   readonly phase: 'comparing' | 'copying' | 'verifying';
   readonly events: number;
   /** Unknown while the source is read for the first time. */
   readonly total: number | undefined;
 }
 
-/** What a copy came to. */
+/** The result of a copy. */
 export interface Copied {
   /** Events that both logs now hold. */
   readonly events: number;
@@ -43,7 +40,7 @@ export interface Copied {
   readonly appended: number;
 }
 
-/** The copy cannot be made, or is not one. The message is one line for whoever asked for it. */
+/** The copy cannot be made, or the logs differ. The message is one line for the operator. */
 export class CopyRefused extends Error {
   override readonly name = 'CopyRefused';
 }
@@ -53,8 +50,8 @@ export class CopyRefused extends Error {
  * metadata and order; their positions differ. What the target holds already must be the beginning of the source,
  * so a copy that was interrupted goes on by being run again. At the end both logs are read and compared in full.
  *
- * Nobody should write to the source meanwhile (a service that goes on writing to it has to be stopped before it
- * is started on the target), nor to the target. Throws CopyRefused, the reason of `signal` where that aborts, and
+ * No other process may write to the target meanwhile. A service that writes to the source must be stopped before it is
+ * started on the target. Throws CopyRefused, the reason of `signal` where that aborts, and
  * what the ports throw.
  */
 export const copyLog = async (
@@ -90,9 +87,9 @@ export const copyLog = async (
 
 /** What two logs have in common. */
 interface Common {
-  /** So many events at the beginning of both; the target holds no others. */
+  /** Events at the beginning of both; the target holds no others. */
   readonly events: number;
-  /** Where the last of them stands in the source. */
+  /** The position of the last of them in the source. */
   readonly position: Position;
   /** Events in the source. */
   readonly total: number;
@@ -136,7 +133,7 @@ const compare = async (
   return { ...common, total };
 };
 
-/** What an event has else in the source than in the target, as a part of a sentence. */
+/** What differs between an event of the source and its copy, as a part of a sentence. */
 const differenceOf = (event: RecordedEvent, copy: RecordedEvent): string | undefined => {
   if (event.stream !== copy.stream || event.revision !== copy.revision)
     return `is ${event.stream} revision ${event.revision}`;
@@ -146,8 +143,8 @@ const differenceOf = (event: RecordedEvent, copy: RecordedEvent): string | undef
 };
 
 /**
- * Appends what the target lacks, in order. A log that takes appends from one instance writes them in the order in
- * which it was given them, as far as it writes them at all; the positions that it answers prove it.
+ * Appends what the target lacks, in order. A log writes the appends of one instance in the order of the calls, if it
+ * writes them; the positions that it returns are compared.
  */
 const copyRest = async (
   source: EventLog,
@@ -176,7 +173,7 @@ const copyRest = async (
       const appending = target.append(event.stream, event.revision === 0n ? 'none' : event.revision - 1n, [
         copyOf(event),
       ]);
-      appending.catch(() => undefined); // it is awaited in its turn, which may be after another one has failed
+      appending.catch(() => undefined); // awaited in order, perhaps after another one has failed
       inFlight.push(appending);
       if (inFlight.length === IN_FLIGHT) await settleOne();
     }
@@ -186,7 +183,7 @@ const copyRest = async (
       throw new CopyRefused(`somebody else writes to the target: ${error.message}`);
     throw error;
   } finally {
-    await Promise.allSettled(inFlight); // what is written now must not be missed by who looks next
+    await Promise.allSettled(inFlight); // the next comparison must read what is still being written
   }
 };
 

@@ -2,7 +2,7 @@ import { cloudEventOf } from '../history/cloud-event.js';
 import { type RecordedEvent } from '../ports/event-log.js';
 import { printable } from './terminal.js';
 
-/** How much of an event's data is shown, in characters: it may be anything, also very long. */
+/** The most characters of an event's data that are shown. */
 const SHOWN_CHARACTERS = 2_000;
 
 /** An event's data as JSON, cut where it is very long. */

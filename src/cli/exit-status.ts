@@ -21,7 +21,7 @@ import { CopyRefused } from './copy-log.js';
 import { Interrupted } from './interrupted.js';
 import { TokenRefused } from './token.js';
 
-/** What scripts can rely on. An interrupted command ends as shells have it: 128 and the number of the signal. */
+/** The exit statuses. An interrupted command ends, as in shells, with 128 plus the number of the signal. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
 
 /** The last lines of each command's help. */
@@ -34,7 +34,7 @@ export class UsageError extends Error {
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** Errors whose message is one line that says what to do. The stack of any other error is printed: it is a defect. */
+/** Errors whose message is one line that says what to do. Any other error is a defect, and printed with its stack. */
 const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClass[]])[] = [
   [EXIT.usage, [ConfigError, LogMissing, TokenRefused, UnknownPosition, UsageError]],
   [EXIT.failed, [StartError, LocalKeyError, AuditKeyError]],
@@ -44,7 +44,7 @@ const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClas
   [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
 ];
 
-/** What is printed of an error, nothing where Commander has printed it already, and the exit status for it. */
+/** The text that is printed for an error (none where Commander has printed it) and its exit status. */
 export const outcomeOf = (
   error: unknown,
 ): { readonly message: string | undefined; readonly exitStatus: number } => {

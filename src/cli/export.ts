@@ -10,11 +10,11 @@ import { Progress } from './progress.js';
 import { type CliContext } from './context.js';
 import { duration, printable } from './terminal.js';
 
-/** What an export works with. */
-export interface ExportDesk extends Pick<CliContext, 'log' | 'signal' | 'json'> {
+/** The log, the tree and the files that an export uses. */
+export interface ExportContext extends Pick<CliContext, 'log' | 'signal' | 'json'> {
   readonly log: EventLog;
   readonly tree: TreeStore;
-  /** Lets a file be made under another name, and gives it its own once it is whole; nothing is overwritten. */
+  /** Makes a file under a temporary name, and renames it once it is complete. Overwrites nothing. */
   readonly published: (file: string, make: (partial: string) => Promise<Bundled>) => Promise<Bundled>;
 }
 
@@ -23,14 +23,14 @@ const STDOUT = '-';
 
 /**
  * Writes a bundle into a new file, compressed as its name says, or to standard output for `-`, and prints what it
- * holds: on standard error, where the bundle itself goes to standard output. An alarm that stands is told first; that the
- * stored tree was altered is a reason to refuse. Throws as bundleOf and `published` do, and ExportRefused.
+ * holds: on standard error, where the bundle itself goes to standard output. An alarm of the auditor is
+ * printed first; where the stored tree was altered, nothing is exported. Throws as bundleOf and `published` do, and ExportRefused.
  */
 export const exportBundle = async (
-  { log, tree, signal, json, published }: ExportDesk,
+  { log, tree, signal, json, published }: ExportContext,
   { file, ...question }: BundleQuestion & { readonly file: string },
 ): Promise<void> => {
-  const compressor = compressorFor(file); // before any work that would be in vain
+  const compressor = compressorFor(file); // before the work
   const alarm = await tree.alarm();
   if (alarm?.kind === 'tree' && !question.altered)
     throw new ExportRefused(
@@ -66,7 +66,7 @@ export const exportBundle = async (
       else if (compressor) await pipeline(text, compressor(), target, { signal });
       else await pipeline(text, target, { signal });
     } catch (error) {
-      signal.throwIfAborted(); // which says more than that something was aborted
+      signal.throwIfAborted(); // its reason names the signal
       throw error;
     }
     if (!bundled) throw new ExportRefused('the bundle was not written to its end');
@@ -78,7 +78,7 @@ export const exportBundle = async (
       : published(file, async (partial) => {
           // Opened first: a stream that opens the file itself may do so after a failure, once the file was removed.
           const handle = await open(partial, 'r+');
-          return await write(handle.createWriteStream({ flush: true })); // whose pipeline waits until it is closed
+          return await write(handle.createWriteStream({ flush: true })); // the pipeline waits until it is closed
         }));
     progress.end();
     const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));

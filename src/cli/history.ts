@@ -8,24 +8,24 @@ import { type CliContext } from './context.js';
 import { printable } from './terminal.js';
 import { eventLine } from './event-line.js';
 
-/** Plants in memory at a time: some 100 MB. What an owner has beyond that takes another read of the log. */
+/** Plants held in memory at a time: about 100 MB. Each further so many of an owner take one more read of the log. */
 const MAX_PLANTS = 250_000;
 
-/** Text is handed over in pieces of this size, in characters: one call for each event would take most of the time. */
+/** Characters that are written at once: a write for each event would take most of the time. */
 const PIECE = 64 * 1024;
 
-/** What somebody asks the history. */
+/** The options of `plants history`. */
 export interface HistoryQuestion extends EventFilter {
-  /** A position; from the beginning without one. */
+  /** A position; undefined from the beginning. */
   readonly after: string | undefined;
-  /** Go on with what is still to come. */
+  /** Whether it goes on with the events that are appended from then on. */
   readonly follow: boolean;
 }
 
 /**
- * Prints events, a line each: CloudEvents as JSON where they go to a program, else what a person wants to know.
- * Ends with the log as it was at the beginning, or, following, when somebody asks to stop. Throws UnknownPosition,
- * the signal's reason, and LogUnavailable.
+ * Prints events, one line each: CloudEvents where JSON is wanted or the output is no terminal, else a summary. Ends at
+ * the head that the log had at the beginning, or, following, at the signal of the context. Throws UnknownPosition, the
+ * signal's reason, and LogUnavailable.
  */
 export const history = async (
   context: Omit<CliContext, 'model'>,
@@ -78,7 +78,7 @@ export const listAsOf = async (
 
 const isForPeople = ({ json }: Pick<CliContext, 'json'>): boolean => process.stdout.isTTY && !json;
 
-/** Prints as fast as it is read, and no faster. */
+/** Writes with back-pressure: reads on when the output has taken what was written. */
 const write = async <T>(
   items: readonly T[],
   textOf: (item: T) => string,

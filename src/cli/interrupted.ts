@@ -1,4 +1,4 @@
-/** A signal asked a command to stop. The message is one line that says what is left to do. */
+/** A signal ended a command. The message is one line that says what is left to do. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 

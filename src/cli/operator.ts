@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { type Operator } from '../write/rebuilds.js';
 
-/** Who types commands here, for the audit trail: the operating system's name of the user. */
+/** The operating system's name of the user, for the audit trail. */
 export const operatorHere = (nameOfUser: () => string = () => userInfo().username): Operator => ({
   actor: { sub: `cli:${named(nameOfUser)}` },
   correlationId: randomUUID(),

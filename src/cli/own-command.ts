@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 /**
  * How a shell in `folder` runs this command, whose package is in `root`: `npx plants` in the checkout and in a project
  * that has it installed, `plants` where a folder of `searchPath` has it, else by its file. Without one of the first two,
- * `npx plants` would fetch a package of somebody else.
+ * `npx plants` would fetch a package of another publisher.
  */
 export const ownCommand = (root: string, folder: string, searchPath: string): string => {
   const own = realpathSync(root);
@@ -14,7 +14,7 @@ export const ownCommand = (root: string, folder: string, searchPath: string): st
   const installed = searchPath
     .split(delimiter)
     .filter((place) => !place.endsWith(join('node_modules', '.bin'))) // of npm and npx: only while they run
-    .some((place) => realPath(join(place, 'plants')) === file);
+    .some((searched) => realPath(join(searched, 'plants')) === file);
   return installed ? 'plants' : `node '${file.replaceAll("'", "'\\''")}'`;
 };
 

@@ -11,7 +11,7 @@ export const printError = (message: string, exitStatus: number): void => {
   print(message, exitStatus);
 };
 
-/** Replaces what prints errors: a service that logs JSON logs why it does not start. */
+/** Replaces the printing of errors: a service that logs JSON logs the reason why it does not start. */
 export const printErrorsWith = (other: (message: string) => void): void => {
   print = other;
 };

@@ -22,7 +22,7 @@ export class Progress {
     private readonly quiet = false,
   ) {}
 
-  /** So much of a phase is done. A phase that has no total yet shows how much, without the time left. */
+  /** Shows the progress of a phase; without the time left where the total is not known. */
   show(phase: string, done: number, total: number | undefined): void {
     if (this.quiet) return;
     if (phase !== this.#phase) this.#begin(phase, total, this.#counting(total));
@@ -34,7 +34,7 @@ export class Progress {
     if (performance.now() - this.#spoke >= LINE_EVERY_MS) this.#line();
   }
 
-  /** Such a share of the work is done, from 0 to 1; `detail` tells more of it, the time left if that is known. */
+  /** Shows a share of the work, from 0 to 1, with `detail` beside it. */
   showShare(phase: string, share: number, detail: string): void {
     if (this.quiet) return;
     if (phase !== this.#phase) this.#begin(phase, 100, '{bar} {percentage}% {detail}');
@@ -43,7 +43,7 @@ export class Progress {
     else if (performance.now() - this.#spoke >= LINE_EVERY_MS) this.#line();
   }
 
-  /** The last phase is over, or given up. */
+  /** Ends the line or bar of the last phase. */
   end(): void {
     if (this.#phase === undefined) return;
     if (this.#bar) {

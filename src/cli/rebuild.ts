@@ -11,32 +11,32 @@ import { Interrupted } from './interrupted.js';
 import { type ProcessReport, readReports, workingProjector } from '../operations/process-report.js';
 import { activeGeneration } from '../operations/status.js';
 
-/** How often a command looks how far its request is, in milliseconds: a read of one short stream and of the reports. */
+/** How often a command reads the progress of its request, in milliseconds: one short stream and the reports. */
 const LOOK_EVERY_MS = 500;
 
-/** So many events are read to estimate the time of all: a second's work at most. */
+/** Events that are read to estimate the duration: a second at most. */
 const SAMPLE = 20_000;
 
-/** A rebuild takes so many times as long as reading the log: it writes, and then reads again to verify. Measured. */
+/** The duration of a rebuild, as a multiple of reading the log: it writes, and reads again to verify. Measured. */
 const TIMES_READING = 4;
 
-/** And so many times as long again while requests never cease, since it gives way to them. Measured: 74 s for 13 s. */
+/** The duration under constant requests, for which it pauses, as a multiple of that without. Measured: 74 s and 13 s. */
 const TIMES_UNDER_TRAFFIC = 6;
 
-/** A standby projector takes over within seconds: who waits longer than this, in milliseconds, waits for nobody. */
-const PATIENCE_MS = 15_000;
+/** How long no projector may be working before the command ends, in milliseconds: a standby takes over within seconds. */
+const IDLE_MS = 15_000;
 
-/** What was decided is done at the next look: who waits longer than this, in milliseconds, hears why. */
-const SWITCH_PATIENCE_MS = 60_000;
+/** How long a decided promotion or rollback may take before the command ends, in milliseconds. */
+const SWITCH_MS = 60_000;
 
 export interface RebuildOptions {
-  /** At most so many events a second; undefined for as many as go. */
+  /** The most events a second; undefined for no bound. */
   readonly rate: number | undefined;
-  /** Look again at events that were skipped. */
+  /** Whether events that were skipped are read again. */
   readonly unskip: boolean;
 }
 
-/** Asks for a rebuild, and watches it to its end if `wait`. Gives whether it was promoted. Throws OperationRefused. */
+/** Requests a rebuild, and with `wait` shows its progress. Returns whether it was promoted. Throws OperationRefused. */
 export const rebuild = async (
   context: CliContext,
   { rate, unskip, wait }: RebuildOptions & { readonly wait: boolean },
@@ -48,7 +48,7 @@ export const rebuild = async (
   const watch = new Watch(context);
   watch.say(`rebuild ${id} is requested`);
   if (!wait) {
-    const nobody = nobodyDoesIt(await readReports(context.model));
+    const nobody = idleReason(await readReports(context.model));
     print(
       context,
       { rebuild: id, outcome: 'requested' },
@@ -66,7 +66,7 @@ export const rebuild = async (
     }
     if (state.promoted?.rebuild === id && !(await isActive(context, state.promoted))) {
       decidedAt ??= now().getTime();
-      if (now().getTime() - decidedAt > SWITCH_PATIENCE_MS) throw notSwitched(id, reports);
+      if (now().getTime() - decidedAt > SWITCH_MS) throw notSwitched(id, reports);
       return undefined;
     }
     return state.last?.rebuild === id ? state.last.outcome : 'followed by another one';
@@ -91,13 +91,13 @@ const notSwitched = (id: string, reports: readonly ProcessReport[]): OperationRe
   );
 };
 
-/** What was decided is done a moment later. */
+/** Waits until the projector has switched the lists to a generation. Returns whether it has. */
 const isActive = async (
   context: CliContext,
   { generation, replaced, rollback }: Promoted,
 ): Promise<boolean> => (await activeGeneration(context)) === (rollback === undefined ? generation : replaced);
 
-/** Says what a rebuild would do, without asking for it. */
+/** Prints what a rebuild would do, and requests none. */
 export const dryRun = async (context: CliContext, { rate, unskip }: RebuildOptions): Promise<boolean> => {
   const { log, signal } = context;
   const { building } = await readRebuilds(log);
@@ -148,7 +148,7 @@ export const dryRun = async (context: CliContext, { rate, unskip }: RebuildOptio
   return true;
 };
 
-/** Gives up the rebuild that is under way. Throws OperationRefused where there is none. */
+/** Cancels the rebuild in progress. Throws OperationRefused where there is none. */
 export const cancel = async (context: CliContext): Promise<boolean> => {
   const { log, operator, now } = context;
   const reason = `by ${operator.actor.sub}`;
@@ -162,8 +162,8 @@ export const cancel = async (context: CliContext): Promise<boolean> => {
 };
 
 /**
- * Goes back to the generation that the last rebuild replaced. Gives whether lists are answered from it. Throws
- * OperationRefused where there is no way back.
+ * Requests a rollback to the generation that the last rebuild replaced. Returns whether lists are served from it. Throws
+ * OperationRefused where that generation is gone.
  */
 export const rollback = async (
   context: CliContext,
@@ -189,8 +189,8 @@ export const rollback = async (
   return done;
 };
 
-/** Why nobody works on what was asked for; undefined where somebody does, as far as the processes say. */
-const nobodyDoesIt = (reports: readonly ProcessReport[]): string | undefined => {
+/** Why no process works on a request, by the reports of the processes; undefined where one does. */
+const idleReason = (reports: readonly ProcessReport[]): string | undefined => {
   if (workingProjector(reports) ?? reports.find(({ rebuild }) => rebuild !== null)) return undefined;
   const projectors = reports.flatMap(({ host, pid, projector }) =>
     projector ? [`${host}/${pid} is ${projector.state.replace('_', ' ')}`] : [],
@@ -200,20 +200,20 @@ const nobodyDoesIt = (reports: readonly ProcessReport[]): string | undefined => 
     : `no projector works (${projectors.join(', ')}): the request waits until one does`;
 };
 
-/** Looks again and again, and says on standard error what is new. */
+/** Polls the progress of a request, and prints each change on standard error. */
 class Watch {
   readonly #progress: Progress;
   #said: string | undefined;
-  /** Since when nobody works, in milliseconds of the context's clock. */
+  /** Since when no process works on the request, in milliseconds of the context's clock. */
   #idleSince: number | undefined;
-  /** Whether a process has told how far it is. */
-  #told = false;
+  /** Whether a process has reported progress. */
+  #reported = false;
 
   constructor(private readonly context: CliContext) {
     this.#progress = new Progress('events', process.stderr, context.json);
   }
 
-  /** Looks until `over` gives something. Throws Interrupted, with this message, when somebody asks to stop. */
+  /** Polls until `over` returns a value. Throws Interrupted with this message at the signal of the context. */
   async until<Result>(
     over: (reports: readonly ProcessReport[]) => Promise<Result | undefined>,
     interrupted: string,
@@ -224,7 +224,7 @@ class Watch {
         const reports = await readReports(model);
         const result = await over(reports);
         if (result !== undefined) return result;
-        this.#assertSomebodyWorks(reports);
+        this.#assertWorking(reports);
         await pause(LOOK_EVERY_MS, signal);
         signal.throwIfAborted();
       }
@@ -235,9 +235,9 @@ class Watch {
     }
   }
 
-  /** Throws OperationRefused where nobody has worked for PATIENCE_MS: the request stays. */
-  #assertSomebodyWorks(reports: readonly ProcessReport[]): void {
-    const nobody = nobodyDoesIt(reports);
+  /** Throws OperationRefused where no process has worked on it for IDLE_MS; the request stays in the log. */
+  #assertWorking(reports: readonly ProcessReport[]): void {
+    const nobody = idleReason(reports);
     if (nobody === undefined) {
       this.#idleSince = undefined;
       return;
@@ -245,23 +245,23 @@ class Watch {
     this.say(nobody);
     const now = this.context.now().getTime();
     this.#idleSince ??= now;
-    if (now - this.#idleSince > PATIENCE_MS)
+    if (now - this.#idleSince > IDLE_MS)
       throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows how it gets on`);
   }
 
-  /** Shows how far a rebuild is, as far as the process that works on it tells. */
+  /** Shows the progress that the working process reports. */
   showRebuild(id: string, reports: readonly ProcessReport[]): void {
     const progress = reports.find(({ rebuild }) => rebuild?.rebuild === id)?.rebuild;
     if (!progress) {
-      if (!this.#told) this.#progress.showShare('rebuild', 0, 'waiting');
+      if (!this.#reported) this.#progress.showShare('rebuild', 0, 'waiting');
       return;
     }
-    this.#told = true;
+    this.#reported = true;
     if (progress.problem !== undefined) this.say(`it does not get on: ${progress.problem}`);
     else this.#progress.showShare('rebuild', progress.share, rebuildDetail(progress));
   }
 
-  /** Says a line, once. */
+  /** Prints a line, where it differs from the last one. */
   say(line: string): void {
     if (this.context.json || line === this.#said) return;
     this.#said = line;
@@ -270,7 +270,7 @@ class Watch {
   }
 }
 
-/** What a bar cannot show. */
+/** The figures beside the bar. */
 const rebuildDetail = ({
   phase,
   events,

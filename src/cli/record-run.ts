@@ -1,4 +1,4 @@
-/** Records a run for the metrics. A run that cannot be recorded is still a success: it says so on standard error. */
+/** Records a run for the metrics. Where it cannot be recorded, a warning is printed: the run itself has succeeded. */
 export const recordRun = async (record: () => Promise<void>): Promise<void> => {
   try {
     await record();

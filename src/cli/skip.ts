@@ -15,18 +15,18 @@ import { Interrupted } from './interrupted.js';
 
 export interface SkipOptions {
   readonly position: string;
-  /** Why, for the history. */
+  /** The reason, which is recorded. */
   readonly reason: string;
-  /** Do not ask. */
+  /** Skips without a question. */
   readonly yes: boolean;
-  /** Also one that a newer version can read. */
+  /** Skips also an event that a newer version can read. */
   readonly force: boolean;
 }
 
 /**
- * Leaves the event at a position out of the lists, after showing it and, unless `yes`, asking. Gives whether it was
- * skipped. Throws OperationRefused where there is no event, where it can be read, by a newer
- * version too unless `force`, and where nobody can be asked.
+ * Shows the event at a position and, once confirmed, leaves it out of the lists. Returns whether it was skipped. Throws
+ * OperationRefused where there is no event, where it can be read (by a newer version too, unless `force`), and where a
+ * confirmation is needed and there is no terminal.
  */
 export const skip = async (
   context: CliContext,
@@ -38,7 +38,7 @@ export const skip = async (
     throw new OperationRefused(
       'there is no event at that position: plants status shows those that cannot be read',
     );
-  // Of an operation, an event that was skipped once is never looked at again.
+  // An operation's event that was skipped is never read again.
   const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
   const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
   if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
@@ -70,8 +70,8 @@ export const skip = async (
 };
 
 /**
- * The event at a position. It is looked for first where events stand that cannot be read, and then after the last
- * position before it where a generation stands: a log can be long.
+ * The event at a position. Searched first among the parked events, then from the last position of a generation before
+ * it, so that a long log is not read whole.
  */
 const eventAt = async ({ log, model }: CliContext, wanted: string): Promise<RecordedEvent | undefined> => {
   for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
@@ -106,7 +106,7 @@ const agreed = async ({ json, signal }: CliContext): Promise<boolean> => {
   if (json || !process.stdin.isTTY || !process.stderr.isTTY)
     throw new OperationRefused('nobody can be asked here: add --yes to skip it');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // A terminal in raw mode gives Ctrl-C to readline and sends no signal.
+  // In raw mode a terminal sends no signal for Ctrl-C: readline gets the key.
   const interrupted = new AbortController();
   terminal.once('SIGINT', () => {
     interrupted.abort();

@@ -1,4 +1,4 @@
-/** What came from outside, made safe for a terminal: no control character reaches it, and no invisible one. */
+/** A text with control characters and invisible ones escaped, for a terminal. */
 export const printable = (text: string): string =>
   text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu,
@@ -18,7 +18,7 @@ export const table = (rows: readonly (readonly string[])[]): string => {
     .join('\n');
 };
 
-/** Seconds as people say them. */
+/** Seconds in words, such as 2 h 5 min. */
 export const duration = (seconds: number): string => {
   if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
   const whole = Math.round(seconds);

@@ -4,7 +4,7 @@ import { type Config } from '../service/config.js';
 import { LOCAL_KEY_ALGORITHM, openLocalKey } from '../http/auth/local-key.js';
 import { DEFAULT_SCOPES, nameFault, SCOPES } from '../http/auth/principal.js';
 
-/** What `plants token` is asked for. Times are texts like 15m, 12h and 30d. */
+/** The options of `plants token`. Times are texts such as 15m, 12h and 30d. */
 export interface TokenRequest {
   readonly owner: string;
   /** Separated by spaces; without one, the owner's plants may be read and written. */
@@ -21,7 +21,7 @@ export interface SignedToken {
   readonly keyCreated: boolean;
 }
 
-/** A token cannot be made as asked. The message is one line for the person who asked. */
+/** The options of a token cannot be used. The message is one line. */
 export class TokenRefused extends Error {
   override readonly name = 'TokenRefused';
 }
@@ -73,7 +73,7 @@ const scopes = (text: string | undefined): string => {
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
-/** Nobody can call a token back before it expires, so none lives longer than a year. */
+/** The longest life of a token: it cannot be revoked before it expires. */
 const MAX_SECONDS = 365 * UNITS.d;
 
 const seconds = (text: string): number => {

@@ -25,7 +25,7 @@ export const withLog = async (
   const { eventLog } = settings();
   assertLogExists(eventLog);
   const stopping = stopSignal('interrupted');
-  // Databases, which other commands do not need.
+  // Imported here: other commands need no databases.
   const [{ openEventLog }, { operatorHere }] = await Promise.all([
     import('../adapters/stores.js'),
     import('./operator.js'),

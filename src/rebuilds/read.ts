@@ -35,12 +35,12 @@ export const readRebuildStream = async (
 export interface SkipDecision {
   readonly position: Position;
   readonly data: EventSkipped['data'];
-  /** Who decided it; empty where the event does not say. */
+  /** The operator; empty where the event names none. */
   readonly by: string;
   readonly at: Date;
 }
 
-/** Reads all decisions to leave events out, and those that cannot be read, but for the ones that were skipped themselves. */
+/** Reads all skips, and the events among them that cannot be read and were not skipped themselves. */
 export const readSkipDecisions = async (
   log: EventLog,
 ): Promise<{ readonly decisions: readonly SkipDecision[]; readonly unread: readonly UnreadEvent[] }> => {
@@ -66,14 +66,14 @@ export const readSkipDecisions = async (
 };
 
 /**
- * Reads which events are left out, by decisions after a position: see `Rebuilds.skipsAfter`. A decision that cannot be
- * read leaves nothing out: its event parks the owner again, which is safe.
+ * Reads the skips after a position: see `Rebuilds.skipsAfter`. A skip that cannot be read has no effect: its event parks
+ * the owner again, which is safe.
  */
 export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
   const { decisions } = await readSkipDecisions(log);
   return new Set(decisions.filter(({ position }) => position > after).map(({ data }) => skipName(data)));
 };
 
-/** Reads which events are left out of the lists that are answered. Throws what the log throws. */
+/** Reads the skips of the active generation. Throws what the log throws. */
 export const readSkipsInForce = async (log: EventLog): Promise<Skips> =>
   readSkips(log, (await readRebuilds(log)).skipsAfter);

@@ -9,56 +9,56 @@ import { type Generation } from '../ports/read-model.js';
 /** How long the generation that was replaced is kept up to date for a rollback, in milliseconds. */
 export const GRACE_MS = 15 * 60_000;
 
-/** An operator asked for what cannot be done now. The message is one line that says why. */
+/** An operator's command cannot be done now. The message is one line with the reason. */
 export class OperationRefused extends Error {
   override readonly name: string = 'OperationRefused';
 }
 
-/** A rebuild was to be cancelled that is not under way: it is over, or there never was one. */
+/** There is no such rebuild in progress to cancel. */
 export class RebuildNotUnderWay extends OperationRefused {
   override readonly name = 'RebuildNotUnderWay';
 }
 
-/** A rebuild that is under way. */
+/** A rebuild in progress. */
 export interface Building {
   readonly rebuild: string;
   readonly rate: number | null;
   readonly requestedAt: Date;
-  /** Events that were skipped after this position are left out of it. */
+  /** Skips that were decided after this position apply to it. */
   readonly skipsAfter: Position;
-  /** What is being built; undefined before a projector has begun. */
+  /** The generation that is built; undefined before a projector has begun. */
   readonly generation: Generation | undefined;
 }
 
 /** A rebuild that was promoted, until it is closed. */
 export interface Promoted {
   readonly rebuild: string;
-  /** What was built. */
+  /** The generation that was built. */
   readonly generation: Generation;
-  /** What it replaced, if that was there. */
+  /** The generation that it replaced, if any. */
   readonly replaced: Generation | undefined;
   readonly promotedAt: Date;
   readonly rollback: 'requested' | 'done' | undefined;
-  /** As `skipsAfter` was before it. */
+  /** `Rebuilds.skipsAfter` before it was promoted. */
   readonly skippedAfterBefore: Position;
 }
 
 /** The state of rebuilds: the fold of their stream. */
 export interface Rebuilds {
-  /** Of the stream's last event. */
+  /** The revision of the stream's last event. */
   readonly revision: bigint | undefined;
   readonly building: Building | undefined;
-  /** Events that were skipped after this position are left out of what lists are answered from. */
+  /** Skips that were decided after this position apply to the active generation. */
   readonly skipsAfter: Position;
   readonly promoted: Promoted | undefined;
   /** Events of the stream that this version cannot read, and that were not skipped. */
   readonly unread: readonly UnreadEvent[];
   /**
-   * One of these, where it may be a newer version's and nothing has settled since what is under way: this version
-   * begins, promotes and ends nothing then, for it might contradict that event.
+   * One of these that a newer version may have written, unless a later event has ended what it may be about. This
+   * version then begins, promotes and ends nothing, since that might contradict the event.
    */
   readonly heldBy: UnreadEvent | undefined;
-  /** How the last one that is over ended. */
+  /** The outcome of the last rebuild that has ended. */
   readonly last: { readonly rebuild: string; readonly outcome: string; readonly at: Date } | undefined;
 }
 
@@ -97,8 +97,8 @@ export const readOperation = (stored: RecordedEvent): OperationEvent | EventRefu
 };
 
 /**
- * An event that no version can read changes nothing: what it asked for is not done, or is done again. One that a newer
- * version may have written holds processes that cannot read it.
+ * An event that no version can read changes nothing. One that a newer version may have written blocks processes that
+ * cannot read it.
  */
 const passOver = (state: Rebuilds, stored: RecordedEvent, refused: EventRefused, skips: Skips): Rebuilds => {
   if (skips.has(skipName(stored))) return state;
@@ -115,13 +115,13 @@ export const unreadEvent = (
   { kind, reason }: EventRefused,
 ): UnreadEvent => ({ position, stream, revision: Number(revision), kind, reason });
 
-/** When an event was decided; 1970 where it does not say, since the codec does not look at that. */
+/** When an event was decided; 1970 where its metadata has no time, which the codec does not check. */
 export const decidedAt = ({ metadata }: RecordedEvent): Date => {
   const at = new Date((metadata as Partial<EventMetadata>).decidedAt ?? 0);
   return Number.isNaN(at.getTime()) ? new Date(0) : at;
 };
 
-/** Events that end what was under way, so that an event before them holds no process any more. */
+/** Events that end a rebuild, so that an event before them blocks no process any more. */
 const SETTLES: readonly RebuildEvent['type'][] = [
   'RebuildRequested',
   'RebuildPromoted',
@@ -186,19 +186,19 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
   }
 };
 
-/** What operators ask for. */
+/** The commands of operators. */
 export type RebuildCommand =
   | {
       readonly kind: 'request';
       readonly asked: Readonly<{ rebuild: string; rate: number | null; unskip: boolean }>;
     }
-  /** Where `only` names a rebuild, that one and no other. */
+  /** With `only`, that rebuild and no other. */
   | { readonly kind: 'cancel'; readonly reason: string; readonly only: string | undefined }
   | { readonly kind: 'roll back'; readonly reason: string };
 
 /**
- * Decides on a command. Throws OperationRefused, also where a newer version may be at work, and RebuildNotUnderWay where
- * there is none to be cancelled.
+ * Decides on a command. Throws OperationRefused, also where an event of a newer version blocks it, and
+ * RebuildNotUnderWay where there is no rebuild to cancel.
  */
 export const decideRebuild = (state: Rebuilds, command: RebuildCommand): RebuildEvent => {
   const { building, promoted, heldBy } = state;
@@ -227,7 +227,7 @@ export const decideRebuild = (state: Rebuilds, command: RebuildCommand): Rebuild
   }
 };
 
-/** Whether an event is what a command would have led to. */
+/** Whether an event is the outcome of a command. */
 export const isOutcomeOf = (command: RebuildCommand, { type, data }: RebuildEvent): boolean => {
   switch (command.kind) {
     case 'request':
@@ -239,11 +239,11 @@ export const isOutcomeOf = (command: RebuildCommand, { type, data }: RebuildEven
   }
 };
 
-/** How an event that cannot be read is named for people. */
+/** One line that names an event that cannot be read. */
 export const unreadText = ({ position, stream, revision, reason }: UnreadEvent): string =>
   `event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
 
-/** After which position decisions to skip count in a generation. */
+/** The position after which skips apply to a generation. */
 export const skipsAfterOf = (
   { building, promoted, skipsAfter }: Rebuilds,
   generation: Generation,

@@ -40,13 +40,13 @@ export const auth = (env: Environment): AuthConfig => {
   };
 };
 
-/** What is compared with a claim as it is: a space or a line end around it would never match and never be seen. */
+/** A text that is compared with a claim exactly: with an invisible space or line end it would never match. */
 const claimText = (value: string, name: SettingName): string => {
   if (/[\s\p{Cc}]/u.test(value)) throw bad(name, value, 'a text without spaces and control characters');
   return value;
 };
 
-/** Keys over plain http could be replaced by anyone on the way, and with them every token. */
+/** An attacker on the network could replace keys that come over plain http. */
 const keysUrl = (value: string): URL => {
   const allowed = 'an https URL (http only for this machine) without a user name or password';
   if (!URL.canParse(value)) throw bad('AUTH_JWKS_URL', value, allowed);

@@ -53,7 +53,7 @@ export interface Config {
   readonly writeWaitMs: number;
   /** How long requests are accepted after the stop has begun, in milliseconds. */
   readonly drainMs: number;
-  /** What the log is called in its checkpoints; undefined where its identity names it. */
+  /** The origin of the log's checkpoints; undefined for one made of its identity. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
   /** Between two comparisons of the lists with the log; 0 where there are none. */
@@ -65,7 +65,7 @@ export interface Config {
   readonly rateLimit: number | 'off';
   /** Requests a minute without a valid token from one address. */
   readonly strangerLimit: number | 'off';
-  /** Where a connection must come from for its X-Forwarded-For to be believed. */
+  /** The proxies whose X-Forwarded-For is used. */
   readonly trustedProxies: readonly Subnet[];
   /** Undefined where nothing is traced. */
   readonly tracing: TracingConfig | undefined;
@@ -127,7 +127,7 @@ const rateLimit = (env: Environment, name: SettingName): number | 'off' => {
   return number;
 };
 
-/** The name of a key (C2SP signed-note), which stands in a line of its own, too. */
+/** The name of a signing key (C2SP signed-note), and a line of each checkpoint. */
 const auditOrigin = (env: Environment): string | undefined => {
   const value = given(env, 'AUDIT_ORIGIN');
   if (value !== undefined && !/^[!-*,-~]{1,200}$/.test(value))

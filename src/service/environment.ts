@@ -19,7 +19,7 @@ const FILE = '.env';
 /**
  * Completes the environment: with the settings in `folder`/.env, where the environment has none of them, and with the
  * contents of the files that NAME_FILE names, without one line end at their end. Names in .env that are no settings are
- * left out: the file may belong to others as well. Gives the settings that came from .env. Throws ConfigError for a file
+ * ignored: other programs may use the file too. Returns the settings that came from .env. Throws ConfigError for a file
  * that cannot be read, and where NAME and NAME_FILE are both set.
  */
 export const completeEnvironment = (env: Environment, folder: string): ReadonlySet<string> => {
@@ -41,7 +41,7 @@ export const completeEnvironment = (env: Environment, folder: string): ReadonlyS
 
 const fileOf = (name: string): string => `${name}_FILE`;
 
-/** The setting that a name is about: itself, or the one whose file it names. */
+/** The setting of a variable: NAME for NAME and for NAME_FILE. */
 const settingOf = (name: string): string => SECRET_SETTINGS.find((secret) => fileOf(secret) === name) ?? name;
 
 const NAMES: ReadonlySet<string> = new Set([
@@ -54,7 +54,7 @@ const settingsIn = (file: string): [name: string, value: string][] =>
     NAMES.has(name) ? [[name, value]] : [],
   );
 
-/** The text of a file, undefined where there is none. What is no regular file, such as a pipe, might never end. */
+/** The text of a file; undefined where there is none. Only of a regular file: reading a pipe may never end. */
 const read = (file: string, name: string): string | undefined => {
   const refused = (why: string): ConfigError => new ConfigError(`${name}: ${JSON.stringify(file)} ${why}`);
   try {

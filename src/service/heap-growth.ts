@@ -1,15 +1,15 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How much V8's heap may grow over what was alive at its last full collection before it collects again, in percent.
- * Unset, V8 takes up to 300, and garbage of 100 MB lay in the heap of a service that was asked for much.
+ * How much V8's heap may grow after a full collection before the next one, in percent. V8's default is up to 300; with
+ * it the heap of a busy service held 100 MB of garbage.
  * Measured: docs/performance.md, "Memory under hostile clients".
  */
 const GROWTH_PERCENT = 50;
 
 /**
  * Makes V8 collect garbage of this process, its workers included, before it takes much memory from the system.
- * Node documents that most flags must not change once V8 runs; this one is read anew at the end of each collection.
+ * Node documents that most flags must not change once V8 runs; V8 reads this one at the end of each collection.
  */
 export const limitHeapGrowth = (): void => {
   setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);

@@ -14,7 +14,7 @@ import { now } from './now.js';
 import { type Resources } from './resources.js';
 import { logProjector, logRefusal } from './state-lines.js';
 
-/** Publishes each step of a rebuild to whoever subscribes in this process: https://nodejs.org/api/diagnostics_channel.html */
+/** Publishes each step of a rebuild inside this process: https://nodejs.org/api/diagnostics_channel.html */
 const rebuildSteps = channel('plants.rebuild.step');
 
 /** Compares the lists with the log on a schedule; undefined where the settings want none. */

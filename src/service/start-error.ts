@@ -1,6 +1,6 @@
 /**
- * The event log that the settings name is not the one that the files beside it come from: no start mends that. The
- * message is one line for the operator.
+ * The event log that the settings name is not the one that the files beside it are derived from. A restart does not help.
+ * The message is one line for the operator.
  */
 export class LogMissing extends Error {
   override readonly name = 'LogMissing';

@@ -43,7 +43,7 @@ export interface Service {
   readonly url: string;
   /** Where the metrics are, if that is an address of their own. */
   readonly metricsUrl: string | undefined;
-  /** Whether this start made the local signing key: nobody can have a token yet. */
+  /** Whether this start made the local signing key, so that there is no token yet. */
   readonly firstStart: boolean;
   /**
    * Is not ready any more, goes on for `drainMs`, then accepts no connection, answers the requests in flight, stops

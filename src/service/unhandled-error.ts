@@ -25,7 +25,7 @@ const describe = (error: unknown): UnhandledError => {
 
 /**
  * Calls `handle` with the first error of this process that nothing handles: an uncaught exception, or an unhandled
- * rejection, which Node raises as one. The process then goes on, in a state that nobody knows: `handle` must end it.
+ * rejection, which Node raises as one. The process goes on in an undefined state: `handle` must end it.
  * Further errors are dropped, as most follow from the first.
  */
 export const onUnhandledError = (handle: (error: UnhandledError) => void): void => {

@@ -10,19 +10,19 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-log.js';
 
-/** How often an append whose outcome is unknown is tried, in all: long enough for a leader change of the log. */
+/** Tries of an append whose outcome is unknown: enough for a leader election of the log. */
 const APPEND_TRIES = 3;
 
-/** Before an append is tried again. */
+/** The pauses before an append is tried again. */
 const PAUSES = { firstMs: 50, longestMs: 100 };
 
-/** What was read of a stream: the state at its last revision, or what the same command has done before. */
+/** What was read of a stream: the state at its last revision, or the earlier result of the same command. */
 export type Read<State, Done> =
   { readonly state: State; readonly revision: bigint | undefined } | { readonly done: Done };
 
 /** How one command reads a stream and decides on it. */
 export interface Execution<State, Done> {
-  /** How often it is decided, in all, while other writers of the stream are faster. */
+  /** The most decisions, while other writers of the stream are faster. */
   readonly races: number;
   /** Reads the stream. Called again after each lost race, with the state that was decided on. */
   readonly read: (
@@ -33,7 +33,7 @@ export interface Execution<State, Done> {
 }
 
 /**
- * Reads a stream, decides, and appends at the revision that was read; anew where another writer was faster. Throws what
+ * Reads a stream, decides, and appends at the revision that was read; again where another writer was faster. Throws what
  * `read` and `decide` throw, LogUnavailable (nothing was written) and OutcomeUnknown (it may have been).
  */
 export const execute = async <State, Done = never>(
@@ -57,8 +57,8 @@ export const execute = async <State, Done = never>(
 };
 
 /**
- * Appends, and tries again with the same ids and expected revision while the outcome is unknown. What was
- * unknown once stays so until the log has said otherwise, even if it cannot be reached any more.
+ * Appends, and tries again with the same ids and expected revision while the outcome is unknown. Throws OutcomeUnknown
+ * also where a later try cannot reach the log: an earlier one may have been written.
  */
 export const appendSurely = async (
   log: EventLog,

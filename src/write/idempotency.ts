@@ -17,21 +17,20 @@ import {
 } from './plant-commands.js';
 
 /**
- * Runs commands that their clients named with an Idempotency-Key: a command that has succeeded gives its first result
- * again, over restarts and from any process, and the same key with another command is refused. What is known of a key
- * is in the log itself, in a stream of its own.
+ * Runs commands with an Idempotency-Key: a repeated command returns the first result, after restarts and in any process,
+ * and the same key with another command is refused. A stream of the log for each key records its command.
  *
- * A refusal writes nothing, so that strangers to a plant cannot fill the log: a command that was refused is decided
- * anew when it comes again, and its key is free for another one. Only where the plant has changed between the key's
- * record and the command's own event is there a record of a command that is refused; it stays refused then.
+ * A refusal writes nothing, so that refused commands cannot fill the log: the command is decided again when it is
+ * repeated, and its key is free for another one. Only where the plant changes between the key's record and the command's
+ * event does a refused command have a record; it stays refused then.
  */
 export class IdempotentCommands {
-  /** The same request in flight twice in this process waits for one outcome; other processes meet in the log. */
+  /** Commands in flight in this process, by key: a repetition waits for the same outcome. Across processes the log decides. */
   readonly #inFlight = new Map<string, Promise<Appended>>();
 
   constructor(readonly dependencies: CommandDependencies) {}
 
-  /** As `runCommand`, and throws DomainError `idempotency_key_reused` for a key that named another command. */
+  /** As `runCommand`; also throws DomainError `idempotency_key_reused` for a key of another command. */
   async run(owner: string, command: PlantCommand, context: CommandContext, key: string): Promise<Appended> {
     const stream = requestStream(owner, sha256(key));
     const fingerprint = fingerprintOf(command);
@@ -55,7 +54,7 @@ export class IdempotentCommands {
     context: CommandContext,
   ): Promise<Appended> {
     const { log } = this.dependencies;
-    // In this order: where the plant shows what an earlier run of this command wrote, the record is there, too.
+    // In this order: where the plant shows an event of an earlier run, the record exists.
     const last = await log.readLast(plantStream(owner, command.id));
     const accepted =
       (await this.#read(stream)) ?? (await this.#accept(stream, fingerprint, command, context, last));
@@ -65,8 +64,8 @@ export class IdempotentCommands {
   }
 
   /**
-   * Records a command that the rules allow on the plant as it was read, unless another process was faster: what that
-   * wrote counts then. Throws DomainError where they refuse it, and has written nothing then.
+   * Records a command that the rules allow on the plant as it was read; where another process was faster, returns what
+   * that one wrote. Throws DomainError where the rules refuse it, and writes nothing then.
    */
   async #accept(
     stream: string,
@@ -98,7 +97,7 @@ export class IdempotentCommands {
   }
 }
 
-/** What makes two requests the same one: the command with every field that the client chose. */
+/** Equal for two requests with the same command and the same fields. */
 const fingerprintOf = (command: PlantCommand): string =>
   sha256(
     JSON.stringify(

@@ -16,33 +16,33 @@ import {
 } from '../ports/event-log.js';
 import { execute } from './execute.js';
 
-/** Who asks for a command, and in which context. Becomes metadata of its events. */
+/** The actor of a command, and its context: metadata of its events. */
 export interface CommandContext {
-  /** A UUID: the same again for a retry of the same command, since the ids of its events derive from it. */
+  /** A UUID. The same for a retry, since the ids of the events derive from it. */
   readonly commandId: string;
   readonly actor: EventMetadata['actor'];
   readonly correlationId: string;
   readonly traceparent?: string;
 }
 
-/** What running a command needs from outside. */
+/** The ports of a command. */
 export interface CommandDependencies {
   readonly log: EventLog;
-  /** The clock port: the present moment. */
+  /** The clock. */
   readonly now: () => Date;
-  /** Reads which events an operator has decided to leave out: asked only where one cannot be read. */
+  /** Reads which events operators have skipped. Called only where an event cannot be read. */
   readonly skips: () => Promise<Skips>;
 }
 
-/** How often a command is decided anew because another writer of the same plant was faster. */
+/** The most decisions on a command, while other writers of the plant are faster. */
 const RACES = 20;
 
-/** Events that `resumeCommand` reads at once: nearly always more than it needs, and still a small read. */
+/** Events that `resumeCommand` reads at once: it rarely needs more than two. */
 const PAGE = 10;
 
 /**
- * Decides on a plant as it is, and appends; decides anew where another writer was faster. It reads the end of the
- * plant's stream only. For a command that was never run before: what may have been run goes through `resumeCommand`.
+ * Decides on the present state of a plant, and appends; decides again where another writer was faster. Reads only the end
+ * of the plant's stream. Only for a command that was never run before; else use `resumeCommand`.
  * Throws DomainError, EventRefused (the last event cannot be read, so it is not known whether the plant is present),
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
@@ -75,11 +75,10 @@ export const runCommand = async (
 };
 
 /**
- * Runs a command that may have been run before, by any process: its first result is given again, and nothing is
- * written twice. It is decided on the plant as it was before `firstRevision`, and on each state since: where one of
- * them refuses it, it is refused. So all who resume it from the same revision, whenever they do, come to the same
- * outcome. It reads from there on in pages, and stops where the outcome is known: after one or two events, since a
- * write of another command makes the next state one that refuses the command.
+ * Runs a command that any process may have run before: returns its first result, and writes nothing twice. The command
+ * is decided on the state before `firstRevision` and on each state since; where one refuses it, it is refused, so that
+ * every process that resumes it from that revision gets the same outcome. Reads in pages, and stops at the outcome: after
+ * one or two events, since a write of another command leads to a state that refuses this one.
  * Throws as `runCommand`; EventRefused for an event that the outcome depends on.
  */
 export const resumeCommand = async (
@@ -92,7 +91,7 @@ export const resumeCommand = async (
   const { log, now } = dependencies;
   const stream = plantStream(owner, command.id);
   const first = BigInt(firstRevision);
-  // The event right before `firstRevision` says what the plant was there: it is the first one that is read.
+  // The first event that is read is the one before `firstRevision`: it determines the state there.
   const start = first > 1n ? first - 2n : undefined;
   return execute<RecordedEvent | undefined, Appended>(log, stream, {
     races: RACES,
@@ -104,7 +103,7 @@ export const resumeCommand = async (
         const earlier = page.findLast((event) => isOf(context.commandId, event));
         if (earlier) return { done: earlier };
         for (const event of page) {
-          // Throws what the first to run this command was answered.
+          // Throws the refusal that the first run got.
           if (event.revision >= first) decide(command, await plantNow(dependencies, last));
           last = event;
         }
@@ -117,8 +116,7 @@ export const resumeCommand = async (
 };
 
 /**
- * The plant after this event of its stream: it follows from the last one alone, for each says all of what the plant
- * is from then on. Throws EventRefused for one that cannot be read, and for one that is not about plants.
+ * The plant after this event of its stream. Each event contains the whole state, so that the last one suffices. Throws EventRefused for one that cannot be read, and for one that is not about plants.
  */
 const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
   if (!last) return undefined;
@@ -129,8 +127,8 @@ const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
 };
 
 /**
- * As `plantAfter`, but an event that cannot be read, and that an operator has decided to skip, is left out, as it is from
- * lists: the plant follows from the event before it.
+ * As `plantAfter`, without events that an operator has skipped, as in lists: the state then follows from the event
+ * before.
  */
 export const plantNow = async (
   { log, skips }: CommandDependencies,

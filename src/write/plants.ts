@@ -5,7 +5,7 @@ import { type Appended } from '../ports/event-log.js';
 import { IdempotentCommands } from './idempotency.js';
 import { type CommandContext, runCommand } from './plant-commands.js';
 
-/** What an owner's command comes with. `key` is the client's Idempotency-Key, where it sent one. */
+/** The context of an owner's command. `key` is the client's Idempotency-Key, if it sent one. */
 export interface PlantRequest {
   readonly owner: string;
   readonly context: CommandContext;
@@ -48,7 +48,7 @@ export class DeletePlantHandler implements ICommandHandler<DeletePlantCommand> {
   }
 }
 
-/** A command whose client gave it a name runs by that name, any other as it is. */
+/** Runs a command with an Idempotency-Key once; any other each time. */
 const execute = (
   requests: IdempotentCommands,
   { owner, context, key }: PlantRequest,

@@ -21,22 +21,22 @@ import {
 } from '../rebuilds/rebuilds.js';
 import { appendSurely, execute } from './execute.js';
 
-/** Who operates, as the audit trail names it. */
+/** The operator, for the audit trail. */
 export interface Operator {
   readonly actor: EventMetadata['actor'];
   readonly correlationId: string;
-  /** Of one request: the same again for a retry of it, so that it is taken on once. Without it each is a new one. */
+  /** Of one request. The same for a retry, so that it is executed once; undefined where each request is a new one. */
   readonly commandId?: string;
   readonly traceparent?: string;
 }
 
-/** How often a request is decided anew because another writer was faster. */
+/** The most decisions on a request, while other writers are faster. */
 const RACES = 5;
 
-/** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
+/** The namespace of these events' ids (RFC 9562, version 5): a random UUID. */
 const OPERATIONS = '6f0c1f0e-53b5-4b4e-8a57-3f0d3f5c2f57';
 
-/** Appends what follows from a state; false where another writer was faster, so that it may not follow any more. */
+/** Appends an event that was decided on a state. Returns false where another writer was faster. */
 export const record = async (
   log: EventLog,
   state: Rebuilds,
@@ -79,9 +79,9 @@ const newEvent = (
 };
 
 /**
- * Runs an operator's command; resolves with the rebuild that it is about. What the same command has appended before is
- * its outcome. Throws what `decideRebuild` and the log throw, OperationRefused after too many lost races, and DomainError
- * `idempotency_key_reused` where the same command asked for something else.
+ * Runs an operator's command; resolves with the id of the rebuild. A repeated command returns what it has appended
+ * before. Throws what `decideRebuild` and the log throw, OperationRefused after too many lost races, and DomainError
+ * `idempotency_key_reused` where the command id was used for another command.
  */
 const run = async (
   log: EventLog,
@@ -109,7 +109,7 @@ const run = async (
   return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
 };
 
-/** What a command has appended, if it did. */
+/** The event that a command has appended, if any. */
 const eventOf = (
   commandId: string | undefined,
   recorded: readonly RecordedEvent[],
@@ -124,7 +124,7 @@ const eventOf = (
   return undefined;
 };
 
-/** Asks for a rebuild. Throws what `run` throws. */
+/** Requests a rebuild. Throws what `run` throws. */
 export const requestRebuild = async (
   log: EventLog,
   asked: Readonly<{ rebuild: string; rate: number | null; unskip: boolean }>,
@@ -134,7 +134,7 @@ export const requestRebuild = async (
   await run(log, { kind: 'request', asked }, operator, now);
 };
 
-/** Cancels the rebuild that is under way, `only` that one where it names one; resolves with its id. Throws what `run` throws. */
+/** Cancels the rebuild in progress, only `only` where that is given; resolves with its id. Throws what `run` throws. */
 export const cancelRebuild = (
   log: EventLog,
   reason: string,
@@ -143,7 +143,7 @@ export const cancelRebuild = (
   only?: string,
 ): Promise<string> => run(log, { kind: 'cancel', reason, only }, operator, now);
 
-/** Asks for a rollback of the last rebuild; resolves with its id. Throws what `run` throws. */
+/** Requests a rollback of the last rebuild; resolves with its id. Throws what `run` throws. */
 export const requestRollback = (
   log: EventLog,
   reason: string,

@@ -61,7 +61,7 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
     };
     const from = await open(source);
     const to = await open(target);
-    // One server has many names. A file's copy has the identity of the file, and may be continued.
+    // By identity, since one server has many names. A copy of a file has the identity of that file: it may be continued.
     if (target.kind === 'eventstoredb' && from.identity() === to.identity())
       throw new UsageError('--from and --to name the same log');
     const { events, appended } = await copyLog(

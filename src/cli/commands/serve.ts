@@ -14,7 +14,7 @@ import { PACKAGE, version } from '../package.js';
 import { printErrorsWith } from '../print-error.js';
 import { settings } from '../settings.js';
 
-/** How long a stop may take after an error that nothing has handled, in milliseconds: what still works is not known. */
+/** How long a stop may take after an unhandled error, in milliseconds. */
 const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
 const settingsHelp = (): string => {
@@ -39,7 +39,7 @@ export const addServe = (program: Command): void => {
 const serve = async ({ json }: { json?: true }): Promise<void> => {
   const readable = process.stdout.isTTY && !json;
   const source = { pid: process.pid, host: hostname(), version };
-  // On standard error as ever; one stream of both, as a container has it, is JSON then.
+  // JSON on standard error too: containers merge both streams.
   if (!readable)
     printErrorsWith((message) => {
       createLogger('fatal', process.stderr, source).fatal(message);
@@ -61,7 +61,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const)
       process.on(signal, () => {
         received += 1;
-        if (received > 1) process.exit(EXIT.failed); // asked twice: somebody does not want to wait
+        if (received > 1) process.exit(EXIT.failed); // a second signal ends it at once
         resolve({ signal });
       });
     onUnhandledError((error) => {
@@ -95,11 +95,11 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
       resolve();
     });
   });
-  // Not left to Node: where a socket to a server still waits, Node 20 may turn for ever in its own clearing up.
+  // Explicitly: with a socket to a server still waiting, Node 20 may loop in its clean-up without an end.
   process.exit();
 };
 
-/** The settings, but that nobody who types Ctrl-C waits for a drain that no balancer needs. */
+/** The settings; on a terminal without a drain, which only load balancers need. */
 const servedConfig = (): Config => {
   const config = settings();
   const onTerminal = process.stdin.isTTY || process.stdout.isTTY;
@@ -116,7 +116,7 @@ Get a token, and add the first plant:
 
 ${docs ? `The API is described at ${url}/docs\n\n` : ''}`;
 
-/** Makes a command that is pasted into another shell use the key of this one. */
+/** The settings that make a command in another shell use the same key. */
 const sameSettings = (): string =>
   (['DATA_DIR', 'AUTH_AUDIENCE'] as const)
     .filter((name) => process.env[name])

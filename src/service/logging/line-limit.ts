@@ -1,20 +1,20 @@
-/** So many lines of one kind a minute: enough to see what goes on, too few to fill a disk (about 30 KB). */
+/** Lines of one kind a minute: about 30 KB, so that they do not fill a disk. */
 const LINES = 100;
 
 const WINDOW_MS = 60_000;
 
-/** So many kinds are counted at a time; beyond them the oldest one begins anew. */
+/** Kinds that are counted at a time; beyond them the count of the oldest one is dropped. */
 const MAX_KINDS = 1_000;
 
-/** What was written of one kind in its window. */
+/** The lines of one kind since the beginning of its window. */
 interface Count {
   readonly since: number;
   lines: number;
 }
 
 /**
- * Bounds the lines of one kind in a log, so that nobody can fill it. `onLeftOut` is called for each kind of which lines
- * were left out, once a minute at most, with their number.
+ * Limits the lines of one kind in a log, so that a client cannot fill the disk. Calls `onLeftOut` at most once a minute
+ * for each kind, with the number of lines that were left out.
  */
 export class LineLimit {
   readonly #counts = new Map<string, Count>();
@@ -41,7 +41,7 @@ export class LineLimit {
     return false;
   }
 
-  /** Tells of lines that were left out also where no further one comes. The process does not wait for it. */
+  /** Reports left-out lines also where no further line comes. Does not keep the process running. */
   #lookLater(): NodeJS.Timeout {
     return setTimeout(() => {
       this.#timer = undefined;

@@ -4,7 +4,7 @@ import { type LogLevel } from '../config.js';
 import { LineLimit } from './line-limit.js';
 import { LogOutput } from './output.js';
 
-/** What must never be read in a log, wherever somebody may put it by mistake. */
+/** Fields that are never logged with their values. */
 const SECRETS = [
   'authorization',
   'token',
@@ -20,7 +20,7 @@ const STANDARD_OUTPUT = 1;
 let writtenAt = NaN;
 let written = '';
 
-/** The time of a line, as a field. Many lines are of one millisecond, and writing it out takes longer than all else. */
+/** The time of a line, as a field. Kept for a millisecond: formatting it takes longer than the rest of the line. */
 const timeField = (): string => {
   const now = Date.now();
   if (now !== writtenAt) {
@@ -30,11 +30,11 @@ const timeField = (): string => {
   return written;
 };
 
-/** What is written where nobody read for so long that so many lines were dropped. */
+/** The line that reports dropped lines. */
 const droppedLine = (lines: number): string =>
   `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
-/** Which process writes a log: each of its lines says so, since logs of many processes are read together. */
+/** Which process writes a log. In each line, since logs of many processes are read together. */
 export interface LogSource {
   readonly pid: number;
   readonly host: string;
@@ -43,12 +43,12 @@ export interface LogSource {
   readonly role?: string;
 }
 
-/** The level from which Pino's lines are always written: what a stranger does is never an error of ours. */
+/** Lines of this level and above are not limited: no client can cause them at will. */
 const UNLIMITED_LEVEL = pino.levels.values.error ?? Infinity;
 
 const LEFT_OUT = 'further lines of one kind were left out';
 
-/** Lines of JSON, to standard output or what makes something else of them. Lines of one kind are bounded. */
+/** A logger of JSON lines, to standard output or `destination`. Lines with the same message are limited. */
 export const createLogger = (
   level: LogLevel,
   destination: DestinationStream = new LogOutput(STANDARD_OUTPUT, droppedLine),
@@ -85,7 +85,7 @@ export const createLogger = (
   return logger;
 };
 
-/** What the line of a request that was answered shows. */
+/** The fields of a request's line. */
 export interface RequestLine {
   readonly requestId: string;
   readonly method: string;
@@ -96,7 +96,7 @@ export interface RequestLine {
   /** The IP address of the client. */
   readonly client: string;
   readonly correlationId: string;
-  /** The code of the problem document that the answer was, if it was one. */
+  /** The code of the problem document, if the answer was one. */
   readonly code: string | undefined;
   readonly owner: string | undefined;
 }
@@ -120,12 +120,12 @@ export const requestLines = (logger: Logger, level: 'debug' | 'info'): ((line: R
   };
 };
 
-/** Printable ASCII but the two that JSON escapes (RFC 8259, section 7): nearly all that is ever written. */
+/** Printable ASCII without the two characters that JSON escapes (RFC 8259, section 7). */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 const quoted = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
 
-/** Nest's own messages, in our log. Those about wiring are for its developers: debug. */
+/** Writes Nest's messages to our log; those about its start at level debug. */
 export const nestLogger = (logger: Logger): LoggerService => {
   const child = logger.child({ part: 'nest' });
   const at =

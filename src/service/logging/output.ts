@@ -1,12 +1,12 @@
 import { write, writeSync } from 'node:fs';
 
-/** What may wait to be written, in characters. Whoever reads is stuck then. */
+/** The most characters that wait to be written; further lines are dropped. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
 /** How long to wait where the reader is not ready, in milliseconds. */
 const RETRY_MS = 20;
 
-/** A process that is told to end must not wait longer for a reader that is stuck, in milliseconds. */
+/** How long the end of the process waits for a blocked reader, in milliseconds. */
 const LAST_MS = 1_000;
 
 const NOTHING = Buffer.alloc(0);
@@ -15,28 +15,27 @@ const isBusy = (error: unknown): boolean =>
   ['EAGAIN', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 /**
- * Writes lines to a file descriptor, all that wait at once and in their order, and never holds up the event loop. What
- * waits when the process exits is written then, but for a write that is under way at that moment: call `flush` before.
- * Lines that nobody reads are dropped: without a word where the reader has gone, and where it is stuck with a line that
- * says how many.
+ * Writes lines to a file descriptor in order, batched, without blocking the event loop. Lines that wait when the process
+ * exits are written then, except those of a write in progress: call `flush` before. Where the reader is blocked, lines
+ * are dropped and their number is written later; where it is gone, all are dropped.
  */
 export class LogOutput {
   #waiting: string[] = [];
   #length = 0;
   #dropped = 0;
-  /** What was taken from the lines that wait, and is not written yet. */
+  /** The batch that is being written. */
   #taken = NOTHING;
-  /** Whether a write is under way, of which nobody knows how much it has written. */
+  /** Whether a write is in progress: how much it has written is not known. */
   #calling = false;
   #scheduled = false;
   #gone = false;
-  /** Who waits for everything to be written. */
+  /** Callbacks of `flush`. */
   readonly #flushing = new Set<() => void>();
 
   constructor(
     private readonly fd: number,
-    /** The line that tells of lines that were dropped. */
-    private readonly tellDropped: (lines: number) => string,
+    /** The line that reports dropped lines. */
+    private readonly droppedLine: (lines: number) => string,
     /** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
     private readonly lastMs = LAST_MS,
   ) {
@@ -60,7 +59,7 @@ export class LogOutput {
     });
   }
 
-  /** Calls `callback` when everything is written, or nobody reads it any more, after `lastMs` at the latest. */
+  /** Calls `callback` when everything is written or dropped, after `lastMs` at the latest. */
   flush(callback: () => void): void {
     if (!this.#scheduled) {
       callback();
@@ -95,10 +94,10 @@ export class LogOutput {
     });
   }
 
-  /** Takes the lines that wait, once what was taken before is written. */
+  /** Makes a batch of the waiting lines, once the one before is written. */
   #take(): void {
     if (this.#taken.length > 0) return;
-    if (this.#dropped > 0) this.#waiting.push(this.tellDropped(this.#dropped));
+    if (this.#dropped > 0) this.#waiting.push(this.droppedLine(this.#dropped));
     this.#taken = Buffer.from(this.#waiting.join(''));
     this.#waiting = [];
     this.#length = 0;
