@@ -1,21 +1,21 @@
 import { pause } from '../async/pause.js';
 import { type Coordination } from '../ports/coordination.js';
 
-/** How often a process reports, in milliseconds: people watch it. */
+/** How often a process reports, in milliseconds. */
 const REPORT_EVERY_MS = 2_000;
 
-/** How often while it is busy, in milliseconds: a progress bar that moves. */
+/** How often while it rebuilds, in milliseconds: for a progress bar. */
 const REPORT_OFTEN_MS = 500;
 
-/** How long a report is valid, in milliseconds: a process that misses five of them has died. */
+/** How long a report is valid, in milliseconds: five intervals. */
 const HOLDS_MS = 10_000;
 
 /** The shortest validity: withdraws the report. */
 const NOTHING_MS = 1;
 
 /**
- * Reports a process for as long as it runs. A report that fails is not logged: it goes to the store of the lists,
- * whose other users log that.
+ * Reports a process while it runs. A failed report is not logged: the other users of the read model's store log its
+ * failures.
  */
 export class Heartbeat {
   readonly #ending = new AbortController();
@@ -49,7 +49,7 @@ export class Heartbeat {
     try {
       await this.model.report(this.process, await this.text(), forMs);
     } catch {
-      // the last report stays valid for a while, and the next one follows soon
+      // the last report is still valid when the next one follows
     }
   }
 }

@@ -3,10 +3,10 @@ import { open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 
-/** What the last `plants backup` made. */
+/** The last `plants backup`. */
 const LastBackup = z.object({ at: z.iso.datetime(), head: z.string(), events: z.int() });
 
-/** What the last comparison of the lists with the log found: that of `plants verify`, or of a rebuild. */
+/** The last comparison of the lists with the log, by `plants verify`, the schedule or a rebuild. */
 const LastVerify = z.object({ at: z.iso.datetime(), differing: z.int().min(0) });
 
 export type LastBackup = z.infer<typeof LastBackup>;
@@ -23,7 +23,7 @@ export const recordBackup = (dataDir: string, backup: LastBackup): Promise<void>
 export const recordVerify = (dataDir: string, verified: LastVerify): Promise<void> =>
   write(verifyFile(dataDir), verified);
 
-/** The last backup that was recorded. Undefined where there is none, or what is there cannot be understood. */
+/** The last backup that was recorded. Undefined where there is none, or it cannot be parsed. */
 export const lastBackup = async (dataDir: string): Promise<LastBackup | undefined> =>
   LastBackup.safeParse(await read(backupFile(dataDir))).data;
 
@@ -31,7 +31,7 @@ export const lastBackup = async (dataDir: string): Promise<LastBackup | undefine
 export const lastVerify = async (dataDir: string): Promise<LastVerify | undefined> =>
   LastVerify.safeParse(await read(verifyFile(dataDir))).data;
 
-/** Makes the file anew under another name first: readers find the old record or the new one, also after a power cut. */
+/** Writes the file under another name first: readers find the old record or the new one, also after a power failure. */
 const write = async (file: string, record: LastBackup | LastVerify): Promise<void> => {
   const partial = `${file}.${randomUUID()}`;
   try {

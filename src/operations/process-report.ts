@@ -129,7 +129,7 @@ export const ProcessReport = z.object({ process: z.string(), ...Report.shape });
 
 export type ProcessReport = Readonly<z.infer<typeof ProcessReport>>;
 
-/** What a process is: all of it stays the same for as long as it runs. */
+/** What does not change while a process runs. */
 export type ProcessIdentity = Readonly<
   Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since'> & { roles: readonly string[] }
 >;
@@ -167,7 +167,7 @@ const shownAuditor = ({ checkpoint, ...status }: AuditorStatus) => ({
   ...(checkpoint ? { checkpoint: { size: checkpoint.size, signedAt: checkpoint.signedAt } } : {}),
 });
 
-/** Reads the reports of all processes, but for those that another version of the service wrote in another form. */
+/** Reads the reports of all processes, without those of another version in another form. */
 export const readReports = async (model: Coordination): Promise<ProcessReport[]> =>
   (await model.reports()).flatMap(({ process, text }) => {
     const report = Report.safeParse(parsed(text));
@@ -182,7 +182,7 @@ const parsed = (text: string): unknown => {
   }
 };
 
-/** The states of a projector that does the work, which is to say, has the lease. */
+/** The states of a projector that has the lease. */
 const WORKING = ['catching_up', 'live', 'blocked'];
 
 /** The process that projects, by the reports. */

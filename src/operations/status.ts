@@ -34,7 +34,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
   const { log, model, now } = system;
   const rebuilds = await readRebuilds(log);
   const processes = await readReports(model);
-  // Before the head, so that none is beyond it but where the log was put back.
+  // Before the head: a position beyond it then means that the log was set back.
   const positions = await readPositions(system);
   const head = await log.head();
   const generations = positions.map((one) => generationStatus(one, head));
@@ -153,7 +153,7 @@ const generationStatus = (
   problem,
 });
 
-/** Which processes cannot write the log, and why: by their reports, and by what this process has seen since. */
+/** Which processes cannot append, and why, by their reports and by this process's own appends. */
 const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): string[] => {
   const reported = processes.flatMap(({ host, pid, eventLog }) =>
     eventLog && eventLog.state !== 'ok' ? [{ who: `${host}/${pid}`, ...eventLog }] : [],
@@ -249,7 +249,7 @@ const lagOf = async (
   if (applied >= head) return { seconds: 0, events: log.count(head, head) ?? null };
   const events = log.count(applied, head) ?? null;
   for await (const { metadata } of log.readAll(applied)) {
-    // It was not decoded yet: it may be the very event that the codec refuses.
+    // Not decoded: it may be the event that the codec refuses.
     const decidedAt = Date.parse(String((metadata as { decidedAt?: unknown } | null)?.decidedAt));
     if (Number.isNaN(decidedAt)) break;
     return { seconds: Math.max(0, (now().getTime() - decidedAt) / 1_000), events };
@@ -265,7 +265,7 @@ const wayBackOf = ({ promoted, building }: Rebuilds): SystemStatus['wayBack'] =>
       }
     : null;
 
-/** The newest comparison of the lists with the log that a process knows of. */
+/** The newest comparison of the lists with the log among the reports. */
 export const lastVerified = (processes: readonly ProcessReport[]): ProcessReport['verified'] =>
   processes
     .flatMap(({ verified }) => (verified ? [verified] : []))

@@ -5,7 +5,7 @@ const time = z.iso.datetime();
 const orUnknown = (schema: z.ZodNumber, description: string) =>
   schema.nullable().meta({ description: `${description}; null where it is not known.` });
 
-/** The answer of GET /operations/status. Members may be added: clients ignore what they do not know. */
+/** The answer of GET /operations/status. Members may be added: clients must ignore unknown ones. */
 export const SystemStatus = z
   .object({
     at: time,

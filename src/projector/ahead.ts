@@ -2,15 +2,15 @@ import { type EventLog, newestOf, type Position } from '../ports/event-log.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
 import { pause } from '../async/pause.js';
 
-/** How long a log must seem shorter than the lists before that is believed, in milliseconds: an answer may be stale. */
-const PATIENCE_MS = 3_000;
+/** How long the log must be shorter than the lists before that is an error, in milliseconds: a read may be stale. */
+const TOLERANCE_MS = 3_000;
 
 /** How often both are read meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 
 /**
- * Compares a generation with the end of the log. Gives the end; throws ReadModelAhead where the generation has been
- * beyond it for PATIENCE_MS, GenerationMissing, and what the ports throw. Ends early, as if it were not ahead, when
+ * Compares a generation with the end of the log. Returns the end; throws ReadModelAhead where the generation has been
+ * beyond it for TOLERANCE_MS, GenerationMissing, and what the ports throw. Ends early, as if it were not ahead, when
  * `signal` aborts.
  */
 export const assertNotAhead = async (
@@ -19,7 +19,7 @@ export const assertNotAhead = async (
   generation: Generation,
   signal: AbortSignal,
 ): Promise<Position> => {
-  const giveUp = performance.now() + PATIENCE_MS;
+  const giveUp = performance.now() + TOLERANCE_MS;
   for (;;) {
     const applied = newestOf(await model.positions(generation)); // before the head, which only goes forward
     const head = await log.head();

@@ -5,7 +5,7 @@ import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
 import { type LogBatch, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { type ParkedOwner, partitionOf, type RowChange } from '../ports/read-model.js';
 
-/** The row texts are made here, once, so that a list is a join of stored texts. */
+/** The text of a row, made once, so that a list joins stored texts. */
 export const rowOf = (name: string, tag: string): string => JSON.stringify({ name, tag });
 
 /** Events that are applied together: their changes to each partition. */
@@ -21,7 +21,7 @@ export class Batch {
   blocked: { readonly position: Position; readonly cause: EventRefused } | undefined;
 
   constructor(
-    /** Everything up to here is among the changes, or was applied before. */
+    /** The position that the changes lead to. */
     public position: Position,
     private readonly skips: Skips,
   ) {}
@@ -78,7 +78,7 @@ export const parkedBy = (
     : { owner, position, stream, revision: Number(revision), kind, reason, applied };
 };
 
-/** What an event does to the lists, if anything, or why it cannot be read. */
+/** The change of an event to the lists, if any, or why it cannot be read. */
 export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | EventRefused | undefined => {
   if (skips.size > 0 && skips.has(skipName(stored))) return undefined;
   const fact = tryDecode(stored);

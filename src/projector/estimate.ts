@@ -1,4 +1,4 @@
-/** How far a piece of work is, and how long the rest takes. */
+/** The progress of work, and an estimate of its end. */
 export interface Outlook {
   /** From 0 to 1, never less than before. */
   readonly share: number;
@@ -7,34 +7,32 @@ export interface Outlook {
 }
 
 /**
- * Verifying takes so many times as long as building: it reads the same log and compares rows instead of writing them.
- * Measured on both kinds of stores, see docs/performance.md. It is only where the estimate begins: what verifying takes is seen
- * as it goes on.
+ * The duration of verifying, as a multiple of building: it reads the same log and compares rows instead of writing them.
+ * Measured on both kinds of stores (docs/performance.md). Only the first estimate: progress replaces it.
  */
 const VERIFYING = 0.4;
 
 /**
- * The pace of building is that of so many milliseconds, at least: it changes with the traffic, and a rebuild may have
- * begun at another one.
+ * The rate of building is measured over the last so many milliseconds, since it changes with the load.
  */
 const WINDOW_MS = 10_000;
 
 /** What building has done so far. Work is counted as the log counts distances. */
 export interface Built {
-  /** From the beginning of the log to where the generation is. */
+  /** From the beginning of the log to the generation's position. */
   readonly done: number;
-  /** From the beginning to the end of the log, as it is now. */
+  /** From the beginning to the present end of the log. */
   readonly total: number;
   /** What was done since `elapsedMs`: less than `done` where another process has begun. */
   readonly doneHere: number;
   readonly elapsedMs: number;
-  /** Of these, how long it held back, in milliseconds. */
+  /** The pauses among these, in milliseconds. */
   readonly idleMs: number;
 }
 
 const BEGINNING = { doneHere: 0, elapsedMs: 0, idleMs: 0 };
 
-/** Estimates when a rebuild is over: first it builds, then it verifies. */
+/** Estimates the end of a rebuild, which builds and then verifies. */
 export class Estimate {
   #share = 0;
   /** How long verifying will take, estimated from building. */
@@ -55,7 +53,7 @@ export class Estimate {
     return this.#outlook(share / (1 + VERIFYING), leftMs + this.#verifyingMs);
   }
 
-  /** How far it was about WINDOW_MS ago, or at the beginning. */
+  /** The progress about WINDOW_MS ago, or at the beginning. */
   #before(built: Built): Pick<Built, 'doneHere' | 'elapsedMs' | 'idleMs'> {
     const seen = this.#seen;
     seen.push(built);

@@ -19,17 +19,17 @@ import {
 import { changeOf } from './changes.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 
-/** What an owner's name and number take, in bytes. Measured. */
+/** The memory of an owner's name and number, in bytes. Measured. */
 const OWNER_BYTES = 100;
 
 /** How long a read model may stay behind the log that was folded, and the other way round, in milliseconds. */
-export const PATIENCE_MS = 30_000;
+export const TOLERANCE_MS = 30_000;
 
 export const ascending = (one: number, other: number): number => one - other;
 
 /** The plants of some partitions, by the log, at a position that only goes forward. */
 export class Fold {
-  /** Those that are in memory: fewer than were wanted where there are too many plants. */
+  /** Those in memory: fewer than requested where there are too many plants. */
   partitions: ReadonlySet<number>;
   position = START;
   /** The hash of each plant's row. */
@@ -45,7 +45,7 @@ export class Fold {
   #pending: readonly RecordedEvent[] = [];
   #next = 0;
   #reached = START;
-  /** What is compared now may grow by what is written meanwhile, but nothing of it is forgotten. */
+  /** Whether the partitions are fixed: from then on none is left to a later pass. */
   settled = false;
 
   constructor(
@@ -53,7 +53,7 @@ export class Fold {
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
     private readonly maxBytes: number,
-    /** There are hardly more plants than that. */
+    /** The expected number of plants. */
     most: number,
     private readonly breathe: () => Promise<void>,
     private readonly onEvents: (count: number) => void,
@@ -63,7 +63,7 @@ export class Fold {
     this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
   }
 
-  /** Folds everything that is in the log now. */
+  /** Folds the log to its present end. */
   async toEnd(): Promise<void> {
     for (;;) {
       const batch = await this.#pull();
@@ -74,10 +74,10 @@ export class Fold {
     }
   }
 
-  /** Folds up to a position; gives the ids of an owner's plants that changed on the way. */
+  /** Folds up to a position. Returns the ids of an owner's plants that changed meanwhile. */
   async to(position: Position, owner: string): Promise<number[]> {
     const touched: number[] = [];
-    const giveUp = performance.now() + PATIENCE_MS;
+    const giveUp = performance.now() + TOLERANCE_MS;
     for (;;) {
       const complete = this.#applyPending(position, (whose, id) => {
         if (whose === owner) touched.push(id);
@@ -86,7 +86,7 @@ export class Fold {
         if (position > this.position) this.position = position;
         return touched;
       }
-      // What was read of the lists may be newer than the last batch, but not for long.
+      // The lists may be newer than the last batch, for a moment.
       const { caughtUp } = await this.#pull();
       if (caughtUp && this.#reached < position && performance.now() > giveUp)
         throw aheadOf(position, this.#reached);
@@ -98,12 +98,12 @@ export class Fold {
     return this.#changed.get(this.#numberOf(owner));
   }
 
-  /** How many are in memory. */
+  /** Plants in memory. */
   get plants(): number {
     return this.#table.size;
   }
 
-  /** Whether a page of an owner's rows has to be as the fold of that owner is. */
+  /** Whether a page of an owner's rows must equal the fold of that owner. */
   isComparable(owner: string, { parked }: Page): boolean {
     const refused = this.#refused.get(owner);
     if (parked === undefined) return refused === undefined;
@@ -165,7 +165,7 @@ export class Fold {
     return stopped;
   }
 
-  /** What an event does to rows: nothing where its owner is parked by it, or was before. */
+  /** The change of an event to rows; undefined where its owner is parked. */
   #changeOf(event: RecordedEvent): RowChange | undefined {
     const change = changeOf(event, this.skips);
     if (!(change instanceof EventRefused))
@@ -218,8 +218,8 @@ export class Fold {
   }
 }
 
-/** The number of owners that the fold does not know. */
+/** The number of owners that are not in the fold. */
 const UNKNOWN_OWNER = -1;
 
-/** 52 bits that two different texts have in common once in 10^15: enough for accidents, and a number is small. */
+/** A hash of 52 bits, so that it fits a number: two texts share it once in 10^15. */
 export const hashOf = (row: string): number => Number.parseInt(hash('sha256', row, 'hex').slice(0, 13), 16);

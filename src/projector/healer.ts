@@ -19,19 +19,19 @@ import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { skipsAfterOf } from '../rebuilds/rebuilds.js';
 import { type Load } from './load.js';
 
-/** How often parked owners are looked at, in milliseconds: a count, while there are none. */
+/** How often parked owners are read, in milliseconds: a count, while there are none. */
 const LOOK_EVERY_MS = 1_000;
 
-/** Owners that are healed by one reading of the log: a bound for the memory, with MAX_CHANGES. */
+/** Owners that are healed by one read of the log: bounds the memory, with MAX_CHANGES. */
 const OWNERS_AT_ONCE = 1_000;
 
-/** Changes that are kept in memory at a time, and applied in one step: a Lua script of a few milliseconds. */
+/** Changes that are held in memory and applied in one step: a Lua script of a few milliseconds. */
 const MAX_CHANGES = 2_000;
 
-/** How often an owner who writes all the time is tried again at once: each reading is shorter than the one before. */
+/** Reads in a row for an owner who writes meanwhile: each is shorter than the one before. */
 const ROUNDS = 20;
 
-/** Events that are known to be refused by this version: a bound for the memory. */
+/** Refused events that are remembered: bounds the memory. */
 const MAX_KNOWN = 100_000;
 
 /** What was done for a parked owner. */
@@ -44,12 +44,12 @@ export interface Healed {
 }
 
 /**
- * Brings back the lists of parked owners, in all generations, while this process holds the lease: once their event can
- * be read, by this version or since an operator has decided to skip it, it reads the owners' events that were left out
- * from the log and applies them. Lists stay unanswered until all of it is there.
+ * Heals parked owners, in all generations, while this process holds the lease: once their event can be read by this
+ * version, or an operator has skipped it, reads the events since then from the log and applies them. Lists of the owner
+ * are refused until all are applied.
  */
 export class Healer {
-  /** Events that this version refuses, by `skipName`: reading them again would give the same. */
+  /** Events that this version refuses, by `skipName`: they are not read again. */
   readonly #refused = new Set<string>();
   readonly #pacing: Pacing;
 
@@ -69,7 +69,7 @@ export class Healer {
       try {
         await this.look(signal);
       } catch {
-        // The projection reports a store that cannot be reached; the next look begins where this one ended.
+        // The projection reports a store that cannot be reached; the next round continues.
       }
       await pause(this.lookEveryMs, signal);
     }
@@ -125,7 +125,7 @@ export class Healer {
       left = await this.#read(generation, left, skips, signal);
   }
 
-  /** Reads the log once, up to where the generation is. Gives the owners that have written meanwhile. */
+  /** Reads the log once, up to where the generation is. Returns the owners that have written meanwhile. */
   async #read(
     generation: Generation,
     owners: Map<string, Catching>,

@@ -1,4 +1,4 @@
-/** How long after a request the process is not quiet, in milliseconds: ten requests a second keep it from being so. */
+/** How long after a request the process counts as loaded, in milliseconds: ten requests a second are constant load. */
 const QUIET_MS = 250;
 
 /** Whether clients wait for this process: for an answer, or for a list that contains their write. */

@@ -6,22 +6,22 @@ import { type Load } from './load.js';
 /** Under load, the pause after a slice of work, as a multiple of the time for which the event loop was busy. */
 const RESTS = 2;
 
-/** As above, of the time that the work waited for its stores: requests wait for the same stores. */
+/** As above, of the time that the work waited for its stores, which requests use too. */
 const RESTS_FOR_STORES = 1;
 
-/** The longest pause, in milliseconds: a store that hangs for a second is no reason to be slower. */
+/** The longest pause, in milliseconds, also where a store has not answered for a second. */
 const LONGEST_REST_MS = 100;
 
 /** The shortest slice of work, in milliseconds: a timer is not much more exact, and costs a tenth of it. */
 const SLICE_MS = 1;
 
-/** How long the event loop was busy, and how long it had nothing to do, in milliseconds since some moment. */
+/** Busy and idle time of the event loop, in milliseconds. */
 export interface LoopTimes {
   readonly active: number;
   readonly idle: number;
 }
 
-/** The event loop's times, pauses and turns: the real ones, but for tests. */
+/** The event loop's times, pauses and turns; tests replace them. */
 export interface Clockwork {
   readonly times: () => LoopTimes;
   readonly rest: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -39,7 +39,7 @@ const REAL: Clockwork = {
  * yields to the event loop.
  */
 export class Pacing {
-  /** As it was when it last went back to work. */
+  /** The times at the end of the last pause. */
   #resumed: LoopTimes;
 
   constructor(

@@ -1,21 +1,21 @@
 import { randomInt } from 'node:crypto';
 import { type Position, START } from '../ports/event-log.js';
 
-/** Entries that there is room for at least. */
+/** The least capacity, in entries. */
 const ROOM = 64;
 
 /** What an entry takes: owner, id, number, the one before it, and two slots, for half of them stay empty. */
 export const ENTRY_BYTES = 4 + 8 + 8 + 4 + 2 * 4;
 
-/** A plant that was there and is no more. */
+/** The number of a plant that was deleted. */
 const GONE = Number.NaN;
 
-/** Entries are counted from 1, so that nothing has to be filled in: memory that is not used is not taken. */
+/** Entries are counted from 1, so that 0 means none and fresh memory needs no filling. */
 const NONE = 0;
 
 /**
- * A number for each plant, by owner and id: 32 to 64 bytes each, outside of the heap that the garbage collector has
- * to look through. Owners are numbered from 0. Deleting frees no memory.
+ * A number for each plant, by owner and id: 32 to 64 bytes each, outside of the garbage collector's heap. Owners are
+ * numbered from 0. Deleting frees no memory.
  */
 export class PlantTable {
   /** Plants that have a number. */
@@ -28,12 +28,12 @@ export class PlantTable {
   #before: Int32Array;
   /** The last entry of each owner. */
   #last = new Int32Array(ROOM);
-  /** Open addressing: entries, at the place of their hash or behind it. */
+  /** Open addressing: entries, at the slot of their hash or after it. */
   #slots: Int32Array;
   // Multiply-shift with secret odd factors: a client cannot choose ids that all have one slot.
   readonly #factors = [randomOdd(), randomOdd(), randomOdd()] as const;
 
-  /** With room for so many plants; more than that make it grow, which takes half as much again for a while. */
+  /** Capacity for so many plants. More make it grow, which takes half as much memory in addition meanwhile. */
   constructor(plants: number) {
     const room = 2 ** Math.ceil(Math.log2(Math.max(plants + 1, ROOM)));
     this.#owners = new Int32Array(room);
@@ -43,7 +43,7 @@ export class PlantTable {
     this.#slots = new Int32Array(2 * room);
   }
 
-  /** What it takes, in bytes. */
+  /** Memory, in bytes. */
   get bytes(): number {
     return this.#ids.length * ENTRY_BYTES + this.#last.byteLength;
   }
@@ -112,15 +112,15 @@ export class PlantTable {
 }
 
 /**
- * A position for each number from 0 on, as text outside of the heap: a million strings that are replaced again and
- * again would be a hundred megabytes that wait for the garbage collector.
+ * A position for each number from 0 on, as text outside of the heap: a million strings that are replaced continually
+ * would be a hundred megabytes of garbage.
  */
 export class PositionTable {
   #text = Buffer.alloc(0);
   /** Characters of a position: all of one log have the same, but for START, which is empty. */
   #width = 0;
 
-  /** What it takes, in bytes. */
+  /** Memory, in bytes. */
   get bytes(): number {
     return this.#text.length;
   }

@@ -17,12 +17,12 @@ import {
 } from '../ports/read-model.js';
 import { Batch } from './changes.js';
 
-/** How often every partition is applied its own position, in milliseconds: a store that has lost data refuses it. */
+/** How often the position is applied to every partition, in milliseconds: a store that has lost data refuses it. */
 const ADVANCE_EVERY_MS = 1_000;
 
 /**
- * How long idle partitions may be behind an event of another one, in milliseconds: lists of their owners may have to
- * wait for that. A little less than QUIET_AFTER_MS, after which the log sends an empty batch.
+ * How long idle partitions may be behind an event of another one, in milliseconds: lists of their owners may wait for
+ * that. Less than QUIET_AFTER_MS, after which the log sends an empty batch.
  */
 const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
 
@@ -32,7 +32,7 @@ const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
  */
 export const LARGEST_BATCH = 400;
 
-/** Parked owners of whom the listener was notified: a bound for the memory. */
+/** Parked owners of whom the listener was notified: bounds the memory. */
 const MAX_NOTIFIED = 10_000;
 
 /**
@@ -74,7 +74,7 @@ export interface Progress {
 
 /** Is notified of events that the codec refuses, each after it is in the read model. */
 export interface RefusalListener {
-  /** The list of an owner is not answered: called at least once for each owner, and hardly ever more often. */
+  /** An owner was parked. Called at least once for each. */
   readonly onParked: (parked: ParkedOwner) => void;
   /** An event of an operation's stream was passed over: it is in no list. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
@@ -163,17 +163,17 @@ class Projection {
     batch.add(read);
     const { caughtUp } = read;
     const blocked = batch.blocked !== undefined;
-    // Once live, a client may wait for each event, and a log need not know that nothing follows it.
+    // Once live, a client may wait for each event, and the log may not report that none follows.
     const live = caughtUp || this.#state !== 'catching_up';
     const size = live ? 1 : this.#batchSize();
     const now = performance.now();
     if (live && read.events.length > 0) this.#idleBehindSince = Math.min(this.#idleBehindSince, now);
-    // The first one, too, so that it is soon seen whether there is much to do, and whether the store has lost data.
+    // The first one, too: it shows early how much there is to do, and whether the store has lost data.
     const due = now - this.#advancedAt >= ADVANCE_EVERY_MS || now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
     if (!due && !caughtUp && !blocked && batch.events < size) return;
-    // A log that was put back under a running service delivers nothing, or not all, from then on.
+    // A log that was set back under a running service sends nothing, or not all, from then on.
     if (due && caughtUp && batch.events === 0) await this.#assertNotAhead();
-    // Arriving at the end moves every partition there at once: a generation that is promoted has to be whole.
+    // At the end of the log all partitions move there: a generation that is promoted must be complete.
     const all = due || blocked || (caughtUp && this.#state !== 'at_end');
     await this.#inFlight;
     this.#inFlight = this.#apply(batch, caughtUp, all);
@@ -213,7 +213,7 @@ class Projection {
     await this.onProgress({ events, position, caughtUp });
   }
 
-  /** What of a batch is not in a partition yet. */
+  /** The changes of a batch that a partition lacks. */
   #partOf({ position, changes, parked }: Batch, partition: number): PartitionChanges {
     const from = this.positions[partition] ?? START;
     const refused = parked.get(partition)?.filter((event) => event.position > from) ?? [];

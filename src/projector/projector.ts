@@ -16,23 +16,22 @@ import { type Verifier } from './verifier.js';
 const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 /**
- * How long the lease of a projector that has died keeps the others waiting, in milliseconds. With LEASE_EVERY_MS for
- * the next try, and some 200 ms to catch up, another one has taken over within 2 s, the default of WRITE_WAIT_MS: so
- * a write that came meanwhile is still answered as listed. A process that pauses for longer loses the lease, which
- * costs no more than a change of the working projector.
+ * How long a lease is valid, in milliseconds. With LEASE_EVERY_MS until the next try, and about 200 ms to catch up,
+ * another projector takes over from one that has died within 2 s, the default of WRITE_WAIT_MS, so that writes meanwhile
+ * are still answered as listed.
  */
 const LEASE_MS = 1_200;
 
 /**
- * How long a projector that takes over, or begins anew, still counts as keeping up, in milliseconds: it takes some 200,
- * and for two seconds lists and writes wait for it.
+ * How long a projector that takes over or starts counts as keeping up, in milliseconds: it needs about 200, and lists and
+ * writes wait for two seconds.
  */
 const TAKEOVER_MS = 2_000;
 
-/** How often the lease is kept, or asked for, in milliseconds: two tries may fail before it runs out. */
+/** How often the lease is renewed or requested, in milliseconds: two tries may fail before it expires. */
 const LEASE_EVERY_MS = 400;
 
-/** What a projector is doing: `standby` while another process does it. `since` is when it began to. */
+/** The state of a projector, since when: `standby` while another process has the lease. */
 export type ProjectorStatus = Readonly<
   { since: Date } & (
     | { state: 'starting' | 'standby' }
@@ -43,16 +42,16 @@ export type ProjectorStatus = Readonly<
 >;
 
 /**
- * Keeps the read model up with the log for as long as the process runs: whatever fails, it begins again from the
- * positions that the read model holds. Of several, the one that holds the read model's lease works; that the
- * lease may fail, so that two work, costs nothing but their work. The first generation is made when there is none,
- * and becomes active when it has caught up, not before; further ones are the Rebuilder's.
+ * Projects the log into the read model while the process runs: after any failure it begins again from the positions of
+ * the read model. Of several processes, the one with the read model's lease works; should two work at a time, the lists
+ * are still right. The first generation is created where there is none, and becomes active once it has caught up; further
+ * ones are the Rebuilder's.
  */
 export class Projector {
   #status: ProjectorStatus;
-  /** When it last stood by or was live, before the present state. */
+  /** When it was last on standby or live, before the present state. */
   #keptUpAt = -Infinity;
-  /** In a row: since the projection last caught up, or the lease was last found to be another process's. */
+  /** Failures in a row, since the projection last caught up or another process had the lease. */
   #failures = 0;
   readonly #rebuilder: Rebuilder;
   readonly #onRefusal: (notice: RefusalNotice) => void;
@@ -67,7 +66,7 @@ export class Projector {
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
-    /** Compares the lists with the log now and then; undefined where that is switched off. */
+    /** Compares the lists with the log on a schedule; undefined where that is off. */
     private readonly verifier?: Verifier,
   ) {
     this.#status = { state: 'starting', since: now() };
@@ -91,8 +90,8 @@ export class Projector {
   }
 
   /**
-   * Whether the lists follow the log, as far as this process knows: by this projector or, on standby, by another
-   * one. A takeover does not end it, unless it takes longer than TAKEOVER_MS: no request fails meanwhile.
+   * Whether the lists follow the log, by this projector or, on standby, by another one. Stays true in a takeover of up to
+   * TAKEOVER_MS, in which no request fails.
    */
   get keepsUp(): boolean {
     const { state } = this.#status;
@@ -177,7 +176,7 @@ export class Projector {
       try {
         if (!(await this.model.takeLease(this.holder, LEASE_MS))) term.abort();
       } catch {
-        // A store that cannot be reached is noticed by the next apply, which says more.
+        // The next apply reports a store that cannot be reached.
       }
     }
   }
@@ -186,7 +185,7 @@ export class Projector {
     try {
       await this.model.returnLease(this.holder);
     } catch {
-      // It runs out by itself.
+      // The lease expires.
     }
   }
 
@@ -216,7 +215,7 @@ export class Projector {
     );
   }
 
-  /** Projectors that start together on an empty store make one each; all of them use the oldest. */
+  /** Projectors that start together on an empty store create one each; all use the oldest. */
   async #firstGeneration(): Promise<Generation> {
     const made = await this.model.createGeneration();
     const oldest = (await this.model.generations())[0]?.generation ?? made;

@@ -11,10 +11,10 @@ import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import { type RebuildProgress, reasonOf, Standby, type StandbyOptions } from './standby.js';
 import { verify } from './verify.js';
 
-/** How often operators' requests are looked for, in milliseconds: a read of one short stream. */
+/** How often operators' requests are read, in milliseconds: one short stream. */
 const LOOK_EVERY_MS = 500;
 
-/** How long after a switch lists may still be answered from what was replaced, in milliseconds: twice what is promised. */
+/** How long after a switch lists may be read from the replaced generation, in milliseconds: twice the promise. */
 const READERS_MS = 2_000;
 
 /** The steps of a rebuild, each of which another process may have to go on from. */
@@ -36,7 +36,7 @@ export interface RebuilderOptions extends StandbyOptions {
   readonly now: () => Date;
   /** How long what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
-  /** How often operators' requests are looked for, in milliseconds; half a second without it. */
+  /** How often operators' requests are read, in milliseconds; half a second without it. */
   readonly lookEveryMs?: number;
   /** Called at each step. */
   readonly onStep: (step: RebuildStep) => void;
@@ -46,7 +46,7 @@ export interface RebuilderOptions extends StandbyOptions {
   readonly onVerified: (differing: number) => Promise<void>;
 }
 
-/** Who records what follows from a request of an operator. */
+/** The actor of events that the projector records. */
 const PROJECTOR: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
 
 /**
@@ -116,10 +116,10 @@ export class Rebuilder {
       generations.some((one) => one.generation === generation);
     const { building, promoted } = state;
     if (!building) this.#progress = undefined;
-    // A newer version may be at work: what is kept up to date stays so, and nothing else is done.
+    // A newer version may be at work: generations are kept up to date, and nothing else is done.
     if (state.heldBy) return;
 
-    // What was read before does not hold any more where this has changed something.
+    // Where this has changed something, what was read before is stale.
     if (promoted && (await this.#keep(state, promoted, active, exists, signal, onSwitch))) return;
     if (building && !exists(building.generation)) return this.#begin(state, building);
     const used = [active, promoted?.generation, promoted?.replaced, building?.generation];
@@ -181,7 +181,7 @@ export class Rebuilder {
     await this.options.onVerified(differing);
     this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
-    // Answered all the same: healed meanwhile, or by another version. The next look knows more.
+    // Served nevertheless: healed meanwhile, or by another version. The next round decides.
     if (unreadable > 0)
       throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
     const reason =
@@ -194,8 +194,7 @@ export class Rebuilder {
         this.options.onDone(`rebuild ${rebuild}: ${reason}`);
       return;
     }
-    // Decided in the log first: a cancellation that was faster is seen here, and a process that dies afterwards has
-    // decided for the next one.
+    // Recorded in the log first: a faster cancellation is seen here, and the next process continues after a crash.
     const data = { rebuild, generation, replaced: active === generation ? null : (active ?? null) };
     const event = { type: 'RebuildPromoted', data } as const;
     if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
@@ -206,7 +205,7 @@ export class Rebuilder {
     }
   }
 
-  /** Why a generation that is the fold of the log would answer less than the active one, if so. */
+  /** Why a generation that is the fold of the log would serve fewer lists than the active one, if so. */
   async #worse(
     generation: Generation,
     active: Generation | undefined,
@@ -219,7 +218,7 @@ export class Rebuilder {
     for await (const { owner } of this.model.parked(active)) parkedAlready.add(owner);
     const positions = await this.model.positions(active);
     for await (const { owner, position, stream, revision, reason } of this.model.parked(generation)) {
-      // One that the active generation has not come to yet parks the owner there, too.
+      // An event that the active generation has yet to apply parks the owner there, too.
       if (parkedAlready.has(owner) || position > (positions[partitionOf(owner)] ?? START)) continue;
       return `generation ${generation} would stop lists that generation ${active} answers: event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
     }
@@ -227,9 +226,8 @@ export class Rebuilder {
   }
 
   /**
-   * Activates the generation that was decided on and keeps the other one up to date, until the rebuild is closed: when
-   * its time is over, or by the next promotion.
-   * Gives whether it has changed something.
+   * Activates the promoted generation and keeps the replaced one up to date until the rebuild is closed, after `graceMs` or
+   * by the next promotion. Returns whether it has changed something.
    */
   async #keep(
     state: Rebuilds,
@@ -242,7 +240,7 @@ export class Rebuilder {
     const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
     const wanted = rollback === undefined ? generation : replaced;
     const other = rollback === undefined ? replaced : generation;
-    // The store has lost one of them: what is there is what lists are answered from.
+    // The store has lost one of them: the other one is or becomes active.
     if (!exists(wanted)) {
       await this.#close(state, promoted, active);
       return true;
@@ -251,7 +249,7 @@ export class Rebuilder {
       if (exists(one) && one !== active)
         this.#standby(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
-      await this.#promote(wanted, active, signal); // where it is refused, again at the next look
+      await this.#promote(wanted, active, signal); // where it is refused, again in the next round
       this.#switchedAt = performance.now();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
@@ -275,7 +273,7 @@ export class Rebuilder {
     return over;
   }
 
-  /** Lists that contain what a log has lost never were a state of that log: they do not count as newer. */
+  /** Promotes, also from a generation with events that the log has lost: it never was a state of this log. */
   async #promote(wanted: Generation, active: Generation | undefined, signal: AbortSignal): Promise<void> {
     try {
       await this.model.promote(wanted, active ?? 'none');
@@ -292,7 +290,7 @@ export class Rebuilder {
     }
   }
 
-  /** Drops the generation that lists are not answered from, and records that the rebuild is closed. */
+  /** Drops the generation that is not active, and records that the rebuild is closed. */
   async #close(state: Rebuilds, promoted: Promoted, active: Generation | undefined): Promise<void> {
     for (const generation of [promoted.generation, promoted.replaced]) {
       if (generation === undefined || generation === active) continue;

@@ -4,7 +4,7 @@ import { type Generation, type ParkedOwner } from '../ports/read-model.js';
 import { type Healed } from './healer.js';
 import { type RefusalListener } from './projection.js';
 
-/** What became of events that the codec refuses. */
+/** What a projection has done with events that the codec refuses. */
 export type RefusalNotice =
   | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
   | ({ readonly kind: 'healed' } & Healed)

@@ -12,7 +12,7 @@ import { noticesOf, type RefusalNotice } from './refusals.js';
 /** The pause after a projection has failed, in milliseconds. */
 const PAUSE_MS = 1_000;
 
-/** Whole events of a rate are waited for in pieces of a second's part: the projection never bursts for longer. */
+/** The window of a rate limit, in milliseconds: the longest burst. */
 const RATE_WINDOW_MS = 1_000;
 
 /** The progress of a rebuild in this process. */
@@ -29,9 +29,9 @@ export interface RebuildProgress extends Outlook {
   readonly problem: string | undefined;
 }
 
-/** What a standby generation needs of its rebuilder. */
+/** The options of a standby generation. */
 export interface StandbyOptions {
-  /** Requests that building gives way to. */
+  /** The load for which building pauses. */
   readonly load: Load;
   /** Called with the reason when keeping a generation up to date begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
@@ -39,7 +39,7 @@ export interface StandbyOptions {
   readonly onRefusal: (notice: RefusalNotice) => void;
 }
 
-/** Keeps a generation up to date that lists are not answered from. */
+/** Keeps a generation up to date that is not the active one. */
 export class Standby {
   position = START;
   events = 0;
@@ -66,7 +66,7 @@ export class Standby {
     this.#running = this.#run();
   }
 
-  /** What was built so far, in a log that ends at `head`. */
+  /** The progress of building, in a log that ends at `head`. */
   built(head: Position): Built {
     return {
       done: this.log.distance(START, this.position),

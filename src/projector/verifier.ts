@@ -8,8 +8,8 @@ import { type Load } from './load.js';
 import { type Verified, verify } from './verify.js';
 
 /**
- * How often it is looked whether a comparison is due, and the pause after one that failed, in milliseconds: more often
- * where comparisons follow each other sooner than that.
+ * How often a comparison is checked to be due, and the pause after a failed one, in milliseconds; less where comparisons
+ * follow each other sooner.
  */
 const LOOK_EVERY_MS = 60_000;
 
@@ -24,23 +24,23 @@ export interface VerifierOptions {
   readonly now: () => Date;
   /** Between two comparisons, in milliseconds. */
   readonly everyMs: number;
-  /** Who a comparison gives way to. */
+  /** The load for which a comparison pauses. */
   readonly load: Load;
   /** The last comparison that was recorded, by any process: the next is due `everyMs` after it. */
   readonly last: () => Promise<Verification | undefined>;
   /** Records a comparison. Must not reject. */
   readonly onVerified: (differing: number) => Promise<void>;
-  /** Called where lists differ, and no rebuild is under way. May reject: it is called again after the next comparison. */
+  /** Called where lists differ and no rebuild is in progress. May reject: it is called again after the next comparison. */
   readonly onDifference: (found: Verified) => Promise<void>;
   /** Called with the reason when comparing begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
-  /** How often it is looked whether one is due, in milliseconds; without it a minute, or `everyMs` if that is less. */
+  /** How often a comparison is checked to be due, in milliseconds; without it a minute, or `everyMs` if that is less. */
   readonly lookEveryMs?: number;
 }
 
 /**
- * Compares the lists that are answered with the log, again and again, while this process holds the lease. The time of
- * the last comparison is recorded outside, so that neither a restart nor another process begins one anew.
+ * Compares the active generation with the log on a schedule, while this process holds the lease. The last comparison is
+ * recorded outside, so that a restart or another process keeps the schedule.
  */
 export class Verifier {
   #problem: string | undefined;
@@ -53,7 +53,7 @@ export class Verifier {
     private readonly options: VerifierOptions,
   ) {}
 
-  /** Runs until `signal` aborts; never rejects. `isLive`: the lists are up with the log. */
+  /** Runs until `signal` aborts; never rejects. `isLive`: whether the projection has caught up. */
   async run(signal: AbortSignal, isLive: () => boolean): Promise<void> {
     const { everyMs, lookEveryMs = Math.min(LOOK_EVERY_MS, everyMs) } = this.options;
     const isOver = (): boolean => signal.aborted;
@@ -75,7 +75,7 @@ export class Verifier {
   async #isDue(): Promise<boolean> {
     const now = this.options.now().getTime();
     const recorded = Date.parse((await this.options.last())?.at ?? '') || -Infinity;
-    // One in the future was made by a clock that was wrong.
+    // A time in the future is from a wrong clock.
     const last = Math.max(this.#ended, recorded > now ? -Infinity : recorded);
     return now - last >= this.options.everyMs;
   }
@@ -102,7 +102,7 @@ export class Verifier {
       skips = skipsNow;
       found = await compare();
     }
-    // A rebuild was promoted meanwhile: this result is not that of the lists that are answered now.
+    // A rebuild was promoted meanwhile: the result is of a generation that is not active any more.
     if ((await this.#active()) !== active) return;
     this.#ended = this.options.now().getTime();
     const { differing, unreadable } = found;

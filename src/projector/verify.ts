@@ -13,9 +13,9 @@ import {
 import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { changeOf } from './changes.js';
-import { ascending, Fold, hashOf, PATIENCE_MS } from './fold.js';
+import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
-/** A plant that the read model does not hold as the log says. Undefined where it should not be, or is not there. */
+/** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
 export interface Difference {
   readonly owner: string;
   readonly id: number;
@@ -25,43 +25,43 @@ export interface Difference {
   readonly found: string | undefined;
 }
 
-/** What a verification found. */
+/** The result of a verification. */
 export interface Verified {
   /** Plants that were compared. */
   readonly plants: number;
   /** Owners that were compared. */
   readonly owners: number;
-  /** How often the log was read: as often as not all partitions fit into memory. */
+  /** How often the log was read: more than once where not all partitions fit into memory. */
   readonly passes: number;
   /** The first differences, MAX_DIFFERENCES at most. */
   readonly differences: readonly Difference[];
   /** How many there are in all. */
   readonly differing: number;
-  /** Owners whose lists are not answered, since an event cannot be read: no differences. */
+  /** Owners whose lists are refused, since an event cannot be read: no differences. */
   readonly parked: number;
-  /** Owners of these that are answered all the same: another version can read the event, and only it can verify them. */
+  /** Owners of these that are served nevertheless: only a version that can read the event can verify them. */
   readonly unreadable: number;
-  /** Up to where the log was folded in the end. */
+  /** The last position of the fold. */
   readonly position: Position;
 }
 
-/** How far a verification is. */
+/** The progress of a verification. */
 export interface VerifyProgress {
   /** Events that were folded. */
   readonly events: number;
   /** Plants that were compared. */
   readonly plants: number;
-  /** Of all work, as far as it can be foreseen: from 0 to 1, and never less than before. */
+  /** The share of the estimated work: from 0 to 1, never less than before. */
   readonly share: number;
 }
 
 export interface VerifyOptions {
   readonly skips?: Skips;
-  /** What the fold takes of the memory at a time, about, in bytes; but one partition is always held as a whole. */
+  /** The memory of the fold, about, in bytes; one partition is always held as a whole. */
   readonly maxBytes?: number;
-  /** Awaited after each slice of work: so much time is left to others. */
+  /** Awaited after each slice of work: pauses for requests. */
   readonly giveWay?: () => Promise<unknown>;
-  /** Called now and then: every 50 milliseconds at most. */
+  /** Called every 50 milliseconds at most. */
   readonly onProgress?: (progress: VerifyProgress) => void;
   readonly signal?: AbortSignal;
 }
@@ -75,7 +75,7 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** How often progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
 const REPORT_EVERY_MS = 50;
 
-/** Enough to see what kind of damage it is. */
+/** The differences that are named. */
 const MAX_DIFFERENCES = 20;
 
 /** Rows of one read: a millisecond's work, for the store and to compare them. */
@@ -160,7 +160,7 @@ class Verification {
       report();
       this.#total.passes += 1;
       for (const owner of fold.ownerNames()) await this.#compare(owner, fold, report);
-      // And those of whom the log knows nothing. A name may come twice.
+      // And owners without an event in the log. A name may occur twice.
       const compared = new Set<string>();
       for await (const owner of this.model.owners(this.generation)) {
         if (!fold.partitions.has(partitionOf(owner)) || fold.knew(owner) || compared.has(owner)) continue;
@@ -235,7 +235,7 @@ async function* pages(
       for (; at < ids.length; at += 1) {
         const id = ids[at] ?? 0;
         if (id >= before) return;
-        // It may be among them more than once.
+        // It may occur more than once.
         if (fold.hashOf(owner, id) !== undefined && wrong.at(-1)?.id !== id)
           wrong.push({ id, found: undefined });
       }
@@ -255,7 +255,7 @@ async function* pages(
   }
 }
 
-/** Waits for a read model that lacks what the fold has of an owner: partitions of idle owners may be further behind. */
+/** Waits until the read model has an owner's last event of the fold: partitions of idle owners may be behind. */
 const pageNotBefore = async (
   model: ReadModel,
   generation: Generation,
@@ -264,13 +264,13 @@ const pageNotBefore = async (
   position: Position,
   signal: AbortSignal,
 ): Promise<Page> => {
-  const giveUp = performance.now() + PATIENCE_MS;
+  const giveUp = performance.now() + TOLERANCE_MS;
   for (;;) {
     const page = await model.page(generation, owner, after, PAGE);
     if (page.position >= position) return page;
     if (performance.now() > giveUp)
       throw new ReadModelUnavailable(
-        `generation ${generation} has stood still at ${page.position || 'the start'} for ${PATIENCE_MS / 1_000} s: does a projector run, or is it blocked?`,
+        `generation ${generation} has stood still at ${page.position || 'the start'} for ${TOLERANCE_MS / 1_000} s: does a projector run, or is it blocked?`,
       );
     await pause(LOOK_EVERY_MS, signal);
     signal.throwIfAborted();
