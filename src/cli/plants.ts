@@ -1,17 +1,5 @@
 import { Command } from 'commander';
-import { addAuditKey } from './commands/audit-key.js';
-import { addBackup } from './commands/backup.js';
-import { addCheck } from './commands/check.js';
-import { addCompletion } from './commands/completion.js';
-import { addCopy } from './commands/copy.js';
-import { addExport } from './commands/export.js';
-import { addHistory } from './commands/history.js';
-import { addRebuild } from './commands/rebuild.js';
-import { addServe } from './commands/serve.js';
-import { addSkip } from './commands/skip.js';
-import { addStatus } from './commands/status.js';
-import { addToken } from './commands/token.js';
-import { addVerify } from './commands/verify.js';
+import { addAll } from './commands/all.js';
 import { EXIT, EXITS, jsonErrors, outcomeOf } from './exit-status.js';
 import { version } from './package.js';
 import { printError } from './print-error.js';
@@ -24,23 +12,7 @@ const program = new Command('plants')
   .addHelpText('after', EXITS)
   .exitOverride();
 
-// In the order of the help.
-for (const add of [
-  addServe,
-  addToken,
-  addCopy,
-  addStatus,
-  addRebuild,
-  addVerify,
-  addSkip,
-  addBackup,
-  addHistory,
-  addExport,
-  addCheck,
-  addAuditKey,
-  addCompletion,
-])
-  add(program);
+addAll(program);
 
 // A reader that ends early (plants … | head) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

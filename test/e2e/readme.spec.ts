@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { SETTINGS } from '../../src/service/settings.js';
-import { TestService } from '../support/service.js';
+import { temporaryFolder, TestService } from '../support/service.js';
+import { until } from '../support/waiting.js';
 
 const readme = readFileSync('README.md', 'utf8');
 const settings = readFileSync('docs/settings.md', 'utf8');
@@ -38,6 +40,23 @@ describe('the README', () => {
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { env: service.env });
     const printed = stdout.split(`${mark}\n`).map((text) => text.replaceAll('\r', '').trim());
     expect(printed.slice(0, -1)).toEqual(tour.map((step) => step.printed));
+  });
+
+  it('has commands for auditors and operators that succeed, pasted line by line', async () => {
+    const blocks = [...readme.matchAll(/```sh\n(npx plants [^]*?)```/g)].map(([, block = '']) => block);
+    expect(blocks).toHaveLength(2);
+    const folder = temporaryFolder();
+    const script = blocks
+      .join('')
+      .replaceAll('http://127.0.0.1:3000', service.url)
+      .replaceAll('npx plants', `'${process.execPath}' '${resolve('bin/plants.js')}'`)
+      .replace('--watch', '') // which ends by Ctrl-C
+      .replace('FILE', 'events.db');
+    await until(async () => (await fetch(`${service.url}/log/checkpoint`)).ok);
+    const { stdout } = await promisify(execFile)('bash', ['-ec', script], { env: service.env, cwd: folder });
+    expect(stdout).toContain('proven: ');
+    expect(stdout).toMatch(/^all is well$/m);
+    rmSync(folder, { recursive: true });
   });
 
   it('leads to a list of every setting as the program knows it', () => {

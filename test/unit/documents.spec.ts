@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { Command } from 'commander';
+import { addAll } from '../../src/cli/commands/all.js';
 
 const DOCUMENTS = readdirSync('.', { encoding: 'utf8' })
   .concat(readdirSync('docs', { encoding: 'utf8' }).map((name) => join('docs', name)))
@@ -39,3 +41,36 @@ it.each(DOCUMENTS.filter((name) => name !== 'CHANGELOG.md'))(
     expect(scripts.filter((name) => SCRIPTS[name] === undefined)).toEqual([]);
   },
 );
+
+const COMMANDS = addAll(new Command('plants'));
+
+/** What of a command line does not exist: the command, or one of its options. */
+const unknownIn = (line: string): string[] => {
+  const [name = '', ...words] = line.split(/\s+/);
+  const command = COMMANDS.commands.find((one) => one.name() === name);
+  if (!command) return [name];
+  const known = new Set(['--help', ...command.options.map(({ long }) => long ?? '')]);
+  const options = words.map((word) => /^--[\w-]+/.exec(word)?.[0] ?? '').filter((word) => word !== '');
+  return options.filter((option) => !known.has(option)).map((option) => `${name} ${option}`);
+};
+
+it.each(DOCUMENTS)('%s: commands and options of plants that it names exist', (file) => {
+  const text = readFileSync(file, 'utf8');
+  const code = [...text.matchAll(/^```\w*\n([^]*?)^```$|`([^`\n]+)`/gm)].map(
+    ([, block, span]) => block ?? span ?? '',
+  );
+  const lines = code.join('\n').split('\n');
+  const named = lines.flatMap((line) =>
+    [...line.matchAll(/(?:^|npx |[$(;|] ?|bin\/)plants(?:\.js)? ([a-z][^#)|;>]*)/g)].map(([, command = '']) =>
+      command.trim(),
+    ),
+  );
+  expect(named.flatMap(unknownIn)).toEqual([]);
+});
+
+const FORBIDDEN = Object.keys(JSON.parse(readFileSync('forbidden-words.json', 'utf8')) as object);
+
+it.each(DOCUMENTS)('%s: uses no word of forbidden-words.json', (file) => {
+  const text = readFileSync(file, 'utf8').replaceAll(/```[^]*?```|`[^`\n]+`/g, '');
+  expect(FORBIDDEN.filter((word) => new RegExp(`\\b${word}\\b`, 'i').test(text))).toEqual([]);
+});

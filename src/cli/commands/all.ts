@@ -1,0 +1,37 @@
+import { type Command } from 'commander';
+import { addAuditKey } from './audit-key.js';
+import { addBackup } from './backup.js';
+import { addCheck } from './check.js';
+import { addCompletion } from './completion.js';
+import { addCopy } from './copy.js';
+import { addExport } from './export.js';
+import { addHistory } from './history.js';
+import { addRebuild } from './rebuild.js';
+import { addServe } from './serve.js';
+import { addSkip } from './skip.js';
+import { addStatus } from './status.js';
+import { addToken } from './token.js';
+import { addVerify } from './verify.js';
+
+/** In the order of the help. */
+const COMMANDS = [
+  addServe,
+  addToken,
+  addCopy,
+  addStatus,
+  addRebuild,
+  addVerify,
+  addSkip,
+  addBackup,
+  addHistory,
+  addExport,
+  addCheck,
+  addAuditKey,
+  addCompletion,
+];
+
+/** Adds all commands to `program`, and returns it. */
+export const addAll = (program: Command): Command => {
+  for (const add of COMMANDS) add(program);
+  return program;
+};
