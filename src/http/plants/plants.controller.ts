@@ -9,7 +9,7 @@ import { instantOf } from '../../history/instant.js';
 import { plantStream } from '../../plants/stream.js';
 import { type Appended, EventLog, type Position, START } from '../../ports/event-log.js';
 import { Freshness } from '../../read/freshness.js';
-import { ListPlantsQuery } from '../../read/list-plants.js';
+import { ListPlantsQuery, LONG_LIST } from '../../read/list-plants.js';
 import { CreatePlantCommand, DeletePlantCommand } from '../../write/plants.js';
 import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from '../audit/audit-schemas.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
@@ -126,7 +126,9 @@ export class PlantsController {
         ? longListAnswer(page, limit)
         : (view === 'full' ? fullListAnswer : listAnswer)(page, limit);
     reply.headers(answer.headers).type(JSON_TYPE);
-    return this.representations.choose(request, reply, answer.body);
+    // As on the fast path: short lists are sent as they are, so that their entity tag never depends on the path.
+    const compressible = limit > LONG_LIST || view === 'full';
+    return this.representations.choose(request, reply, answer.body, compressible);
   }
 
   @Get(':id')

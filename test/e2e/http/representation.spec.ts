@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { cursorOf } from '../../../src/http/schemas.js';
 import { partitionOf } from '../../../src/ports/read-model.js';
-import { HttpClient } from '../../support/http-client.js';
+import { type Answer, HttpClient } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 
 const PLANTS = 150;
@@ -152,4 +152,37 @@ describe('a long answer', () => {
       ]);
     }
   });
+});
+
+describe('a list', () => {
+  const FIELDS = [
+    {},
+    { accept: '*/*' },
+    { 'accept-encoding': 'gzip' },
+    { 'accept-encoding': 'br, identity' },
+  ];
+
+  /** An answer without what differs from request to request. */
+  const stable = ({ status, headers: { date, 'x-request-id': id, ...headers }, text }: Answer) => {
+    expect([date, id]).toEqual([expect.any(String), expect.any(String)]);
+    return { status, headers, text };
+  };
+
+  it.each(['', '?limit=1', '?limit=20', '?limit=100', '?limit=101'])(
+    'of /plants%s is the same from the fast path and from the controller',
+    async (query) => {
+      const path = `/plants${query}`;
+      const first = await get(path);
+      // What the client has seen is in every list: the field changes nothing, but the fast path leaves it alone.
+      const seen = { 'plants-position': String(first.headers['plants-position']) };
+      for (const fields of FIELDS)
+        for (const named of ['"other"', String(first.headers.etag), '*']) {
+          const headers = { ...fields, 'if-none-match': named };
+          expect([headers, stable(await get(path, headers))]).toEqual([
+            headers,
+            stable(await get(path, { ...headers, ...seen })),
+          ]);
+        }
+    },
+  );
 });
