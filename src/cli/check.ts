@@ -1,5 +1,6 @@
 import { BundleRefused } from '../audit/bundle.js';
-import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
+import { type Contents } from '../audit/bundle-check.js';
+import { type BundleToCheck, type Checked, checkBundle } from '../audit/check.js';
 import { type PlantChanges } from '../audit/plants-held.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
 import { keyName } from '../audit/signed-note.js';

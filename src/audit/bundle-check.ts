@@ -1,0 +1,358 @@
+import { isUtf8 } from 'node:buffer';
+import { EventRefused } from '../plants/errors.js';
+import { AUDIT_STREAM } from '../plants/stream.js';
+import {
+  BLOCK_EVENTS,
+  BLOCK_LEVEL,
+  type BlockLine,
+  type BundleHeader,
+  BundleRefused,
+  type EndLine,
+  type EventLine,
+  jsonIn,
+  MAX_LINE_BYTES,
+  ownedBy,
+  parseHeader,
+  parseLine,
+} from './bundle.js';
+import { Lines } from './bundle-lines.js';
+import { type Checkpoint, openKnown, parseCheckpoint } from './checkpoint.js';
+import { type KeyChange, KeyHistory } from './checkpoint-record.js';
+import { type LeafEvent, leafOf } from './leaf.js';
+import {
+  GrowingTree,
+  type Hash,
+  leafHash,
+  nodesOfRoot,
+  ProofRefused,
+  sameHash,
+  verifyInclusion,
+} from './merkle.js';
+import { type PlantChanges, PlantsHeld } from './plants-held.js';
+import { NoteRefused, parseNote, type VerifierKey } from './signed-note.js';
+
+/** The content of a bundle that passed. */
+export interface Contents {
+  readonly checkpoint: Checkpoint;
+  readonly from: number;
+  readonly owner: string | undefined;
+  readonly events: number;
+  /** Plants by owner; undefined where the bundle does not begin with the first event, or where it is too much. */
+  readonly plants: ReadonlyMap<string, number> | undefined;
+  /** Plants that were created and deleted since the older bundle, by owner; undefined as above, and without one. */
+  readonly changes: ReadonlyMap<string, PlantChanges> | undefined;
+  /** The log records that its checkpoints were signed with another key from then on. Not in a bundle of one owner. */
+  readonly keyChanges: readonly KeyChange[];
+  /** Events that the rules of their type refuse: they are proven, and change nothing. */
+  readonly unread: number;
+}
+
+/** Opens a checkpoint, with its key where one of `keys` has signed it. Throws NoteRefused. */
+export const openNote = (
+  note: string | Uint8Array,
+  keys: readonly VerifierKey[],
+): { readonly checkpoint: Checkpoint; readonly signedBy?: VerifierKey } =>
+  keys.length > 0 ? openKnown(note, keys) : { checkpoint: parseCheckpoint(parseNote(note).text) };
+
+/** An event of a bundle whose bytes have its hash; the proof that this is in the tree may follow later. */
+export interface BundleEvent {
+  readonly line: number;
+  readonly index: number;
+  readonly hash: Hash;
+  readonly leaf: Uint8Array;
+  readonly stream: string;
+}
+
+/** What the bundle has to be an extension of: what was kept, and the checkpoint of the bundle that was kept. */
+interface Older {
+  readonly checkpoint?: Checkpoint | undefined;
+  readonly bundle?: Checkpoint | undefined;
+}
+
+/** Checks one bundle line by line, in bounded memory. */
+export class BundleCheck {
+  count = 0;
+  #line = 0;
+  #header: BundleHeader | undefined;
+  #checkpoint: Checkpoint | undefined;
+  #signedBy: VerifierKey | undefined;
+  #isOwned: ((stream: string) => boolean) | undefined;
+  #tree = new GrowingTree();
+  /** The index that the next event has to have; with an owner, at least. */
+  #next = 0;
+  /** The first event that no proof stands for yet, and its line. */
+  #unproven = { index: 0, line: 2 };
+  /** The hash of a block that is complete, and has not been proven. */
+  #block: Hash | undefined;
+  #ended = false;
+  /** The event that was read just now, whose tree is being compared. */
+  #last: BundleEvent | undefined;
+  readonly #plants = new PlantsHeld();
+  readonly #keyHistory = new KeyHistory();
+
+  constructor(
+    private readonly keys: readonly VerifierKey[],
+    private readonly older: Older,
+  ) {}
+
+  get checkpoint(): Checkpoint {
+    if (!this.#checkpoint) throw new BundleRefused('it is empty', 1);
+    return this.#checkpoint;
+  }
+
+  /** The key that its checkpoint is signed by; undefined where none is known. */
+  get signedBy(): VerifierKey | undefined {
+    return this.#signedBy;
+  }
+
+  get header(): BundleHeader {
+    if (!this.#header) throw new BundleRefused('it is empty', 1);
+    return this.#header;
+  }
+
+  /** How many events there will be. */
+  get total(): number | undefined {
+    if (this.#isOwned || !this.#checkpoint || !this.#header) return undefined;
+    return this.#checkpoint.size - this.#header.from;
+  }
+
+  /** Reads it to its end; the events come as they are read. Throws BundleRefused. */
+  async *events(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<BundleEvent[], void, undefined> {
+    const lines = new Lines();
+    for await (const chunk of bytes) {
+      const events: BundleEvent[] = [];
+      let refused: unknown;
+      try {
+        for (const line of lines.take(chunk)) {
+          this.#line += 1;
+          const event = this.#take(line);
+          if (event) events.push(event);
+        }
+      } catch (error) {
+        if (this.#last) events.push(this.#last);
+        refused = error ?? new Error('nothing');
+      }
+      // What came before the fault first: an older bundle may know better which event was changed.
+      if (events.length > 0 || refused === undefined) yield events;
+      if (refused !== undefined) throw refused as Error;
+    }
+    if (lines.rest > 0) throw new BundleRefused('the line is cut off', this.#line + 1, this.#nextIndex());
+    if (!this.#header) throw new BundleRefused('it is empty', 1);
+    if (!this.#ended)
+      throw new BundleRefused(
+        'the bundle is cut off: here should be more of it',
+        this.#line + 1,
+        this.#nextIndex(),
+      );
+  }
+
+  /** What it holds. Only after `events` has come to its end. */
+  contents(): Contents {
+    const { from, owner } = this.header;
+    return {
+      checkpoint: this.checkpoint,
+      from,
+      owner,
+      events: this.count,
+      plants: from === 0 ? this.#plants.byOwner() : undefined,
+      changes: from === 0 && this.older.bundle ? this.#plants.changes() : undefined,
+      keyChanges: this.#keyHistory.changes,
+      unread: this.#plants.unread,
+    };
+  }
+
+  /** A fault at the line that was read last. */
+  refusal(reason: string, index = this.#nextIndex()): BundleRefused {
+    return new BundleRefused(reason, this.#line, index);
+  }
+
+  /** The event that has to come next, where that is known. */
+  #nextIndex(): number | undefined {
+    return this.#checkpoint && !this.#isOwned && this.#next < this.#checkpoint.size ? this.#next : undefined;
+  }
+
+  #take(bytes: Uint8Array | undefined): BundleEvent | undefined {
+    if (!bytes) throw this.refusal(`the line is longer than ${MAX_LINE_BYTES} bytes`);
+    if (this.#ended) throw this.refusal('the bundle goes on after its last line');
+    if (!isUtf8(bytes)) throw this.refusal('this is not UTF-8');
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8');
+    if (!this.#header) {
+      this.#begin(text);
+      return undefined;
+    }
+    const line = parseLine(text);
+    if (line?.kind === 'event') return this.#event(line);
+    if (line?.kind === 'block') this.#proveBlock(line);
+    else if (line?.kind === 'end') this.#end(line);
+    else throw this.refusal('this is no line of a bundle, or one that was altered');
+    return undefined;
+  }
+
+  #begin(text: string): void {
+    const header = parseHeader(text);
+    if (typeof header === 'string') throw this.refusal(header);
+    const { checkpoint, signedBy } = this.#openCheckpoint(header.checkpoint);
+    const { from, owner, before = [] } = header;
+    if (from > checkpoint.size)
+      throw this.refusal(`it begins at event ${from} of a tree of ${checkpoint.size}`);
+    if (owner === undefined) {
+      if (before.length !== nodesOfRoot(from).length)
+        throw this.refusal(`the ${from} events before are not ${before.length} subtrees`);
+      this.#tree = new GrowingTree({ size: from, hashes: Buffer.concat(before) });
+    } else this.#isOwned = ownedBy(owner);
+    const { checkpoint: kept, bundle } = this.older;
+    if (kept) this.#checkOlder(kept, checkpoint, from);
+    // Of the events of one owner, those in both bundles are compared, which is all that can be done.
+    if (bundle) this.#checkOlder(bundle, checkpoint, this.#isOwned ? 'compared' : from);
+    this.#next = from;
+    this.#unproven = { index: from, line: 2 };
+    [this.#header, this.#checkpoint, this.#signedBy] = [header, checkpoint, signedBy];
+    this.#compareRoots();
+  }
+
+  #openCheckpoint(note: string): ReturnType<typeof openNote> {
+    try {
+      return openNote(note, this.keys);
+    } catch (error) {
+      if (error instanceof NoteRefused) throw this.refusal(`its checkpoint: ${error.message}`);
+      throw error;
+    }
+  }
+
+  /** Throws BundleRefused where the bundle cannot show that it goes on from an older checkpoint. */
+  #checkOlder(older: Checkpoint, { origin, size, root }: Checkpoint, from: number | 'compared'): void {
+    if (older.origin !== origin)
+      throw new BundleRefused('what was kept from before is of another log: its origin is another one', 1);
+    if (older.size > size) {
+      // Where the older bundle is at hand, what both have is compared first.
+      if (older === this.older.bundle) return;
+      throw new BundleRefused(goesOnFurther(older.size, size), 1);
+    }
+    // Where the older bundle is at hand, it tells which event that is.
+    if (older.size === size && !sameHash(older.root, root) && !this.older.bundle)
+      throw new BundleRefused(
+        `what was kept from before is of ${size} events too, and they are not the same ones: the log was altered`,
+        1,
+      );
+    if (older.size === 0 || older.size === size || from === 'compared') return;
+    if (this.#isOwned || older.size < from)
+      throw new BundleRefused(
+        `it cannot be proven that this goes on from the older ${older.size} events: that takes a bundle of all events from ${older.size} or before`,
+        1,
+      );
+  }
+
+  /** Where the events so far are as many as those of an older checkpoint, they have to be the same. */
+  #compareRoots(): void {
+    for (const older of [this.older.checkpoint, this.older.bundle]) {
+      if (this.#isOwned || older?.size !== this.#tree.size || older.size === 0) continue;
+      if (!sameHash(older.root, this.#tree.root()))
+        throw this.refusal(
+          `the first ${older.size} events are not those that were signed before: the log was altered, and an older bundle (--previous) tells where`,
+          older.size - 1,
+        );
+    }
+  }
+
+  #event({ leaf, hash, index, proof }: EventLine): BundleEvent {
+    const line = this.#line;
+    const { size, root } = this.checkpoint;
+    if (this.#block) throw this.refusal(this.#missingProof());
+    if (!this.#isOwned && index !== this.#next)
+      throw this.refusal(
+        this.#next === size
+          ? `an event ${index}, and the tree has only ${size}`
+          : `here stands event ${index}: one is missing, or they are in another order`,
+      );
+    if (index < this.#next) throw this.refusal('the events are not in order', index);
+    if (index >= size) throw this.refusal(`the tree has only ${size} events`, index);
+    if (!sameHash(leafHash(leaf), hash)) throw this.refusal('the event or its hash was altered', index);
+    const event = this.#parse(leaf, index);
+    if (this.#isOwned) {
+      if (!proof) throw this.refusal('the event has no proof', index);
+      if (!this.#isOwned(event.stream)) throw this.refusal('the event is of another owner', index);
+      try {
+        verifyInclusion({ index, leafHash: hash, size, root, proof });
+      } catch (error) {
+        if (!(error instanceof ProofRefused)) throw error;
+        throw this.refusal(`the event is not the one that was signed: ${error.message}`, index);
+      }
+    } else {
+      if (proof) throw this.refusal('the event has a proof of its own', index);
+      this.#tree.append(hash, (level, _index, complete) => {
+        if (level === BLOCK_LEVEL) this.#block = complete;
+      });
+    }
+    this.#next = index + 1;
+    this.count += 1;
+    this.#last = { line, index, hash, leaf, stream: event.stream };
+    this.#compareRoots();
+    this.#plants.add(event, index >= (this.older.bundle?.size ?? Infinity));
+    if (event.stream === AUDIT_STREAM) this.#keyHistory.add(event, index);
+    const read = this.#last;
+    this.#last = undefined;
+    return read;
+  }
+
+  /** An event whose hash is that of its bytes. Throws BundleRefused where they could be read in more than one way. */
+  #parse(leaf: Uint8Array, index: number): LeafEvent {
+    const parsed = Object(jsonIn(Buffer.from(leaf).toString('utf8'))) as Record<string, unknown>;
+    const { data, id, metadata, revision, stream, type } = parsed;
+    const texts = typeof id === 'string' && typeof stream === 'string' && typeof type === 'string';
+    if (!texts || !Number.isSafeInteger(revision))
+      throw this.refusal('this is no event of the plant store', index);
+    const event = { data, id, metadata, revision: BigInt(revision as number), stream, type };
+    try {
+      if (Buffer.compare(leafOf(event), leaf) === 0) return event;
+    } catch (error) {
+      if (!(error instanceof EventRefused)) throw error;
+    }
+    throw this.refusal('the event is not in the canonical form of RFC 8785', index);
+  }
+
+  #missingProof(): string {
+    return `here should be the proof of the events ${this.#unproven.index} to ${this.#next - 1}`;
+  }
+
+  #proveBlock({ block, proof }: BlockLine): void {
+    const { size, root } = this.checkpoint;
+    const hash = this.#block;
+    if (!hash || block !== this.#next / BLOCK_EVENTS - 1)
+      throw this.refusal(hash ? this.#missingProof() : 'here is no proof to be');
+    try {
+      verifyInclusion({ index: block, leafHash: hash, size: Math.ceil(size / BLOCK_EVENTS), root, proof });
+    } catch (error) {
+      if (error instanceof ProofRefused) throw this.#notSigned();
+      throw error;
+    }
+    this.#block = undefined;
+    this.#unproven = { index: this.#next, line: this.#line + 1 };
+  }
+
+  /** No proof says which of them it is. */
+  #notSigned(): BundleRefused {
+    const { index, line } = this.#unproven;
+    const events = `events ${index} to ${this.#next - 1} (lines ${line} to ${this.#line - 1})`;
+    const what = index === this.#next ? 'the events are not those' : `one of the ${events} is not the one`;
+    const before = this.header.from === 0 ? '' : ', or the hashes of line 1 are not';
+    return this.refusal(
+      `${what} that was signed, or its proof${before}: an older bundle (--previous) tells which`,
+      index,
+    );
+  }
+
+  #end({ events }: EndLine): void {
+    const { size, root } = this.checkpoint;
+    if (this.#block) throw this.refusal(this.#missingProof());
+    if (!this.#isOwned && this.#next < size)
+      throw this.refusal('the event is missing: the bundle ends before it');
+    if (events !== this.count)
+      throw this.refusal(`the bundle holds ${this.count} events, and says that it holds ${events}`);
+    if (!this.#isOwned && !sameHash(this.#tree.root(), root)) throw this.#notSigned();
+    this.#ended = true;
+  }
+}
+
+/** The refusal of a bundle that is shorter than the older one. */
+export const goesOnFurther = (older: number, size: number): string =>
+  `what was kept from before is of ${older} events, and this is of ${size}: it is the older one, or the log was cut off`;

@@ -1,0 +1,81 @@
+import { BundleRefused, ownedBy } from './bundle.js';
+import { BundleCheck, type BundleEvent, goesOnFurther } from './bundle-check.js';
+import { type ReadBytes } from './bundle-lines.js';
+import { sameHash } from './merkle.js';
+import { type VerifierKey } from './signed-note.js';
+
+/** Compares the events of an older bundle with those of a newer one. */
+export class Comparison {
+  readonly #batches: AsyncGenerator<BundleEvent[], void, undefined>;
+  #batch: BundleEvent[] = [];
+  #at = 0;
+  #isOwned: ((stream: string) => boolean) | undefined;
+
+  constructor(
+    previous: ReadBytes,
+    keys: readonly VerifierKey[],
+    /** How many events the checkpoint of the older bundle is of. */
+    private readonly size: number,
+  ) {
+    this.#batches = new BundleCheck(keys, {}).events(previous());
+  }
+
+  /** Throws BundleRefused where these events of the newer one are not what the older one has. */
+  async take(events: readonly BundleEvent[], newer: BundleCheck): Promise<void> {
+    for (const event of events) {
+      for (let old = await this.#old(newer); old && old.index <= event.index; old = await this.#old(newer)) {
+        if (old.index < event.index)
+          throw new BundleRefused(
+            `here should be event ${old.index} of the older bundle (line ${old.line} there)`,
+            event.line,
+            old.index,
+          );
+        if (!sameHash(old.hash, event.hash))
+          throw new BundleRefused(
+            `the event is not the one of the older bundle (line ${old.line} there)`,
+            event.line,
+            event.index,
+            { found: textOf(event) },
+          );
+        this.#at += 1;
+      }
+    }
+  }
+
+  /** Throws BundleRefused where the newer one, which has come to its end, lacks what the older one has. */
+  async end(newer: BundleCheck): Promise<void> {
+    const old = await this.#old(newer);
+    const { size } = newer.checkpoint;
+    if (this.size > size) throw newer.refusal(goesOnFurther(this.size, size), old?.index);
+    if (old) throw newer.refusal(`event ${old.index} of the older bundle is missing`, old.index);
+  }
+
+  /** The event of the older bundle with this index, which is not before those that were compared; undefined for none. */
+  async keptAt(index: number): Promise<string | undefined> {
+    const event = await this.#next((one) => one.index >= index);
+    return event?.index === index ? textOf(event) : undefined;
+  }
+
+  /** The next event of the older one that the newer one has to have. */
+  #old(newer: BundleCheck): Promise<BundleEvent | undefined> {
+    const { from, owner } = newer.header;
+    const isOwned = owner === undefined ? () => true : (this.#isOwned ??= ownedBy(owner));
+    return this.#next((event) => event.index >= from && isOwned(event.stream));
+  }
+
+  /** Goes to the first event of the older one, from where this is on, that is asked for. Undefined after the last. */
+  async #next(isAskedFor: (event: BundleEvent) => boolean): Promise<BundleEvent | undefined> {
+    for (; ; this.#at++) {
+      while (this.#at >= this.#batch.length) {
+        const next = await this.#batches.next();
+        if (next.done) return undefined;
+        [this.#batch, this.#at] = [next.value, 0];
+      }
+      const event = this.#batch[this.#at];
+      if (event && isAskedFor(event)) return event;
+    }
+  }
+}
+
+/** An event as canonical JSON. */
+const textOf = ({ leaf }: BundleEvent): string => Buffer.from(leaf).toString('utf8');
