@@ -1,87 +1,41 @@
 import { EventRefused } from '../plants/errors.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type EventLog, type RecordedEvent, START } from '../ports/event-log.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
-import {
-  type Alarm,
-  AlarmStands,
-  type SignedCheckpoint,
-  type StoredTree,
-  TreeMoved,
-  type TreeStore,
-} from '../ports/tree-store.js';
-import { signCheckpoint } from './checkpoint.js';
+import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from '../ports/tree-store.js';
+import { AUDITOR_STATES, type AuditorStatus, type AuditorTransition } from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
-import { type DoubtfulTimes } from './event-times.js';
-import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
-import { RecordedCheckpoints, type RecordingOptions, type Signing } from './recorded-checkpoints.js';
+import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
+import { signTree } from './sign-tree.js';
 import { type SignerKey } from './signed-note.js';
-import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
-import {
-  grown,
-  isLastInPlace,
-  type NewLeaf,
-  storedConsistency,
-  storedRoot,
-  treeFault,
-} from './stored-tree.js';
-import { TileRefused } from './tiles.js';
+import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
-/** Between two checkpoints, in milliseconds: clients wait no longer for one, and nobody has to read more of them. */
+/** The time between two checkpoints, in milliseconds: the longest that a client waits for one. */
 const SIGN_EVERY_MS = 1_000;
 
-/** Leaves of one append: what one more costs is then small beside what it takes to hash them. */
+/** Leaves of one append: its own cost is then small beside hashing them. */
 const MAX_APPEND = 100;
 
-/** How often it is looked whether an alarm still stands, and whether the store can be used, in milliseconds. */
+/** How often the store is read for alarms, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
-/** How often it is looked whether a checkpoint is to be recorded in the log, in milliseconds: two reads of tree.db. */
+/** How often the auditor decides whether to record a checkpoint in the log, in milliseconds: two reads of tree.db. */
 const RECORD_LOOK_EVERY_MS = 250;
 
-/** After a failure: long enough to spare a log or a store that is down, short enough to go on soon once it is back. */
+/** The pauses after failures. */
 const PAUSES = { firstMs: 100, longestMs: 5_000 };
 
-/** What an auditor is doing. `alarm`: nothing is appended or signed until a person has lifted it. */
-export type AuditorState = 'starting' | 'catching_up' | 'live' | 'disconnected' | 'blocked' | 'alarm';
-
-/** What an auditor is doing, and how far it is. */
-export interface AuditorStatus {
-  readonly state: AuditorState;
-  /** When that began. */
-  readonly since: Date;
-  /** Leaves in the tree. */
-  readonly size: number;
-  /** Where the event of the last one stands. */
-  readonly position: Position;
-  /** The last that was signed. */
-  readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> | undefined;
-  /** When the whole log was last found as it was signed. */
-  readonly recheckedAt: string | undefined;
-  /** The reading of the whole log that is under way: when it began (RFC 3339), and how many events it has read. */
-  readonly rechecking?: { readonly since: string; readonly events: number };
-  /** Why it is disconnected or blocked. */
-  readonly reason: string | undefined;
-  readonly alarm: Alarm | undefined;
-  /** With which key it signs, and what the log records of that; undefined before the log was looked at. */
-  readonly signing?: Signing | undefined;
-  /** Events whose times contradict the checkpoints around them, as the last reading of the whole log found; absent where none does. */
-  readonly times?: DoubtfulTimes | undefined;
-  /** What a person should know of this start of it, though it is not in the way. */
-  readonly notice?: string | undefined;
-}
-
 export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedFrom'> {
-  /** Between two readings of the whole log, in milliseconds. */
+  /** The time between two rechecks of the whole log, in milliseconds. */
   readonly recheckMs: number;
   /** Called with each new state, for the log. */
   readonly onState: (status: AuditorStatus) => void;
   /** As in AuditorStatus. */
   readonly notice?: string | undefined;
-  /** When checkpoints are recorded in the log; they are not, without it. */
+  /** When checkpoints are recorded in the log; undefined for never. */
   readonly recording?: RecordingOptions;
-  /** Called once with each of the warnings of `signing`, and with that of `times`, for the log. */
+  /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
 
@@ -91,18 +45,17 @@ class BlockedAt extends Error {
 }
 
 /**
- * Keeps the tree up with the log for as long as the process runs, signs what it has checked to be an extension of
- * what it has signed before, and reads the whole log again and again to see whether it is still what was signed.
- * Several on one store do no harm. An event without a leaf blocks it there, loudly: a tree with a hole would prove
- * nothing of what comes after.
+ * Appends the events of the log to the tree while the process runs, signs the tree once it is proven to be an extension
+ * of what was signed before, and compares the whole log with the tree on a schedule. Several may share one store. An
+ * event without a leaf blocks the tree there: with a gap it would prove nothing of later events.
  */
 export class Auditor {
   #status: AuditorStatus;
   #failures = 0;
-  /** An alarm stood: before anything is signed the whole log has to be as it was. */
+  /** After an alarm: the whole log is compared before anything is signed. */
   #distrusts = false;
   #recheckAt = 0;
-  /** What this key has signed before, as the log records it, was compared with the tree. */
+  /** Whether the tree was compared with the checkpoints that the log records. */
   #compared = false;
   readonly #recorded: RecordedCheckpoints;
   readonly #warned = new Set<string>();
@@ -140,28 +93,28 @@ export class Auditor {
       try {
         await this.#term(signal);
       } catch (error) {
-        if (error instanceof AlarmStands) continue; // the next term says so
+        if (error instanceof AlarmStands) continue; // the next term reports it
         if (error instanceof TreeMoved)
-          await pause(LOOK_EVERY_MS, signal); // another process is at it
+          await pause(LOOK_EVERY_MS, signal); // another process appends
         else await this.#failed(error, signal);
       }
     }
   }
 
-  /** Works until something fails, an alarm is raised, or `signal` aborts. */
+  /** Appends, signs and rechecks until something fails, an alarm is raised, or `signal` aborts. */
   async #term(signal: AbortSignal): Promise<void> {
     const alarm = await this.store.alarm();
     if (alarm) {
       this.#distrusts = true;
       this.#compared = false;
       this.#reread = new Reread();
-      this.#become('alarm', { alarm });
+      this.#next('alarm', { alarm });
       await pause(LOOK_EVERY_MS, signal);
       return;
     }
     const fault = treeFault(await this.store.tree());
     if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
-    // Where it is not, nothing may be appended before the log was read again: it, or the tree, was altered.
+    // Where the last leaf is not in place, the log or the tree was altered: nothing is appended before a recheck.
     if (this.#distrusts || !(await isLastInPlace(this.log, this.store))) {
       await this.#recheck(signal);
       if (signal.aborted) return;
@@ -187,7 +140,7 @@ export class Auditor {
     for (const part of ended) if (part.status === 'rejected') throw part.reason;
   }
 
-  /** As `#appendAll`, and again where an event blocks that: what is before it is still read again meanwhile. */
+  /** As `#appendAll`, and again where an event blocks it: rechecks of what is before go on meanwhile. */
   async #follow(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -199,7 +152,7 @@ export class Auditor {
     }
   }
 
-  /** Appends what the log holds after the tree, and then what is still to come, until `signal` aborts. */
+  /** Appends the events after the tree, and new ones, until `signal` aborts. */
   async #appendAll(signal: AbortSignal): Promise<void> {
     let tree = await this.store.tree();
     this.#reached(tree);
@@ -211,8 +164,7 @@ export class Auditor {
         if (signal.aborted) return;
       }
       if (caughtUp) this.#failures = 0;
-      // As the projector: who has been live stays so while new events stream in.
-      this.#become(caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up', {});
+      this.#next(caughtUp ? 'end' : 'more');
       this.#ring();
     }
   }
@@ -242,7 +194,7 @@ export class Auditor {
     }
     this.#reached(now);
     if (refused) {
-      await this.#sign(signal); // what is before it can be proven all the same
+      await this.#sign(signal); // the events before it can be proven
       throw refused;
     }
     return now;
@@ -257,7 +209,7 @@ export class Auditor {
     }
   }
 
-  /** Notices an alarm that others raise, and a store that cannot be used any more, also while the log does not grow. */
+  /** Reads the store for alarms of others, and fails where it cannot be read, also while the log does not grow. */
   async #watchStore(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await pause(LOOK_EVERY_MS, signal);
@@ -274,72 +226,30 @@ export class Auditor {
     });
   }
 
-  /** Not while a long log is read for the first time: nobody has use for checkpoints of the past. */
+  /** Not while a long log is read for the first time: checkpoints of the past are of no use. */
   #hasGrown(): boolean {
     const { state, size, checkpoint } = this.#status;
     return state === 'live' && size > (checkpoint?.size ?? -1);
   }
 
-  /** Signs the tree as it is stored, if it has grown, once it is known to be an extension of what was signed. */
   async #sign(signal: AbortSignal): Promise<void> {
     if (!this.#compared) await this.#compareRecorded(signal);
     if (!this.#compared) return;
-    const tree = await this.store.tree();
-    const last = await this.store.latestCheckpoint();
-    if (last?.size === tree.size) {
-      this.#show({ checkpoint: { size: last.size, signedAt: last.signedAt } });
-      return;
-    }
-    const root = new GrowingTree(tree).root();
-    const fault = await this.#faultOf(tree, root, last);
-    if (fault !== undefined) await this.#raise({ ...broken(fault), raisedAt: this.#now() });
-    const { size } = tree;
-    const note = signCheckpoint({ origin: this.key.name, size, root }, this.key);
-    const signedAt = this.#now();
-    await this.store.saveCheckpoint({ size, root, note, signedAt });
-    this.#show({ checkpoint: { size, signedAt } }); // without root and note: this is logged
-  }
-
-  /** Why this tree is no extension of the last one that was signed, if so. */
-  async #faultOf(
-    { size }: StoredTree,
-    root: Uint8Array,
-    last: SignedCheckpoint | undefined,
-  ): Promise<string | undefined> {
-    try {
-      if (!sameHash(await storedRoot(this.store, size), root))
-        return `its tiles have another root than its ${size} leaves`;
-      if (!last) return undefined;
-      if (size < last.size) return `it has ${size} leaves, but ${last.size} were signed`;
-      const fault = faultOfCheckpoint(last, [this.key]);
-      if (fault !== undefined) return fault;
-      if (!sameHash(await storedRoot(this.store, last.size), last.root)) return otherRoot(last);
-      if (last.size > 0)
-        verifyConsistency({
-          first: last.size,
-          second: size,
-          firstRoot: last.root,
-          secondRoot: root,
-          proof: await storedConsistency(this.store, last.size, size),
-        });
-      return undefined;
-    } catch (error) {
-      const known = [ProofRefused, TileRefused, RangeError].some((type) => error instanceof type);
-      if (!known) throw error;
-      return (error as Error).message;
-    }
+    const signed = await signTree(this.store, this.key, () => this.#now());
+    if ('fault' in signed) await this.#raise({ ...broken(signed.fault), raisedAt: this.#now() });
+    else this.#show({ checkpoint: signed.checkpoint });
   }
 
   async #recheckAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // Not while the tree is empty: nothing was compared then.
+      // Not while the tree is empty: there is nothing to compare.
       if (performance.now() >= this.#recheckAt && (await this.store.tree()).size > 0)
         await this.#recheck(signal);
       await pause(Math.min(LOOK_EVERY_MS, this.options.recheckMs), signal);
     }
   }
 
-  /** Has the log read again within a second, unless that is being done. */
+  /** Begins a recheck of the log within a second, unless one is in progress. */
   recheckSoon(): void {
     this.#recheckAt = 0;
   }
@@ -364,12 +274,12 @@ export class Auditor {
     const found = await this.#recorded.compare(signal);
     if (found?.contradiction) await this.#raise({ ...found.contradiction, raisedAt: this.#now() });
     if (!found) return;
-    // A tree that is being built has yet to come to the last records: they are compared before it is signed.
+    // A tree that is being built lacks the last records: they are compared before it is signed.
     this.#compared = found.isWhole;
     this.#showSigning();
   }
 
-  /** Records checkpoints in the log, now and then. */
+  /** Records checkpoints in the log when they are due. */
   async #recordAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.#compared && this.#status.state === 'live') {
@@ -396,10 +306,10 @@ export class Auditor {
     throw new AlarmStands(alarm.message);
   }
 
-  /** Says what is wrong, and waits before the next try. */
+  /** Shows the failure, and pauses. */
   async #failed(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof Error ? error.message : String(error);
-    this.#become(error instanceof BlockedAt ? 'blocked' : 'disconnected', { reason });
+    this.#next(error instanceof BlockedAt ? 'unreadable' : 'failure', { reason });
     await pause(withJitter(backoffMs(this.#failures++, PAUSES)), signal);
   }
 
@@ -407,7 +317,8 @@ export class Auditor {
     this.#show({ size, position });
   }
 
-  #become(state: AuditorState, about: Partial<Pick<AuditorStatus, 'reason' | 'alarm'>>): void {
+  #next(transition: AuditorTransition, about: Partial<Pick<AuditorStatus, 'reason' | 'alarm'>> = {}): void {
+    const state = AUDITOR_STATES[this.#status.state][transition];
     const changed = state !== this.#status.state;
     const since = changed ? this.options.now() : this.#status.since;
     this.#show({ state, since, reason: about.reason, alarm: about.alarm });

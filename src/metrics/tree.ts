@@ -1,17 +1,51 @@
 import { Gauge, type Registry } from 'prom-client';
-import { type Auditor, type AuditorState } from '../audit/auditor.js';
+import { type Auditor } from '../audit/auditor.js';
+import { AUDITOR_STATES, type AuditorStatus } from '../audit/auditor-status.js';
 
-/** Every state of an auditor. */
-const STATES = Object.keys({
-  starting: 0,
-  catching_up: 0,
-  live: 0,
-  disconnected: 0,
-  blocked: 0,
-  alarm: 0,
-} satisfies Record<AuditorState, 0>);
+const STATES = Object.keys(AUDITOR_STATES);
 
-/** Adds what the auditor of this process does. */
+/** A gauge without labels: its name, its help and its value; absent from a scrape where that is undefined. */
+type TreeGauge = readonly [
+  name: string,
+  help: string,
+  value: (status: AuditorStatus, age: (at: string) => number) => number | undefined,
+];
+
+const GAUGES: readonly TreeGauge[] = [
+  ['plants_tree_size', 'Events in the tree of this process.', ({ size }) => size],
+  [
+    'plants_tree_alarm',
+    '1 while the log, or the tree, is not what was signed, else 0.',
+    ({ alarm }) => (alarm ? 1 : 0),
+  ],
+  [
+    'plants_tree_signing_warnings',
+    'Warnings about what is signed: another key, another tree, or another history than the log records.',
+    ({ signing }) => signing?.warnings.length ?? 0,
+  ],
+  [
+    'plants_tree_doubtful_times',
+    'Events whose times contradict the checkpoints signed around them, as the last re-reading found.',
+    ({ times }) => times?.count ?? 0,
+  ],
+  [
+    'plants_tree_unsigned_events',
+    'Events in the tree that no checkpoint covers yet.',
+    ({ size, checkpoint }) => Math.max(0, size - (checkpoint?.size ?? 0)),
+  ],
+  [
+    'plants_tree_checkpoint_age_seconds',
+    'How long ago the last checkpoint was signed; absent before the first one.',
+    ({ checkpoint }, age) => checkpoint && age(checkpoint.signedAt),
+  ],
+  [
+    'plants_tree_recheck_age_seconds',
+    'How long ago the whole log was last found as it was signed; absent before the first time.',
+    ({ recheckedAt }, age) => (recheckedAt === undefined ? undefined : age(recheckedAt)),
+  ],
+];
+
+/** Adds the metrics of the auditor of this process. */
 export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, now: () => Date): void => {
   const registers = [registry];
   const age = (at: string): number => Math.max(0, (now().getTime() - Date.parse(at)) / 1_000);
@@ -24,65 +58,15 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
       for (const state of STATES) this.set({ state }, state === auditor.status.state ? 1 : 0);
     },
   });
-  new Gauge({
-    name: 'plants_tree_size',
-    help: 'Events in the tree of this process.',
-    registers,
-    collect() {
-      this.set(auditor.status.size);
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_alarm',
-    help: '1 while the log, or the tree, is not what was signed, else 0.',
-    registers,
-    collect() {
-      this.set(auditor.status.alarm ? 1 : 0);
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_signing_warnings',
-    help: 'Warnings about what is signed: another key, another tree, or another history than the log records.',
-    registers,
-    collect() {
-      this.set(auditor.status.signing?.warnings.length ?? 0);
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_doubtful_times',
-    help: 'Events whose times contradict the checkpoints signed around them, as the last re-reading found.',
-    registers,
-    collect() {
-      this.set(auditor.status.times?.count ?? 0);
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_unsigned_events',
-    help: 'Events in the tree that no checkpoint covers yet.',
-    registers,
-    collect() {
-      const { size, checkpoint } = auditor.status;
-      this.set(Math.max(0, size - (checkpoint?.size ?? 0)));
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_checkpoint_age_seconds',
-    help: 'How long ago the last checkpoint was signed; absent before the first one.',
-    registers,
-    collect() {
-      const { checkpoint } = auditor.status;
-      if (checkpoint) this.set(age(checkpoint.signedAt));
-      else this.remove();
-    },
-  });
-  new Gauge({
-    name: 'plants_tree_recheck_age_seconds',
-    help: 'How long ago the whole log was last found as it was signed; absent before the first time.',
-    registers,
-    collect() {
-      const { recheckedAt } = auditor.status;
-      if (recheckedAt === undefined) this.remove();
-      else this.set(age(recheckedAt));
-    },
-  });
+  for (const [name, help, valueOf] of GAUGES)
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        const value = valueOf(auditor.status, age);
+        if (value === undefined) this.remove();
+        else this.set(value);
+      },
+    });
 };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type AuditorStatus } from '../audit/auditor.js';
+import { type AuditorStatus } from '../audit/auditor-status.js';
 import { type AppendHealth } from '../ports/event-log.js';
 import { type Coordination } from '../ports/coordination.js';
 import { type ProjectorStatus } from '../projector/projector.js';

@@ -1,5 +1,5 @@
 import { type Logger } from 'pino';
-import { type AuditorStatus } from '../audit/auditor.js';
+import { type AuditorStatus } from '../audit/auditor-status.js';
 import { type RefusalKind } from '../plants/errors.js';
 import { type AppendHealth } from '../ports/event-log.js';
 import { type ProjectorStatus } from '../projector/projector.js';

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
-import { Auditor, type AuditorStatus } from '../../../src/audit/auditor.js';
+import { Auditor } from '../../../src/audit/auditor.js';
+import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { type AppendHealth } from '../../../src/ports/event-log.js';
 import { openModel } from './model.js';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type AuditorStatus } from '../../../src/audit/auditor.js';
+import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
 import { showTree } from '../../../src/metrics/tree.js';
 import { reportText } from '../../../src/operations/process-report.js';

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { type RebuildEvent } from '../../../src/plants/operation.js';
-import { NO_SKIPS } from '../../../src/plants/skips.js';
-import { type Position } from '../../../src/ports/event-log.js';
-import { PROJECTION_STATES } from '../../../src/projector/projection.js';
-import { rebuildsAfter } from '../../../src/rebuilds/rebuilds.js';
-import { metadataOf } from '../../support/log-events.js';
+import { AUDITOR_STATES } from '../../src/audit/auditor-status.js';
+import { type RebuildEvent } from '../../src/plants/operation.js';
+import { NO_SKIPS } from '../../src/plants/skips.js';
+import { type Position } from '../../src/ports/event-log.js';
+import { PROJECTION_STATES } from '../../src/projector/projection.js';
+import { rebuildsAfter } from '../../src/rebuilds/rebuilds.js';
+import { metadataOf } from '../support/log-events.js';
 
 /** The transitions of the drawings in docs/states.md: from, to and what leads there. */
 const drawings = [...readFileSync('docs/states.md', 'utf8').matchAll(/```mermaid\n(.*?)```/gs)].map(
@@ -16,7 +17,7 @@ const drawings = [...readFileSync('docs/states.md', 'utf8').matchAll(/```mermaid
       by,
     })),
 );
-const [projection = [], rebuild = []] = drawings;
+const [projection = [], auditor = [], rebuild = []] = drawings;
 
 const EVENTS: Readonly<Record<RebuildEvent['type'], RebuildEvent>> = {
   RebuildRequested: { type: 'RebuildRequested', data: { rebuild: 'r', rate: null, unskip: false } },
@@ -52,14 +53,20 @@ const pathTo = (state: string): string[] => {
 };
 
 describe('the drawing', () => {
-  it('of a projection has the states and transitions of its table', () => {
-    const table = Object.entries(PROJECTION_STATES).flatMap(([from, next]) =>
-      Object.entries(next).map(([by, to]) => `${from} ${by} ${to}`),
-    );
-    const [first, ...drawn] = projection;
-    expect(first).toEqual({ from: '[*]', to: 'catching_up', by: '' });
-    expect(drawn.map(({ from, to, by }) => `${from} ${by} ${to}`).sort()).toEqual(table.sort());
-  });
+  const tables: [string, typeof projection, Record<string, Record<string, string>>, string][] = [
+    ['projection', projection, PROJECTION_STATES, 'catching_up'],
+    ['auditor', auditor, AUDITOR_STATES, 'starting'],
+  ];
+  it.each(tables)(
+    'of a %s has the states and transitions of its table',
+    (_what, [first, ...drawn], states, begin) => {
+      const table = Object.entries(states).flatMap(([from, next]) =>
+        Object.entries(next).map(([by, to]) => `${from} ${by} ${to}`),
+      );
+      expect(first).toEqual({ from: '[*]', to: begin, by: '' });
+      expect(drawn.map(({ from, to, by }) => `${from} ${by} ${to}`).sort()).toEqual(table.sort());
+    },
+  );
 
   it.each(rebuild)('of a rebuild leads from $from to $to by $by, as its events do', ({ from, to, by }) => {
     const before = from === '[*]' ? [] : pathTo(from);
