@@ -4,7 +4,6 @@ import tseslint from 'typescript-eslint';
 
 /** Files and functions of src/ that are longer than the rest may be, in lines: the numbers only go down. */
 const LONGER = {
-  'src/adapters/eventstoredb/event-log.ts': { 'max-lines': 482 },
   'src/adapters/sqlite/generation-writes.ts': { 'max-lines-per-function': 83 },
   'src/adapters/sqlite/list-writes.ts': { 'max-lines-per-function': 121 },
   'src/adapters/sqlite/read-model-reader.ts': { 'max-lines-per-function': 78 },

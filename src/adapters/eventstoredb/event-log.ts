@@ -5,7 +5,6 @@ import {
   EventLog,
   LogUnavailable,
   OutcomeUnknown,
-  QUIET_AFTER_MS,
   START,
   WrongExpectedRevision,
   type AppendHealth,
@@ -20,8 +19,9 @@ import { jsonText, name } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
 import { explain } from './failure.js';
-import { type Feed, type ReadEvent } from './feed.js';
+import { type ReadEvent } from './feed.js';
 import { type EventStoreConnectionString } from './connection-string.js';
+import { follow, type FollowedLog } from './follow.js';
 import { identify, type Identity, patiently, UUID } from './identity.js';
 import { commitOf, fromPosition, type LogPosition, toPosition } from './position.js';
 import { Server, type ServerLimits } from './server.js';
@@ -30,33 +30,21 @@ import { Semaphore } from './semaphore.js';
 export interface EventStoreOptions extends Partial<ServerLimits> {
   /** How long opening may take in all, in milliseconds. */
   readonly openMs?: number;
-  /** How long a subscription may be behind the head without a sign that it goes on, in milliseconds. */
+  /** How long a subscription may be behind the head without an event, in milliseconds. */
   readonly stallMs?: number;
-  /** How many appends may be under way or waiting. One more is refused, as a queue without an end hides a slow server. */
+  /** The most appends in flight and waiting; one more is refused, since an unbounded queue hides a slow server. */
   readonly maxQueued?: number;
   /** Called when appends begin to fail, or to work again. Must not throw. */
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** The most events of one batch: fewer than the port allows, so that a rebuild gives way to requests often. */
-const MAX_BATCH = 100;
-
-/** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */
-const HEARTBEAT_MS = 750;
-
-/** A quiet subscription asks the server for the head so often, in milliseconds: in time for the next heartbeat. */
-const ASK_EVERY_MS = 500;
-
-/** How long the head counts after it was asked for, in milliseconds: so long a busy machine may take for the next look. */
-const HEAD_COUNTS_MS = 1_500;
-
 /** Appends on the wire at a time: enough for the server to write many with one flush, few enough for a short wait. */
 const APPENDS_AT_ONCE = 256;
 
-/** Events of the first page of a look for the head, which mostly is the first of them; each further page has more. */
+/** Events of the first page that is read for the head, which mostly is the first of them; further pages are larger. */
 const FIRST_PAGE = 8;
 
-/** Grows the pages until their round trips do not count any more. */
+/** The largest page: its round trip is small beside reading it. */
 const LARGEST_PAGE = 4_096;
 
 /** Its first event holds the log's identity. No reader sees it, as it is none of OUR_STREAMS. */
@@ -71,7 +59,7 @@ export const openEventStoreDb = async (
   options: EventStoreOptions = {},
 ): Promise<EventLog> => {
   const {
-    // A leader change takes about 2 s; who waits for a response has more patience than that, but not much more.
+    // Longer than a leader election, of about 2 s, and short for a client that waits for an answer.
     deadlineMs = place.settings.defaultDeadline ?? 5_000,
     // Short enough that a subscription whose connection leads nowhere ends within 5 s.
     readDeadlineMs = Math.min(deadlineMs, 3_000),
@@ -91,21 +79,11 @@ export const openEventStoreDb = async (
   }
 };
 
-/** What a subscription knows of the head. */
-interface Look {
-  /** As it was when it was last asked for; undefined where that does not count. */
-  head: Position | undefined;
-  asking: boolean;
-  askedAt: number;
-  answeredAt: number;
-  failure: unknown;
-}
-
 class EventStoreLog extends EventLog {
-  readonly #turns = new Semaphore(APPENDS_AT_ONCE);
+  readonly #semaphore = new Semaphore(APPENDS_AT_ONCE);
   readonly #appends = new Set<Promise<Appended>>();
   readonly #watch: AppendWatch;
-  /** All up to `looked` was looked at for the head: it was `head`. */
+  /** The head of all events up to `looked` is `head`. */
   #lastLook: { readonly looked: Position; readonly head: Position };
   #closing: Promise<void> | undefined;
 
@@ -161,6 +139,13 @@ class EventStoreLog extends EventLog {
 
   async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
     const prefixes = OUR_STREAMS.map((ours) => this.prefix + ours);
+    const source: FollowedLog = {
+      title: this.server.title,
+      stallMs: this.limits.stallMs,
+      head: () => this.head(),
+      toRecorded: (event) => this.#toRecorded(event),
+      unavailable: (error) => this.server.unavailable(error),
+    };
     let position = after;
     for (let stuck = false; ;) {
       const from = position;
@@ -171,83 +156,20 @@ class EventStoreLog extends EventLog {
       const feed = this.server.subscribe(start, prefixes);
       signal.addEventListener('abort', feed.wake);
       try {
-        for await (const batch of this.#follow(feed, from, signal)) {
+        for await (const batch of follow(feed, from, signal, source)) {
           position = batch.position;
           yield batch;
         }
         return;
       } catch (error) {
-        // While events come faster than they are taken the server drops its subscribers, who are meant to come
-        // back at once: it has little room for new events, and sends older ones as fast as they are taken.
+        // The server drops subscribers that are slower than new events come, and they subscribe again: its buffer for
+        // new events is small, and older ones are sent at the subscriber's rate.
         if (!(feed.failure instanceof TimeoutError) || (stuck && position === from)) throw error;
         stuck = position === from;
       } finally {
         signal.removeEventListener('abort', feed.wake);
         feed.end();
       }
-    }
-  }
-
-  /**
-   * What the feed gives, in batches. It is caught up where it has reached the head, for which the server is asked:
-   * at the beginning, after each full batch, and while nothing comes. So a subscription that is silent, because
-   * its connection leads nowhere or the server has forgotten it, ends instead of saying that nothing happens.
-   */
-  async *#follow(
-    feed: Feed,
-    after: Position,
-    signal: AbortSignal,
-  ): AsyncGenerator<LogBatch, void, undefined> {
-    let position = after;
-    let spoke = performance.now();
-    let silenceMs = HEARTBEAT_MS;
-    let saidAtHead = false;
-    const look: Look = {
-      head: undefined,
-      asking: false,
-      askedAt: -Infinity,
-      answeredAt: -Infinity,
-      failure: undefined,
-    };
-    const ask = async (): Promise<void> => {
-      const least = position;
-      look.asking = true;
-      look.askedAt = performance.now();
-      try {
-        look.head = await this.head();
-        look.answeredAt = performance.now();
-        if (look.head < least)
-          throw new LogUnavailable(`${this.server.title} was put back to an earlier state`);
-      } catch (error) {
-        look.failure = error;
-      }
-      look.asking = false;
-      feed.wake();
-    };
-    while (!signal.aborted) {
-      const events = feed.take(MAX_BATCH).map((event) => this.#toRecorded(event));
-      if (events.length === 0) {
-        const failure = look.failure ?? feed.failure;
-        if (failure !== undefined) throw this.server.unavailable(failure);
-        if (look.head !== undefined && position < look.head && feed.quietMs > this.limits.stallMs)
-          throw new LogUnavailable(`${this.server.title} has stopped to deliver events: subscribe again`);
-      }
-      position = events.at(-1)?.position ?? position;
-      if (events.length === MAX_BATCH) look.head = undefined; // there may be much more
-      const now = performance.now();
-      const known = now - look.answeredAt < HEAD_COUNTS_MS ? look.head : undefined;
-      const atHead = known !== undefined && position >= known && feed.empty;
-      if (events.length > 0 || now - spoke >= silenceMs || (atHead && !saidAtHead)) {
-        saidAtHead = atHead;
-        spoke = now;
-        silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
-        yield { events, position, caughtUp: atHead };
-        continue;
-      }
-      // It wakes the feed, or nobody cares any more: nothing has to wait for it.
-      if (!look.asking && (look.head === undefined || now - look.askedAt >= ASK_EVERY_MS)) void ask();
-      const askAt = look.asking ? Infinity : look.askedAt + ASK_EVERY_MS;
-      await feed.wait(Math.min(spoke + silenceMs, askAt) - now);
     }
   }
 
@@ -261,7 +183,7 @@ class EventStoreLog extends EventLog {
       for (const record of page) {
         const position = positionOf(record);
         newest ??= position;
-        // If the newest is older than what was there before, nothing is known of a log that was put back.
+        // Where the newest is older than the last one that was read, the log was set back, and the cached head is void.
         const seen = newest >= looked && position <= looked;
         if (!seen && !this.#isOurs(record.streamId)) continue;
         const found = seen ? head : position;
@@ -329,7 +251,7 @@ class EventStoreLog extends EventLog {
   async #append(stream: string, order: AppendOrder): Promise<Appended> {
     const { expected, events } = order;
     try {
-      await this.#turns.begin(this.server.limits.deadlineMs);
+      await this.#semaphore.begin(this.server.limits.deadlineMs);
     } catch (error) {
       throw this.server.unavailable(error);
     }
@@ -346,15 +268,15 @@ class EventStoreLog extends EventLog {
       const reason = this.server.unavailable(error);
       if (explain(error).nothingDone) throw reason;
       const unknown = new OutcomeUnknown(reason.message, { cause: error });
-      // So the server also answers a try that comes while an earlier one is being written, and drops it.
+      // The server also answers so while an earlier try is being written.
       if (error instanceof DeadlineExceededError) return await this.#written(stream, order, unknown);
       throw unknown;
     } finally {
-      this.#turns.end();
+      this.#semaphore.end();
     }
   }
 
-  /** Resolves where an append to a stream would succeed: one that no stream is long enough for is refused for that. */
+  /** Resolves where the server takes appends: it refuses this one for its revision alone. */
   async #probe(stream: string): Promise<void> {
     const event = { id: randomUUID(), type: 'Probe', data: '{}', metadata: '{}' };
     const expected = BigInt(Number.MAX_SAFE_INTEGER);
@@ -366,8 +288,8 @@ class EventStoreLog extends EventLog {
   }
 
   /**
-   * Where these events are, if they were appended before. Throws `ifNothing` if their place is empty,
-   * WrongExpectedRevision if others are there, OutcomeUnknown if that cannot be found out.
+   * Where these events are, if they were appended before. Throws `ifNothing` if the stream ends before their revision,
+   * WrongExpectedRevision if other events are there, OutcomeUnknown if that cannot be read.
    */
   async #written(stream: string, { expected, events }: AppendOrder, ifNothing: Error): Promise<Appended> {
     let found: RecordedEvent[];
@@ -411,7 +333,7 @@ class EventStoreLog extends EventLog {
   }
 }
 
-/** Where an event is. That the server says so was seen when it was opened. */
+/** The position of an event, which the server sends, as was checked when it was opened. */
 const positionOf = ({ position }: ReadEvent): Position => toPosition(position as LogPosition);
 
 const isOurs = (stream: string): boolean => OUR_STREAMS.some((ours) => stream.startsWith(ours));
@@ -421,6 +343,6 @@ const toText = ({ id, type, data, metadata }: NewEvent): AppendOrder['events'][n
   return { id, type: name(type), data: jsonText(data), metadata: jsonText(metadata) };
 };
 
-/** Bytes are what the client gives where there is no JSON. */
+/** The client returns bytes where the event is no JSON. */
 const readable = (value: unknown): unknown =>
   value instanceof Uint8Array ? Buffer.from(value).toString() : value;
