@@ -37,7 +37,7 @@ export class EventLogCheck {
     this.#end = db.prepare(
       `SELECT max(seq) AS seq FROM (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT ${STEP})`,
     );
-    this.#bad = prepareColumns(
+    this.#bad = prepareColumns<BadRow>(
       db,
       `SELECT seq, stream, revision,
          (SELECT seq FROM ${BY_STREAM} WHERE stream = e.stream AND revision = e.revision) AS found
@@ -69,7 +69,7 @@ export class EventLogCheck {
   step(after: number): { readonly upTo: number | undefined; readonly found: FileDisagreement | undefined } {
     const { seq } = this.#end.get(after) as { seq: number | null };
     if (seq === null) return { upTo: undefined, found: undefined };
-    const [bad] = this.#bad.all(after, seq) as BadRow[];
+    const [bad] = this.#bad.all(after, seq);
     if (bad) return { upTo: seq, found: disagreementOf(bad) };
     const fault = this.#texts.faultIn(after, seq);
     return { upTo: seq, found: fault && otherText(fault) };

@@ -123,12 +123,15 @@ class SqliteEventLog extends EventLog {
     this.#reader = reader;
     try {
       reader.exec(`PRAGMA busy_timeout = ${READ_TIMEOUT_MS}`);
-      this.#readStream = prepareColumns(
+      this.#readStream = prepareColumns<EventRow>(
         reader,
         `${EVENTS} WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ?`,
       );
-      this.#readLast = prepareColumns(reader, `${EVENTS} WHERE stream = ? ORDER BY revision DESC LIMIT 1`);
-      this.#readAll = prepareColumns(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
+      this.#readLast = prepareColumns<EventRow>(
+        reader,
+        `${EVENTS} WHERE stream = ? ORDER BY revision DESC LIMIT 1`,
+      );
+      this.#readAll = prepareColumns<EventRow>(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
       this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
     } catch (error) {
       reader.close();
@@ -159,12 +162,12 @@ class SqliteEventLog extends EventLog {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async readStream(stream: string, after = -1n, limit = NO_LIMIT): Promise<RecordedEvent[]> {
-    return this.#read(() => this.#readStream.all(stream, after, limit) as EventRow[]).map(toEvent);
+    return this.#read(() => this.#readStream.all(stream, after, limit)).map(toEvent);
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- as above
   async readLast(stream: string): Promise<RecordedEvent | undefined> {
-    const [last] = this.#read(() => this.#readLast.all(stream) as EventRow[]);
+    const [last] = this.#read(() => this.#readLast.all(stream));
     return last && toEvent(last);
   }
 
@@ -279,7 +282,7 @@ class SqliteEventLog extends EventLog {
 
   #chunk(after: Position): RecordedEvent[] {
     const seq = fromPosition(after);
-    return this.#read(() => this.#readAll.all(seq) as EventRow[]).map(toEvent);
+    return this.#read(() => this.#readAll.all(seq)).map(toEvent);
   }
 
   #read<T>(read: () => T): T {

@@ -46,7 +46,7 @@ export class EventTexts {
   readonly #stored;
 
   constructor(db: Database) {
-    this.#read = prepareColumns(
+    this.#read = prepareColumns<ReadRow>(
       db,
       `SELECT seq, stream, revision, id, type, data, metadata,
          octet_length(stream) + octet_length(id) + octet_length(type) + octet_length(data) + octet_length(metadata),
@@ -54,7 +54,7 @@ export class EventTexts {
            AND typeof(type) = 'text' AND typeof(data) = 'text' AND typeof(metadata) = 'text'
        FROM events NOT INDEXED WHERE seq > ? AND seq <= ? ORDER BY seq`,
     );
-    this.#stored = prepareColumns(
+    this.#stored = prepareColumns<StoredRow>(
       db,
       `SELECT
          concat_ws(' ', typeof(revision), typeof(stream), typeof(id), typeof(type), typeof(data), typeof(metadata)),
@@ -65,12 +65,12 @@ export class EventTexts {
 
   /** Looks at the events after one number, up to another. */
   faultIn(after: number, upTo: number): TextFault | undefined {
-    for (const row of this.#read.all(after, upTo) as ReadRow[]) {
+    for (const row of this.#read.all(after, upTo)) {
       if (isWritten(row)) continue;
       const [seq, name, revision] = row;
       // Some versions of SQLite's drop-in and of Node read a text up to a NUL, and others all of it.
       const [stream = ''] = name.split('\0', 1);
-      const [stored] = this.#stored.all(seq) as unknown as StoredRow[];
+      const [stored] = this.#stored.all(seq);
       const reason = stored && reasonOf(stored);
       if (reason !== undefined) return { seq, stream, revision, reason };
     }

@@ -1,24 +1,33 @@
 import { type Position, START } from '../../ports/event-log.js';
 import { ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import { type Generation, PARTITIONS } from '../../ports/read-model.js';
-import { type Database } from './database.js';
+import { type Database, prepareRows } from './database.js';
 import { missing } from './read-model-work.js';
 
 /** Rows that one step of a drop deletes: a few milliseconds, which an apply may have to wait. */
 const SWEEP_ROWS = 1_000;
 
-/** What is written about the generations of one log. */
+interface GenerationRow {
+  readonly generation: Generation;
+}
+
+/** Writes the generations of one log; in a transaction of the caller. */
 export const generationWrites = (db: Database, log: string) => {
-  const prepare = (sql: string) => db.prepare(sql);
-  const insertGeneration = prepare("INSERT INTO generations (log, state) VALUES (?, 'inactive')");
-  const insertPosition = prepare('INSERT INTO positions (generation, partition, position) VALUES (?, ?, ?)');
-  const selectState = prepare(
+  const insertGeneration = db.prepare("INSERT INTO generations (log, state) VALUES (?, 'inactive')");
+  const insertPosition = db.prepare(
+    'INSERT INTO positions (generation, partition, position) VALUES (?, ?, ?)',
+  );
+  const selectState = prepareRows<{ state: string }>(
+    db,
     "SELECT state FROM generations WHERE generation = ? AND log = ? AND state <> 'dropped'",
   );
-  const selectActive = prepare("SELECT generation FROM generations WHERE log = ? AND state = 'active'");
-  const updateState = prepare('UPDATE generations SET state = ? WHERE generation = ?');
-  const deactivate = prepare("UPDATE generations SET state = 'inactive' WHERE log = ? AND state = 'active'");
-  const selectBehind = prepare(
+  const selectActive = prepareRows<GenerationRow>(
+    db,
+    "SELECT generation FROM generations WHERE log = ? AND state = 'active'",
+  );
+  const updateState = db.prepare('UPDATE generations SET state = ? WHERE generation = ?');
+  const selectBehind = prepareRows<{ partition: number }>(
+    db,
     `SELECT behind.partition FROM generations
      JOIN positions AS active USING (generation)
      JOIN positions AS behind ON behind.generation = ?1 AND behind.partition = active.partition
@@ -26,19 +35,8 @@ export const generationWrites = (db: Database, log: string) => {
        AND (behind.position < ?3 OR ?3 IS NULL)
      LIMIT 1`,
   );
-  const selectDropped = prepare(
-    "SELECT generation FROM generations WHERE log = ? AND state = 'dropped' LIMIT 1",
-  );
-  const deleteRows = prepare(
-    `DELETE FROM plants WHERE generation = ?1 AND (owner, id) IN
-     (SELECT owner, id FROM plants WHERE generation = ?1 LIMIT ${SWEEP_ROWS})`,
-  );
-  const deletePositions = prepare('DELETE FROM positions WHERE generation = ?');
-  const deleteAllParked = prepare('DELETE FROM parked WHERE generation = ?');
-  const deleteGeneration = prepare('DELETE FROM generations WHERE generation = ?');
 
-  const stateOf = (generation: Generation): string | undefined =>
-    (selectState.get(generation, log) as { state: string } | undefined)?.state;
+  const stateOf = (generation: Generation): string | undefined => selectState.get(generation, log)?.state;
 
   const existing = (generation: Generation): string => {
     const state = stateOf(generation);
@@ -59,35 +57,46 @@ export const generationWrites = (db: Database, log: string) => {
     logEnd: Position | undefined,
   ): void => {
     if (existing(generation) === 'active') return;
-    const active = selectActive.get(log) as { generation: Generation } | undefined;
-    if (replaces !== undefined && replaces !== (active?.generation ?? 'none'))
-      throw new ActiveChanged(`the active generation is ${active?.generation ?? 'none'}, not ${replaces}`);
-    const behind = selectBehind.get(generation, log, logEnd ?? null) as { partition: number } | undefined;
-    if (behind)
-      throw new NotAsFar(
-        `generation ${generation} stands before the active one in partition ${behind.partition}`,
-      );
-    deactivate.run(log);
+    const active = selectActive.get(log)?.generation;
+    if (replaces !== undefined && replaces !== (active ?? 'none'))
+      throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
+    const behind = selectBehind.get(generation, log, logEnd ?? null)?.partition;
+    if (behind !== undefined)
+      throw new NotAsFar(`generation ${generation} stands before the active one in partition ${behind}`);
+    if (active !== undefined) updateState.run('inactive', active);
     updateState.run('active', generation);
   };
 
+  /** Hides a generation; `generationSweep` removes its rows in steps. */
   const drop = (generation: Generation): void => {
     const state = stateOf(generation);
     if (state === 'active')
       throw new GenerationActive(`generation ${generation} is active: promote another one first`);
-    // From here on nobody sees it; its rows go in steps.
     if (state !== undefined) updateState.run('dropped', generation);
   };
 
-  const sweep = (): boolean => {
-    const dropped = selectDropped.get(log) as { generation: Generation } | undefined;
-    if (!dropped) return true;
-    if (deleteRows.run(dropped.generation).changes === SWEEP_ROWS) return false;
-    deletePositions.run(dropped.generation);
-    deleteAllParked.run(dropped.generation);
-    deleteGeneration.run(dropped.generation);
+  return { existing, create, promote, drop };
+};
+
+/** One step of removing dropped generations; in a transaction of the caller. Returns whether nothing is left. */
+export const generationSweep = (db: Database, log: string) => {
+  const selectDropped = prepareRows<GenerationRow>(
+    db,
+    "SELECT generation FROM generations WHERE log = ? AND state = 'dropped' LIMIT 1",
+  );
+  const deleteRows = db.prepare(
+    `DELETE FROM plants WHERE generation = ?1 AND (owner, id) IN
+     (SELECT owner, id FROM plants WHERE generation = ?1 LIMIT ${SWEEP_ROWS})`,
+  );
+  const deleteRest = ['positions', 'parked', 'generations'].map((table) =>
+    db.prepare(`DELETE FROM ${table} WHERE generation = ?`),
+  );
+
+  return (): boolean => {
+    const dropped = selectDropped.get(log)?.generation;
+    if (dropped === undefined) return true;
+    if (deleteRows.run(dropped).changes < SWEEP_ROWS)
+      for (const statement of deleteRest) statement.run(dropped);
     return false;
   };
-
-  return { existing, create, promote, drop, sweep };
 };

@@ -51,12 +51,13 @@ export const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',')
   SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?
 )`;
 
+export type PlantTextsRow = readonly [ids: string | null, texts: Uint8Array];
+
 /**
  * What PLANT_TEXTS gave. SQLite aggregates rows in the order of the subquery, but does not promise it: throws where it
  * did not.
  */
-export const plantTextsOf = (row: readonly unknown[] = []): PlantTexts => {
-  const [joined, texts] = row as [joined: string | null, texts: Uint8Array];
+export const plantTextsOf = ([joined, texts]: PlantTextsRow = [null, new Uint8Array()]): PlantTexts => {
   if (joined === null) return { ids: [], texts: new Uint8Array() };
   const ids = joined.split(',').map(Number);
   if (ids.some((id, index) => index > 0 && id <= Number(ids[index - 1])))

@@ -14,8 +14,8 @@ import {
   partitionOf,
 } from '../../ports/read-model.js';
 import { PageCache } from '../page-cache.js';
-import { type Database, DatabaseSync, prepareColumns } from './database.js';
-import { PLANT_TEXTS, plantTextsOf, readLongList } from './long-list.js';
+import { type Database, DatabaseSync, prepareColumns, prepareRows } from './database.js';
+import { PLANT_TEXTS, plantTextsOf, type PlantTextsRow, readLongList } from './long-list.js';
 import { missing, rebuildAdvice, type WriterData } from './read-model-work.js';
 
 /** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
@@ -36,122 +36,109 @@ interface ActivePosition {
   readonly position: Position;
 }
 
+/** One look-up in the index for each owner: DISTINCT would read all of their plants. */
+const OWNERS = `WITH RECURSIVE found (owner) AS (
+    SELECT min(owner) FROM plants WHERE generation = ?1 AND owner >= ?2
+    UNION ALL
+    SELECT (SELECT min(owner) FROM plants WHERE generation = ?1 AND owner > found.owner)
+    FROM found WHERE found.owner IS NOT NULL
+    LIMIT ?3
+  )
+  SELECT owner FROM found WHERE owner IS NOT NULL`;
+
+const PARKED = 'SELECT owner, partition, position, stream, revision, kind, reason, applied FROM parked';
+
+/** The queries of the lists of one owner, and of the generations. */
+const listQueries = (db: Database) => ({
+  generations: prepareRows<{ generation: Generation; active: number }>(
+    db,
+    `SELECT generation, state = 'active' AS active FROM generations
+     WHERE log = ? AND state <> 'dropped' ORDER BY generation`,
+  ),
+  positions: prepareRows<{ position: Position }>(
+    db,
+    `SELECT position FROM generations JOIN positions USING (generation)
+     WHERE generation = ? AND log = ? AND state <> 'dropped' ORDER BY partition`,
+  ),
+  activePositions: prepareRows<{ partition: number; position: Position }>(
+    db,
+    `SELECT partition, position FROM generations JOIN positions USING (generation)
+     WHERE log = ? AND state = 'active' AND partition IN (SELECT value FROM json_each(?))`,
+  ),
+  activeAt: prepareColumns<[generation: Generation, position: Position]>(
+    db,
+    `SELECT generation, position FROM generations LEFT JOIN positions USING (generation)
+     WHERE log = ? AND state = 'active' AND partition = ?`,
+  ),
+  generationAt: prepareRows<{ position: Position | null }>(
+    db,
+    `SELECT position FROM generations
+     LEFT JOIN positions ON positions.generation = generations.generation AND partition = ?
+     WHERE generations.generation = ? AND log = ? AND state <> 'dropped'`,
+  ),
+  rows: prepareColumns<[id: number, row: string]>(
+    db,
+    'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
+  ),
+  plantTexts: prepareColumns<PlantTextsRow>(db, PLANT_TEXTS),
+});
+
+/** The queries that pass over a whole generation, and of the processes' reports. */
+const scanQueries = (db: Database) => ({
+  owners: prepareRows<{ owner: string }>(db, OWNERS),
+  parkedOwner: prepareRows<ParkedRow>(db, `${PARKED} WHERE generation = ? AND partition = ? AND owner = ?`),
+  countParked: prepareRows(db, 'SELECT count(*) AS count FROM parked WHERE generation = ?'),
+  parked: prepareRows<ParkedRow>(
+    db,
+    `${PARKED} WHERE generation = ? AND (partition, owner) > (?, ?)
+     ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
+  ),
+  reports: prepareRows<Report>(db, 'SELECT process, text FROM reports WHERE log = ? AND until > ?'),
+});
+
 /** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
 export class ReadModelReader {
   readonly #db: Database;
   readonly #file: string;
+  readonly #log: string;
   readonly #begin;
   readonly #commit;
   readonly #rollback;
-  readonly #generations;
-  readonly #positions;
-  readonly #activePositions;
-  readonly #activeAt;
-  readonly #generationAt;
-  readonly #rows;
-  readonly #plantTexts;
-  readonly #owners;
-  readonly #parkedOwner;
-  readonly #countParked;
-  readonly #parked;
-  readonly #reports;
+  readonly #query;
   readonly #kept = new PageCache<Generation>();
   readonly #keptLong = new PageCache<Generation, LongPage>();
-  /** Where partitions of the active generation stood since it was last told to look anew. */
+  /** Positions of partitions of the active generation, read since the last `lookAnew`. */
   readonly #seen = new Map<number, ActivePosition>();
 
   constructor({ file, log }: WriterData) {
     this.#file = file;
-    this.#db = new DatabaseSync(file, { readOnly: true });
+    this.#log = log;
+    const db = new DatabaseSync(file, { readOnly: true });
+    this.#db = db;
     // A page whose cells do not fit is an error rather than rows that nobody stored.
-    this.#db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
-    const prepare = (sql: string) => this.#db.prepare(sql);
-    this.#begin = prepare('BEGIN');
-    this.#commit = prepare('COMMIT');
-    this.#rollback = prepare('ROLLBACK');
-    const generations = prepare(
-      `SELECT generation, state = 'active' AS active FROM generations
-       WHERE log = ? AND state <> 'dropped' ORDER BY generation`,
-    );
-    this.#generations = () => generations.all(log) as { generation: Generation; active: number }[];
-    const positions = prepare(
-      `SELECT position FROM generations JOIN positions USING (generation)
-       WHERE generation = ? AND log = ? AND state <> 'dropped' ORDER BY partition`,
-    );
-    this.#positions = (generation: Generation) => positions.all(generation, log) as { position: Position }[];
-    const activePositions = prepare(
-      `SELECT partition, position FROM generations JOIN positions USING (generation)
-       WHERE log = ? AND state = 'active' AND partition IN (SELECT value FROM json_each(?))`,
-    );
-    this.#activePositions = (partitions: readonly number[]) =>
-      activePositions.all(log, JSON.stringify(partitions)) as { partition: number; position: Position }[];
-    const activeAt = prepareColumns(
-      this.#db,
-      `SELECT generation, position FROM generations LEFT JOIN positions USING (generation)
-       WHERE log = ? AND state = 'active' AND partition = ?`,
-    );
-    this.#activeAt = (partition: number) =>
-      activeAt.get(log, partition) as [generation: Generation, position: Position] | undefined;
-    const generationAt = prepare(
-      `SELECT position FROM generations
-       LEFT JOIN positions ON positions.generation = generations.generation AND partition = ?
-       WHERE generations.generation = ? AND log = ? AND state <> 'dropped'`,
-    );
-    this.#generationAt = (partition: number, generation: Generation) =>
-      generationAt.get(partition, generation, log) as { position: Position | null } | undefined;
-    const rows = prepareColumns(
-      this.#db,
-      'SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?',
-    );
-    this.#rows = (generation: Generation, owner: string, after: number, limit: number) =>
-      rows.all(generation, owner, after, limit) as [id: number, row: string][];
-    const plantTexts = prepareColumns(this.#db, PLANT_TEXTS);
-    this.#plantTexts = (generation: Generation, owner: string, after: number, limit: number) =>
-      plantTextsOf(plantTexts.get(generation, owner, after, limit));
-    // One look-up in the tree for each owner: DISTINCT would read all of their plants.
-    const owners = prepare(
-      `WITH RECURSIVE found (owner) AS (
-         SELECT min(owner) FROM plants WHERE generation = ?1 AND owner >= ?2
-         UNION ALL
-         SELECT (SELECT min(owner) FROM plants WHERE generation = ?1 AND owner > found.owner)
-         FROM found WHERE found.owner IS NOT NULL
-         LIMIT ?3
-       )
-       SELECT owner FROM found WHERE owner IS NOT NULL`,
-    );
-    this.#owners = (generation: Generation, from: string, limit: number) =>
-      owners.all(generation, from, limit) as { owner: string }[];
-    const columns = 'owner, partition, position, stream, revision, kind, reason, applied';
-    const parkedOwner = prepare(
-      `SELECT ${columns} FROM parked WHERE generation = ? AND partition = ? AND owner = ?`,
-    );
-    this.#parkedOwner = (generation: Generation, partition: number, owner: string) =>
-      parkedOwner.get(generation, partition, owner) as ParkedRow | undefined;
-    const countParked = prepare('SELECT count(*) AS count FROM parked WHERE generation = ?');
-    this.#countParked = (generation: Generation) => countParked.get(generation) as { count: number };
-    const parked = prepare(
-      `SELECT ${columns} FROM parked WHERE generation = ? AND (partition, owner) > (?, ?)
-       ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
-    );
-    this.#parked = (generation: Generation, partition: number, owner: string) =>
-      parked.all(generation, partition, owner) as unknown as ParkedRow[];
-    const reports = prepare('SELECT process, text FROM reports WHERE log = ? AND until > ?');
-    this.#reports = () => reports.all(log, Date.now()) as unknown as Report[];
+    db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
+    this.#begin = db.prepare('BEGIN');
+    this.#commit = db.prepare('COMMIT');
+    this.#rollback = db.prepare('ROLLBACK');
+    this.#query = { ...listQueries(db), ...scanQueries(db) };
   }
 
   generations(): GenerationInfo[] {
-    return this.#generations().map(({ generation, active }) => ({ generation, active: active === 1 }));
+    return this.#query.generations
+      .all(this.#log)
+      .map(({ generation, active }) => ({ generation, active: active === 1 }));
   }
 
   positions(generation: Generation): Position[] {
-    const rows = this.#positions(generation);
+    const rows = this.#query.positions.all(generation, this.#log);
     if (rows.length === 0) throw missing(generation);
     if (rows.length !== PARTITIONS) throw this.#lacksPositions();
     return rows.map(({ position }) => position);
   }
 
   activePositions(partitions: readonly number[]): ReadonlyMap<number, Position> {
-    return new Map(this.#activePositions(partitions).map(({ partition, position }) => [partition, position]));
+    const rows = this.#query.activePositions.all(this.#log, JSON.stringify(partitions));
+    return new Map(rows.map(({ partition, position }) => [partition, position]));
   }
 
   /** Lists from now on are as the file is now, or later. */
@@ -188,10 +175,11 @@ export class ReadModelReader {
       const kept = this.#keptLong.get(owner, after, limit);
       if (kept?.copy === generation && kept.page.position === position) return kept.page;
       const encoded = encodeOwner(owner);
-      const parked = this.#parkedOwner(generation, partition, encoded);
+      const parked = this.#query.parkedOwner.get(generation, partition, encoded);
       if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
       const list = await readLongList(
-        (from, most) => this.#plantTexts(generation, encoded, from ?? BEFORE_ALL_IDS, most),
+        (from, most) =>
+          plantTextsOf(this.#query.plantTexts.get(generation, encoded, from ?? BEFORE_ALL_IDS, most)),
         after,
         limit,
       );
@@ -205,7 +193,7 @@ export class ReadModelReader {
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Page {
     return this.#snapshot(() => {
-      const at = this.#generationAt(partitionOf(owner), generation);
+      const at = this.#query.generationAt.get(partitionOf(owner), generation, this.#log);
       if (!at) throw missing(generation);
       if (at.position === null) throw this.#lacksPositions();
       return this.#page(generation, at.position, owner, after, limit);
@@ -216,14 +204,14 @@ export class ReadModelReader {
   owners(generation: Generation, from: string, limit: number): string[] {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
-      return this.#owners(generation, from, limit).map(({ owner }) => owner);
+      return this.#query.owners.all(generation, from, limit).map(({ owner }) => owner);
     });
   }
 
   countParked(generation: Generation): number {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
-      return this.#countParked(generation).count;
+      return (this.#query.countParked.get(generation) as { count: number }).count;
     });
   }
 
@@ -231,18 +219,19 @@ export class ReadModelReader {
   parked(generation: Generation, after: { readonly partition: number; readonly owner: string }): ParkedRow[] {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
-      return this.#parked(generation, after.partition, after.owner);
+      return this.#query.parked.all(generation, after.partition, after.owner);
     });
   }
 
   reports(): Report[] {
-    return this.#reports()
+    return this.#query.reports
+      .all(this.#log, Date.now())
       .map(({ process, text }) => ({ process, text }))
       .sort((a, b) => (a.process < b.process ? -1 : 1));
   }
 
   #active(partition: number): ActivePosition {
-    const at = this.#activeAt(partition);
+    const at = this.#query.activeAt.get(this.#log, partition);
     if (!at) throw new ReadModelIncomplete('no generation is active yet');
     const [generation, position] = at;
     return { generation, position };
@@ -260,8 +249,8 @@ export class ReadModelReader {
     limit: number,
   ): Page {
     const encoded = encodeOwner(owner);
-    const parked = this.#parkedOwner(generation, partitionOf(owner), encoded);
-    const rows = this.#rows(generation, encoded, after ?? BEFORE_ALL_IDS, limit + 1);
+    const parked = this.#query.parkedOwner.get(generation, partitionOf(owner), encoded);
+    const rows = this.#query.rows.all(generation, encoded, after ?? BEFORE_ALL_IDS, limit + 1);
     const more = rows.length > limit;
     if (more) rows.length = limit;
     const page = { rows: rows.map(([id, row]) => ({ id, row })), more, position };

@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { coordinationWrites } from './coordination-writes.js';
 import { type Database } from './database.js';
-import { generationWrites } from './generation-writes.js';
+import { generationSweep, generationWrites } from './generation-writes.js';
 import { listWrites } from './list-writes.js';
 import { openReadModelFile } from './read-model-schema.js';
 import { takenAway, unavailable, type Work, type WriterData } from './read-model-work.js';
@@ -11,6 +11,7 @@ const { file, log } = workerData as WriterData;
 
 const prepareWrites = (db: Database) => {
   const generations = generationWrites(db, log);
+  const sweep = generationSweep(db, log);
   const lists = listWrites(db, file);
   const coordination = coordinationWrites(db, log);
   return (work: Work): unknown => {
@@ -24,7 +25,7 @@ const prepareWrites = (db: Database) => {
         generations.drop(work.generation);
         return undefined;
       case 'sweep':
-        return generations.sweep();
+        return sweep();
       case 'apply':
         generations.existing(work.generation);
         return lists.apply(work.generation, work.partitions);

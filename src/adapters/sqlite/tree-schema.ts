@@ -1,0 +1,85 @@
+import { START } from '../../ports/event-log.js';
+import { TreeUnavailable } from '../../ports/tree-store.js';
+import { type Database } from './database.js';
+import { openFile } from './open-file.js';
+import { keepAdvice } from './tree-work.js';
+
+/** 'pltr' in ASCII: tells a tree of this service from every other SQLite file. */
+const APPLICATION_ID = 0x706c7472;
+
+const SCHEMA_VERSION = 1;
+
+/** After a long log was read, the write-ahead log is cut back to this, in bytes. */
+const WAL_LIMIT = 16 * 1024 * 1024;
+
+const SCHEMA = `
+  CREATE TABLE log (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    identity TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE tree (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    size INTEGER NOT NULL,
+    position TEXT NOT NULL,
+    hashes BLOB NOT NULL
+  ) STRICT;
+  -- The tiles of C2SP tlog-tiles: up to 256 hashes, one behind the other.
+  CREATE TABLE tiles (
+    level INTEGER NOT NULL,
+    idx INTEGER NOT NULL,
+    hashes BLOB NOT NULL,
+    PRIMARY KEY (level, idx)
+  ) STRICT;
+  CREATE TABLE marks (
+    idx INTEGER PRIMARY KEY,
+    before TEXT NOT NULL UNIQUE
+  ) STRICT;
+  CREATE TABLE checkpoints (
+    size INTEGER PRIMARY KEY,
+    root BLOB NOT NULL,
+    note TEXT NOT NULL,
+    signed_at TEXT NOT NULL
+  ) STRICT;
+  CREATE TRIGGER checkpoints_update BEFORE UPDATE ON checkpoints
+    BEGIN SELECT RAISE(ABORT, 'what was signed never changes'); END;
+  CREATE TRIGGER checkpoints_delete BEFORE DELETE ON checkpoints
+    BEGIN SELECT RAISE(ABORT, 'what was signed never changes'); END;
+  CREATE TABLE alarms (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    text TEXT NOT NULL,
+    lifted_at TEXT,
+    lifted_by TEXT,
+    reason TEXT
+  ) STRICT;
+  CREATE UNIQUE INDEX one_alarm ON alarms (lifted_at IS NULL) WHERE lifted_at IS NULL;
+  PRAGMA application_id = ${APPLICATION_ID};
+  PRAGMA user_version = ${SCHEMA_VERSION};
+`;
+
+/** Opens the file of the tree of one log to write it. Throws TreeUnavailable for the tree of another log. */
+export const openTreeFile = (file: string, log: string): Database =>
+  openFile({
+    file,
+    application: APPLICATION_ID,
+    version: SCHEMA_VERSION,
+    settings: `PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
+    check: (db) => {
+      const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
+      if (found?.identity !== log)
+        throw new TreeUnavailable(
+          `${file} is the tree of another log (${found?.identity ?? 'none'}, not ${log}): move it away, and keep it: it holds the checkpoints that were signed for that log (after plants copy see docs/audit.md)`,
+        );
+    },
+    make: (db, isNew) => {
+      if (!isNew) return;
+      db.exec(SCHEMA);
+      db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(log);
+      db.prepare('INSERT INTO tree (only, size, position, hashes) VALUES (1, 0, ?, ?)').run(
+        START,
+        new Uint8Array(),
+      );
+    },
+    unavailable: (message) => new TreeUnavailable(message),
+    otherVersion: keepAdvice(file),
+    otherApplication: 'move it away',
+  });
