@@ -159,7 +159,7 @@ export class Server {
   }
 
   /** All events after a position of streams that begin with one of these. */
-  subscribe(after: LogPosition, prefixes: string[]): Feed {
+  subscribe(after: LogPosition, prefixes: readonly string[]): Feed {
     this.#assertOpen();
     const client = this.#client;
     return new Feed(client, (checkpointReached) =>
@@ -167,7 +167,11 @@ export class Server {
         {
           fromPosition: after,
           requiresLeader: true,
-          filter: streamNameFilter({ prefixes, maxSearchWindow: SEARCH_WINDOW, checkpointReached }),
+          filter: streamNameFilter({
+            prefixes: [...prefixes],
+            maxSearchWindow: SEARCH_WINDOW,
+            checkpointReached,
+          }),
         },
         { highWaterMark: BUFFERED },
       ),
