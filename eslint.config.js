@@ -5,7 +5,6 @@ import tseslint from 'typescript-eslint';
 /** Files and functions of src/ that are longer than the rest may be, in lines: the numbers only go down. */
 const LONGER = {
   'src/audit/recheck.ts': { 'max-lines-per-function': 82 },
-  'src/http/server.ts': { 'max-lines-per-function': 97 },
 };
 
 export default defineConfig(

@@ -1,4 +1,4 @@
-import { type IncomingMessage } from 'node:http';
+import { type IncomingMessage, type Server } from 'node:http';
 import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
@@ -15,42 +15,41 @@ import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 import { type Shutdown } from './shutdown.js';
 
-/** How long a whole request may take to arrive, in milliseconds: a phone on a bad line manages 16 KiB in that. */
+/** How long a request may take to arrive, in milliseconds: enough for 16 KiB over a slow mobile network. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /** How long the header fields alone may take, in milliseconds. */
 const HEADERS_TIMEOUT_MS = 5_000;
 
-/** How often arriving requests are checked against both, in milliseconds. */
+/** How often both are checked, in milliseconds. */
 const CHECK_EVERY_MS = 500;
 
-/** How long a connection may stand still, in milliseconds: also one whose client does not read its answer. */
+/** How long a connection may be idle, in milliseconds, also one whose client does not read its answer. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** Longer than usual proxies keep a connection that they do not use, so that they close it first. */
+/** How long idle connections are kept, in milliseconds: longer than common proxies keep them, so that those close first. */
 const KEEP_ALIVE_MS = 65_000;
 
-/** All header fields of a request together, in bytes: a token of 8 KiB and what proxies add. */
+/** The most bytes of a request's header fields: a token of 8 KiB and the fields of proxies. */
 const HEADERS_LIMIT = 16 * 1024;
 
 /**
- * Requests of more target and header fields, or of more body, than this, in bytes, are read one in a turn of the event
- * loop: 16 KB of one that is made to be dear take some milliseconds. Plants, and tokens of usual size, are smaller.
+ * Requests with more bytes of target and header fields, or of body, are read one in a turn of the event loop: reading
+ * 16 KB may take milliseconds. Usual requests are smaller.
  */
 const LARGE_REQUEST = 3_000;
 
 /**
- * Requests that are read in one turn of the event loop; those beyond it are read one in a turn, so that others are
- * answered in between. As many as usual clients send at once: creates of 256 connections took a fifth longer with 16.
+ * Requests that are read in one turn of the event loop; further ones are read one in a turn, so that others are answered
+ * in between. With 16, creates of 256 connections took a fifth longer.
  */
 const REQUESTS_AT_ONCE = 256;
 
-/** How long a request that has begun to arrive may go on arriving once the service stops, in milliseconds. */
+/** How long a partial request may take to arrive once the service stops, in milliseconds. */
 const CLOSING_TIMEOUT_MS = 3_000;
 
 /**
- * Zod validates here, and no route has a schema of Fastify's: its compilers for those (Ajv and 100 files) would be
- * loaded for nothing.
+ * Zod validates, and no route has a schema of Fastify's: without this its compilers (Ajv and 100 files) would be loaded.
  */
 const noSchemas = (): never => {
   throw new Error("routes have no schemas of Fastify's");
@@ -72,7 +71,7 @@ export const createHttpAdapter = (
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger of its own for each request would hardly ever be used: `requestLog` makes it where it is.
+    // A logger for each request would hardly be used: `requestLog` makes it where it is.
     childLoggerFactory: () => logger,
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     requestIdHeader: false,
@@ -85,11 +84,11 @@ export const createHttpAdapter = (
       maxHeaderSize: HEADERS_LIMIT,
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
-      requireHostHeader: false, // `messageFault` looks at it: Node's own answer says nothing
+      requireHostHeader: false, // `messageFault` checks it: Node's own answer has no reason
     },
     // A path's parameter may be longer than any id: it is refused as an id then, not as an unknown path.
     routerOptions: { maxParamLength: HEADERS_LIMIT },
-    // What arrives on an open connection while shutting down is still answered; the connection closes after it.
+    // Requests on an open connection are still answered during a shutdown; the connection closes after them.
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => {
       if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
@@ -105,12 +104,23 @@ export const createHttpAdapter = (
     skipMiddie: true,
   });
   const fastify = adapter.getInstance<FastifyInstance>();
-  const { server } = fastify;
-  const connections = new Connections(server);
+  const connections = new Connections(fastify.server);
+  handleConnections(fastify.server, connections);
+  closeGracefully(fastify, connections, shutdown);
+  fastify.addHook('onRoute', (route) => {
+    routes.add(route);
+  });
+  readBodiesAsBytes(fastify);
+  handleRequests(fastify, onAnswered);
+  return adapter;
+};
+
+/** What Node's HTTP server does by itself otherwise. */
+const handleConnections = (server: Server, connections: Connections): void => {
   connections.keepNew();
   server.on('connection', rememberAddress);
   server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
-  // A client that has said all it has to say, and closed its half, is answered all the same.
+  // A client that has closed its half of the connection is answered.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Socket) => {
@@ -119,11 +129,16 @@ export const createHttpAdapter = (
       rawAnswer(new Problem('method_not_allowed', 'This is no proxy.', { headers: { Allow: '' } })),
     );
   });
+};
+
+/** Closes connections after their answers, and cuts unfinished requests and answers when their time is over. */
+const closeGracefully = (fastify: FastifyInstance, connections: Connections, shutdown: Shutdown): void => {
+  const { server } = fastify;
   shutdown.onBegin(() => {
     connections.endAfterAnswers();
   });
   fastify.addHook('preClose', async () => {
-    // Node looks at no timeout any more once a server is closing, and would wait for the slowest client.
+    // Node checks no timeout any more once a server is closing, and would wait for the slowest client.
     setTimeout(() => {
       connections.refuseUnfinished(rawAnswer(connectionProblem({ code: 'ERR_HTTP_REQUEST_TIMEOUT' })));
     }, CLOSING_TIMEOUT_MS).unref();
@@ -133,19 +148,23 @@ export const createHttpAdapter = (
     // Fastify, which closes the server after this hook, waits for its connections.
     await closeAfterAccepting(server, () => server.close());
   });
-  fastify.addHook('onRoute', (route) => {
-    routes.add(route);
-  });
-  // Bodies are read as bytes here and understood behind the guard: a stranger's body is never parsed.
+};
+
+/** Bodies are parsed behind the guard, so that a body without a valid token never is. */
+const readBodiesAsBytes = (fastify: FastifyInstance): void => {
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     inItsTurn(body.length, () => {
       done(null, body);
     });
   });
+};
+
+/** Sets the header fields of every answer, refuses faulty messages, and reports each answer once. */
+const handleRequests = (fastify: FastifyInstance, onAnswered: OnAnswered): void => {
   fastify.addHook('onRequest', (request, reply, done) => {
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
-    // `onResponse` does not come where the client has gone, or was cut off.
+    // `onResponse` is not called where the client has gone, or was cut off.
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished)
         onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
@@ -158,7 +177,6 @@ export const createHttpAdapter = (
     onAnswered(answeredOf(request, reply), request, ownerOf(request));
     done();
   });
-  return adapter;
 };
 
 /** The target and the header fields of a request, in characters. */
@@ -171,7 +189,7 @@ const sizeOf = ({ url = '', rawHeaders }: IncomingMessage): number => {
 /** Requests, and bodies of some, that were read in this turn of the event loop. */
 let readInTurn = 0;
 
-/** Calls `read` at once; or later, alone in a turn of the event loop, where there is much to read or many are read now. */
+/** Calls `read` at once; alone in a later turn of the event loop where there is much or many requests to read. */
 const inItsTurn = (size: number, read: () => void): void => {
   if (readInTurn === 0)
     setImmediate(() => {
@@ -192,10 +210,10 @@ const answeredOf = (request: AnsweredRequest, reply: FastifyReply): RequestOutco
 
 const ownerOf = ({ principal }: AnsweredRequest): string | undefined => principal?.owner;
 
-/** Node keeps the address of a connection once it was asked for it, also after the client has gone. */
+/** Reads the address of a connection, which Node then keeps after the client has gone. */
 const rememberAddress = (socket: Socket): unknown => socket.remoteAddress;
 
-/** What Node found wrong with the bytes of a connection. https://nodejs.org/api/http.html#event-clienterror */
+/** The problems for Node's errors of a connection. https://nodejs.org/api/http.html#event-clienterror */
 const CONNECTION_PROBLEMS: Readonly<Record<string, [ProblemCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [
     'request_timeout',
