@@ -1,6 +1,16 @@
 import { type AppendHealth } from '../ports/event-log.js';
 
-/** Keeps the state of a log's appends from their outcomes, and calls back when it changes. */
+/**
+ * The states of a log's appends, and the next one by what happens. `succeeded`: an append, or a test of one; `failed`:
+ * an append, and a later one may succeed; `stopped`: the log accepts none before a restart of the process.
+ */
+export const APPEND_STATES = {
+  ok: { failed: 'failing', stopped: 'stopped' },
+  failing: { succeeded: 'ok', failed: 'failing', stopped: 'stopped' },
+  stopped: { stopped: 'stopped' },
+} as const satisfies Record<AppendHealth['state'], Readonly<Record<string, AppendHealth['state']>>>;
+
+/** Derives the state of a log's appends from their outcomes, and calls back when it changes. */
 export class AppendHealthTracker {
   #current: AppendHealth = { state: 'ok', since: new Date(), reason: undefined, restartHelps: false };
 
@@ -11,23 +21,23 @@ export class AppendHealthTracker {
     return this.#current;
   }
 
-  /** An append has succeeded, or would. */
   succeeded(): void {
-    if (this.#current.state === 'failing') this.#become('ok', undefined, false);
+    this.#enter('succeeded', undefined, false);
   }
 
-  /** An append has failed; the next one may succeed. */
   failed(reason: string): void {
-    if (this.#current.state !== 'stopped') this.#become('failing', reason, false);
+    this.#enter('failed', reason, false);
   }
 
-  /** No append will be accepted before a restart. */
   stopped(reason: string, restartHelps: boolean): void {
-    this.#become('stopped', reason, restartHelps);
+    this.#enter('stopped', reason, restartHelps);
   }
 
-  #become(state: AppendHealth['state'], reason: string | undefined, restartHelps: boolean): void {
+  #enter(event: 'succeeded' | 'failed' | 'stopped', reason: string | undefined, restartHelps: boolean): void {
     const before = this.#current;
+    const states: Partial<Record<typeof event, AppendHealth['state']>> = APPEND_STATES[before.state];
+    const state = states[event];
+    if (state === undefined) return;
     const changed = state !== before.state;
     this.#current = { state, since: changed ? new Date() : before.since, reason, restartHelps };
     if (changed || (state === 'stopped' && reason !== before.reason)) this.onChange(this.#current);

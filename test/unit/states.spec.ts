@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
+import { APPEND_STATES } from '../../src/adapters/append-health.js';
+import { CONNECTION_STATES } from '../../src/adapters/redis/connection.js';
 import { AUDITOR_STATES } from '../../src/audit/auditor-status.js';
 import { type RebuildEvent } from '../../src/plants/operation.js';
 import { NO_SKIPS } from '../../src/plants/skips.js';
@@ -17,7 +19,7 @@ const drawings = [...readFileSync('docs/states.md', 'utf8').matchAll(/```mermaid
       by,
     })),
 );
-const [projection = [], auditor = [], rebuild = []] = drawings;
+const [projection = [], auditor = [], connection = [], appends = [], rebuild = []] = drawings;
 
 const EVENTS: Readonly<Record<RebuildEvent['type'], RebuildEvent>> = {
   RebuildRequested: { type: 'RebuildRequested', data: { rebuild: 'r', rate: null, unskip: false } },
@@ -56,6 +58,8 @@ describe('the drawing', () => {
   const tables: [string, typeof projection, Record<string, Record<string, string>>, string][] = [
     ['projection', projection, PROJECTION_STATES, 'catching_up'],
     ['auditor', auditor, AUDITOR_STATES, 'starting'],
+    ['connection to Redis', connection, CONNECTION_STATES, 'connecting'],
+    ["log's appends", appends, APPEND_STATES, 'ok'],
   ];
   it.each(tables)(
     'of a %s has the states and transitions of its table',

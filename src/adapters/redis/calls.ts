@@ -5,7 +5,7 @@ import {
   PARTITIONS,
   ReadModelUnavailable,
 } from '../../ports/read-model.js';
-import { Deadline } from './deadline.js';
+import { type Deadline, withDeadline } from './deadline.js';
 import { isReply } from './error-messages.js';
 import { type GenerationKey, type Keys } from './keys.js';
 import { type Script } from './scripts.js';
@@ -56,14 +56,12 @@ export class RedisCalls {
   /** One call of the port: it ends by itself, and closing waits for it. */
   async call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     if (this.#stop.signal.aborted) throw closed();
-    const deadline = new Deadline(ms, 'Redis');
-    const call = work(deadline);
+    const call = withDeadline(ms, work);
     this.#calls.add(call);
     try {
       return await call;
     } finally {
       this.#calls.delete(call);
-      deadline.end();
     }
   }
 

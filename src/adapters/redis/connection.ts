@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { createClient } from 'redis';
 import { backoffMs, withJitter } from '../../async/backoff.js';
+import { within } from '../../async/deadline.js';
 import { pause } from '../../async/pause.js';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
-import { Deadline } from './deadline.js';
+import { type Deadline } from './deadline.js';
 import { serverAddress, redisError, isReply, RedisRefused } from './error-messages.js';
 import { type RedisLogin, type RedisNode, type RedisTls } from './connection-string.js';
 
@@ -96,17 +97,20 @@ const connect = async (
   const failures: Error[] = [];
   client.on('error', (error: Error) => failures.push(error));
   const hint = access.tls ? ' (if it does not speak TLS, write redis instead of rediss)' : '';
-  const deadline = new Deadline(CONNECT_MS, serverAddress(node) + hint);
+  const late = (): Error =>
+    new ReadModelUnavailable(`${serverAddress(node)}${hint} gave no answer within ${CONNECT_MS} ms`);
   try {
-    await deadline.race(client.connect().then(() => prepare(client, node)));
+    await within(
+      CONNECT_MS,
+      client.connect().then(() => prepare(client, node)),
+      late,
+    );
     return client;
   } catch (error) {
     client.destroy();
-    // What a command ends with may only be that the connection is gone; what the connection ended with says more.
+    // What the connection ended with says more than that a command has lost it.
     const reasons = failures.map((failure) => redisError(failure, node));
     throw reasons.find((reason) => reason instanceof RedisRefused) ?? redisError(error, node);
-  } finally {
-    deadline.end();
   }
 };
 
@@ -125,25 +129,49 @@ export const askOnce = async <T>(
 };
 
 /**
- * A connection that is made again for ever: when it is lost, when it does not answer in time, and when its server
- * says that it is no master any more.
+ * The states of a connection, and the next one by what happens. `ready`: a connection can be used; `failed`: an attempt
+ * ended without one; `lost`: it broke, was not answered in time, or its server is no master any more; `lost_soon`: so
+ * within BRIEF_MS. In `retrying` commands fail at once, with the reason of the last failure.
  */
+export const CONNECTION_STATES = {
+  connecting: { ready: 'connected', failed: 'retrying', closed: 'closed' },
+  connected: { lost: 'connecting', lost_soon: 'retrying', closed: 'closed' },
+  retrying: { ready: 'connected', failed: 'retrying', closed: 'closed' },
+  closed: {},
+} as const satisfies Record<string, Readonly<Record<string, string>>>;
+
+type StateName = keyof typeof CONNECTION_STATES;
+type ConnectionEvent = 'ready' | 'failed' | 'lost' | 'lost_soon' | 'closed';
+
+interface Connected {
+  readonly client: RedisClient;
+  readonly node: RedisNode;
+}
+
+/** What belongs to the present state. */
+interface StateData {
+  /** In `connected`. */
+  readonly connected?: Connected;
+  /** In `retrying`. */
+  readonly failure?: ReadModelUnavailable;
+}
+
+/** A connection that is made anew whenever it is lost. */
 export class RedisConnection {
   readonly #access: Access;
   readonly #find: () => RedisNode | Promise<RedisNode>;
   readonly #prepare: (client: RedisClient, node: RedisNode) => Promise<void>;
   readonly #stop = new AbortController();
-  #client: RedisClient | undefined;
-  #node: RedisNode | undefined;
+  #state: StateName = 'connecting';
+  #data: StateData = {};
   #since = 0;
   #connections = 0;
+  /** Attempts and brief connections in a row. */
   #failures = 0;
-  /** Why there is no connection; undefined while the first attempt since the last one was lost is under way. */
-  #failure: ReadModelUnavailable | undefined;
   #attempt: Promise<void> = Promise.resolve();
   #connecting: Promise<void>;
 
-  /** `find` says where the server is, anew for each attempt. */
+  /** `find` returns the server's address, for each attempt. */
   constructor(
     access: Access,
     find: () => RedisNode | Promise<RedisNode>,
@@ -155,66 +183,64 @@ export class RedisConnection {
     this.#connecting = this.#connectAgain();
   }
 
-  /** Which connection this is, in the order in which they were made: another one may lead to another server. */
+  /** The number of connections that were made: another one may lead to another server. */
   get connection(): number {
     return this.#connections;
   }
 
-  /** When the present connection could be used, or the last one, in milliseconds of `performance.now()`. */
+  /** When the last connection was made, in milliseconds of `performance.now()`. */
   get since(): number {
     return this.#since;
   }
 
-  /** Resolves once it is connected. Throws why it is not, when waiting is no use or the deadline has passed. */
+  /** Resolves once it is connected. Throws why it is not, when waiting does not help or the deadline has passed. */
   async ready(deadline: Deadline): Promise<void> {
     try {
       for (;;) {
         await deadline.race(this.#attempt);
-        if (this.#client) return;
-        if (this.#failure instanceof RedisRefused) throw this.#failure;
+        if (this.#data.connected) return;
+        if (this.#data.failure instanceof RedisRefused) throw this.#data.failure;
         await deadline.race(pause(PAUSES.firstMs));
       }
     } catch (error) {
-      throw this.#failure ?? error;
+      throw this.#data.failure ?? error;
     }
   }
 
   /** The server's answer to a command. Throws ReadModelUnavailable. */
   send(args: readonly string[], deadline: Deadline): Promise<unknown> {
-    return this.#client ? this.#ask(this.#client, args, deadline) : this.#sendLater(args, deadline);
+    const { connected } = this.#data;
+    return connected ? this.#request(connected, args, deadline) : this.#sendLater(args, deadline);
   }
 
-  /** The answer of a server that another has named for this one command. */
+  /** The answer of a server to which another one has redirected this one command. */
   async sendAsking(args: readonly string[], deadline: Deadline): Promise<unknown> {
     const [, answer] = await Promise.all([this.send(['ASKING'], deadline), this.send(args, deadline)]);
     return answer;
   }
 
-  /** Lets go of the connection; what is unanswered is rejected. May be called twice. */
+  /** Ends the connection; unanswered commands are rejected. May be called twice. */
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#client?.destroy();
-    this.#client = undefined;
+    this.#data.connected?.client.destroy();
+    this.#enter('closed', {});
     await this.#connecting;
   }
 
+  /** Waits for the first attempt. */
   async #sendLater(args: readonly string[], deadline: Deadline): Promise<unknown> {
-    if (this.#failure) throw this.#failure;
-    await deadline.race(this.#attempt);
-    if (this.#client) return this.#ask(this.#client, args, deadline);
-    throw this.#reason();
+    if (this.#state === 'connecting') await deadline.race(this.#attempt);
+    const { connected, failure } = this.#data;
+    if (connected) return this.#request(connected, args, deadline);
+    throw failure ?? new ReadModelUnavailable('the read model has been closed');
   }
 
-  #reason(): ReadModelUnavailable {
-    return this.#failure ?? new ReadModelUnavailable('the read model has been closed');
-  }
-
-  #ask(client: RedisClient, args: readonly string[], deadline: Deadline): Promise<unknown> {
+  #request({ client, node }: Connected, args: readonly string[], deadline: Deadline): Promise<unknown> {
     return new Promise((resolve, reject) => {
       deadline.check();
       const late = (error: ReadModelUnavailable): void => {
         reject(error);
-        // A cut wire or a hung server looks like this, and would hold every later call as long.
+        // Perhaps a broken network or a hung server, which would delay each later call as long.
         this.#lost(client, error);
       };
       deadline.watch(late);
@@ -225,7 +251,7 @@ export class RedisConnection {
         },
         (thrown: unknown) => {
           deadline.forget(late);
-          const error = redisError(thrown, this.#node ?? { host: '', port: 0 });
+          const error = redisError(thrown, node);
           reject(error);
           if (isReply(error, 'READONLY') || isReply(error, 'NOAUTH')) this.#lost(client, error);
         },
@@ -233,24 +259,37 @@ export class RedisConnection {
     });
   }
 
-  #lost(client: RedisClient, why: ReadModelUnavailable): void {
-    if (this.#client !== client) return;
-    this.#client = undefined;
+  /** Whether the state has changed, or was entered again. */
+  #enter(event: ConnectionEvent, data: StateData): boolean {
+    const states: Partial<Record<ConnectionEvent, StateName>> = CONNECTION_STATES[this.#state];
+    const state = states[event];
+    if (state === undefined) return false;
+    this.#state = state;
+    this.#data = data;
+    return true;
+  }
+
+  #lost(client: RedisClient, failure: ReadModelUnavailable): void {
+    if (this.#data.connected?.client !== client) return;
     client.destroy();
-    const brief = performance.now() - this.#since < BRIEF_MS;
-    this.#failures = brief ? this.#failures + 1 : 0;
-    this.#failure = brief ? why : undefined;
+    if (performance.now() - this.#since < BRIEF_MS) {
+      this.#failures += 1;
+      this.#enter('lost_soon', { failure });
+    } else {
+      this.#failures = 0;
+      this.#enter('lost', {});
+    }
     this.#connecting = this.#connectAgain();
   }
 
-  /** Never rejects. */
+  /** Attempts until one has succeeded or the connection is closed. Never rejects. */
   async #connectAgain(): Promise<void> {
     do {
       if (this.#failures > 0) await pause(withJitter(backoffMs(this.#failures, PAUSES)), this.#stop.signal);
-      if (this.#stop.signal.aborted) return;
+      if (this.#state === 'closed') return;
       this.#attempt = this.#connect();
       await this.#attempt;
-    } while (!this.#client);
+    } while (!this.#data.connected);
   }
 
   /** Never rejects. */
@@ -258,21 +297,18 @@ export class RedisConnection {
     try {
       const node = await this.#find();
       const client = await connect(this.#access, node, this.#prepare);
-      if (this.#stop.signal.aborted) {
+      if (!this.#enter('ready', { connected: { client, node } })) {
         client.destroy();
         return;
       }
-      this.#client = client;
-      this.#node = node;
       this.#since = performance.now();
       this.#connections += 1;
-      this.#failure = undefined;
       client.on('error', (thrown: unknown) => {
         this.#lost(client, redisError(thrown, node));
       });
     } catch (error) {
       this.#failures += 1;
-      this.#failure = error as ReadModelUnavailable;
+      this.#enter('failed', { failure: error as ReadModelUnavailable });
     }
   }
 }

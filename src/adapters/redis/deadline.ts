@@ -1,22 +1,22 @@
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 
-/** When one call must have ended. Whoever makes it ends it. */
+/** The end of one call, for all of its commands: an apply sends 65, and `within` would take a timer for each. */
 export class Deadline {
   readonly #late = new Set<(error: ReadModelUnavailable) => void>();
   readonly #timer: NodeJS.Timeout;
   #passed: ReadModelUnavailable | undefined;
 
-  /** In `ms` milliseconds from now; `whom` begins the message to those who are late. */
-  constructor(ms: number, whom: string) {
+  /** In `ms` milliseconds from now; `server` begins the message. To be ended by the caller. */
+  constructor(ms: number, server: string) {
     this.#timer = setTimeout(() => {
-      this.#passed = new ReadModelUnavailable(`${whom} gave no answer within ${ms} ms`);
+      this.#passed = new ReadModelUnavailable(`${server} gave no answer within ${ms} ms`);
       for (const late of this.#late) late(this.#passed);
     }, ms);
   }
 
-  /** Throws once it has passed; `why` where that says more. */
-  check(why?: ReadModelUnavailable): void {
-    if (this.#passed) throw why ?? this.#passed;
+  /** Throws once it has passed: `reason`, where that says more. */
+  check(reason?: ReadModelUnavailable): void {
+    if (this.#passed) throw reason ?? this.#passed;
   }
 
   /** `late` is called when the deadline passes, unless it is forgotten before. */
@@ -29,23 +29,27 @@ export class Deadline {
   }
 
   /** Settles like `promise`, or rejects when the deadline passes first. */
-  async race<T>(promise: Promise<T>): Promise<T> {
-    this.check();
-    let late: ((error: ReadModelUnavailable) => void) | undefined;
-    try {
-      return await Promise.race([
-        promise,
-        new Promise<never>((_, reject) => {
-          late = reject;
-          this.watch(reject);
-        }),
-      ]);
-    } finally {
-      if (late) this.forget(late);
-    }
+  race<T>(promise: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.check();
+      this.watch(reject);
+      promise.then(resolve, reject).finally(() => {
+        this.forget(reject);
+      });
+    });
   }
 
   end(): void {
     clearTimeout(this.#timer);
   }
 }
+
+/** Does `work` with a deadline, which ends with it. */
+export const withDeadline = async <T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> => {
+  const deadline = new Deadline(ms, 'Redis');
+  try {
+    return await work(deadline);
+  } finally {
+    deadline.end();
+  }
+};

@@ -26,7 +26,7 @@ import { closed, missing, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } fro
 import { RedisConnection } from './connection.js';
 import { type RedisConnectionString } from './connection-string.js';
 import { RedisCoordination } from './coordination.js';
-import { Deadline } from './deadline.js';
+import { type Deadline, withDeadline } from './deadline.js';
 import { isReply, RedisRefused } from './error-messages.js';
 import { RedisGenerations, SCAN_KEYS } from './generations.js';
 import { type GenerationKey, Keys } from './keys.js';
@@ -94,9 +94,8 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /** Throws ReadModelUnavailable with what must be changed. */
-  async open(patienceMs: number, onWarning: (message: string) => void): Promise<void> {
-    const deadline = new Deadline(patienceMs, 'Redis');
-    try {
+  open(patienceMs: number, onWarning: (message: string) => void): Promise<void> {
+    return withDeadline(patienceMs, async (deadline) => {
       await this.#calls.servers.ready(deadline);
       await this.#subscriber.ready(deadline);
       for (;;) {
@@ -110,9 +109,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
         deadline.check(failure as ReadModelUnavailable);
         await pause(ASK_AGAIN_MS);
       }
-    } finally {
-      deadline.end();
-    }
+    });
   }
 
   get steadySince(): number {

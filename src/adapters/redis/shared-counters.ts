@@ -1,16 +1,16 @@
 import { partitionOf } from '../../ports/read-model.js';
 import { type SharedCounters } from '../../ports/shared-counters.js';
-import { Deadline } from './deadline.js';
+import { withDeadline } from './deadline.js';
 import { serverCheck } from './server-check.js';
 import { Keys } from './keys.js';
 import { type RedisConnectionString } from './connection-string.js';
 import { COUNT } from './scripts.js';
 import { type Servers, serversAt } from './servers.js';
 
-/** How long a request waits for a counter, in milliseconds: it takes one, and whoever asks can count by itself. */
+/** How long a request waits for a counter, in milliseconds: an answer takes one, and a process can count alone. */
 const COUNT_MS = 250;
 
-/** Opens counters of the log with that identity. It does not wait for Redis: until it is there, `add` throws. */
+/** Opens counters of the log with that identity. Does not wait for Redis: `add` throws while it is away. */
 export const openRedisCounters = (place: RedisConnectionString, logIdentity: string): SharedCounters =>
   new RedisCounters(
     serversAt(
@@ -26,18 +26,15 @@ class RedisCounters implements SharedCounters {
     private readonly keys: Keys,
   ) {}
 
-  async add(name: string, amount: number, seconds: number) {
+  add(name: string, amount: number, seconds: number) {
     const slot = this.keys.slotOf(partitionOf(name));
     const args = ['1', this.keys.counter(name), String(amount), String(seconds * 1_000)];
-    const deadline = new Deadline(COUNT_MS, 'Redis');
-    try {
-      // The whole script each time: it is shorter than what asking for it by its hash, and falling back, would add here.
+    return withDeadline(COUNT_MS, async (deadline) => {
+      // The whole script: it is shorter than its hash and the fallback where the server does not have it.
       const answer = await this.servers.send(slot, ['EVAL', COUNT.body, ...args], deadline);
       const [total, msLeft] = answer as [number, number];
       return { total, msLeft };
-    } finally {
-      deadline.end();
-    }
+    });
   }
 
   close(): Promise<void> {
