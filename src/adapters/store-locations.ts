@@ -75,7 +75,7 @@ const isSameFile = (one: string, other: string): boolean => {
 };
 
 /**
- * What a person does to have the lists built anew from a log that holds less than they do. They may be the only copy
+ * What a person does to have the lists rebuilt from a log that holds less than they do. They may be the only copy
  * of what the log lacks, so nobody is told to delete them before that is known.
  */
 export const howToSetAside = (model: ReadModelLocation): string =>

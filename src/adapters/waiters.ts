@@ -89,7 +89,7 @@ export class Waiters {
   #lookSoon(): void {
     clearTimeout(this.#timer);
     if (this.#waiting.size === 0) return;
-    // A look that is under way may have asked before that which the caller knows of, so another follows it.
+    // A look that is in progress may have asked before that which the caller knows of, so another follows it.
     this.#lookWanted = true;
     this.#looking ??= this.#lookWhileWanted();
   }

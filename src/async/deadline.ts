@@ -40,7 +40,7 @@ export class SharedDeadline {
     if (!this.#signal || now >= this.#sharedUntil) {
       this.#signal = AbortSignal.timeout(this.afterMs);
       this.#sharedUntil = now + this.afterMs * SLACK;
-      setMaxListeners(Infinity, this.#signal); // as many as there are writes under way: no leak
+      setMaxListeners(Infinity, this.#signal); // as many as there are writes in progress: no leak
     }
     return this.#signal;
   }

@@ -49,7 +49,7 @@ export const openPreviousKey = async (dataDir: string, key: SignerKey): Promise<
 /** Windows has no permission bits (it reports 0666 for every file) and cannot sync a folder. */
 const POSIX = process.platform !== 'win32';
 
-/** Opens for reading without waiting: a named pipe would wait for a writer, for ever. */
+/** Opens for reading without waiting: a named pipe would wait for a writer, forever. */
 const READ_AT_ONCE = constants.O_RDONLY | (POSIX ? constants.O_NONBLOCK : 0);
 
 /** The key in the file, or undefined if there is none. */

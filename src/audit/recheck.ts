@@ -1,6 +1,12 @@
 import { EventRefused } from '../plants/errors.js';
 import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../ports/event-log.js';
-import { type Alarm, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import {
+  type Alarm,
+  MARK_EVERY,
+  type SignedCheckpoint,
+  type StoredTree,
+  type TreeStore,
+} from '../ports/tree-store.js';
 import { leafOf } from './leaf.js';
 import { EventTimes } from './event-times.js';
 import {
@@ -17,14 +23,14 @@ import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoi
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
-/** Events between two occasions to give way: about a millisecond of work, most of it for their canonical JSON. */
+/** Events between two pauses for requests: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
 
 export interface RecheckOptions extends KnownKeys {
   readonly now: () => Date;
   /** Called after each slice of work. */
   readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
-  /** How long a log may seem shorter than the tree before that is believed, in milliseconds. */
+  /** How long the log must be shorter than the tree before that is an alarm, in milliseconds: a read may be stale. */
   readonly patienceMs: number;
 }
 
@@ -46,24 +52,28 @@ const takenLeafOf = (event: RecordedEvent): Buffer => {
 /** The hash of an event's leaf. Throws EventRefused for an event without one. */
 export const leafHashOf = (event: RecordedEvent): Hash => leafHash(takenLeafOf(event));
 
-/** How far a log was read again. A reading that failed goes on from there: a long one might never come to its end. */
+/** The progress of a recheck: after a failure the next one continues there. */
 export class Reread {
-  /** When it began, RFC 3339; undefined before that. */
+  /** When it began (RFC 3339); undefined before. */
   since: string | undefined;
-  /** What was read makes this tree, of full tiles only. */
+  /** The tree of what was read, of full tiles only. */
   tree: TreeState = { size: 0, hashes: new Uint8Array() };
-  /** Where the event of its last leaf stands. */
+  /** The position of its last leaf's event. */
   position: Position = START;
-  /** What the times of the events up to there have shown; of all events, once the log was read to its end. */
+  /** The times of the events up to there; of all events at the end. */
   times = new EventTimes();
-  /** Up to where the log agrees with itself. */
+  /** The position up to which the log does not contradict itself. */
   checked: Position = START;
 }
 
+/** A difference, as an alarm that is yet to be raised. */
+type Finding = Omit<Alarm, 'raisedAt'>;
+
 /**
  * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with each stored
- * checkpoint, whose signature is verified; and then the log with itself. Gives the first difference, as an alarm that is yet to be raised; undefined where
- * there is none, or `signal` aborts. Throws what the ports throw; called again with the same `reread`, it then goes on.
+ * checkpoint, whose signature is verified; then checks that the log does not contradict itself. Returns the first
+ * difference; undefined where there is none, or `signal` aborts. Throws what the ports throw; called again with the same
+ * `reread`, it continues.
  */
 export const recheck = async (
   log: EventLog,
@@ -75,86 +85,128 @@ export const recheck = async (
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
-  const alarm = (fields: Omit<Alarm, 'raisedAt'>): Alarm => ({
-    ...fields,
-    raisedAt: options.now().toISOString(),
-  });
   const from = reread.tree.size <= tree.size ? reread : new Reread();
-  const again = new GrowingTree(from.tree);
-  // What was read before was compared with the tiles, but with a checkpoint that may be older.
-  if (signed && signed.size <= again.size && !(await hasRoot(store, signed)))
-    return alarm(broken(otherRoot(signed)));
-  let { times } = from;
-  const checkpoints = await CheckpointsInOrder.from(store, options, again.size);
-  const faultOfCheckpoint = async (): Promise<Alarm | undefined> => {
-    if (!checkpoints.isDue(again.size)) return undefined;
-    await options.giveWay(signal); // a signature takes as long as a slice of events
-    const { signedAt } = checkpoints;
-    const fault = await checkpoints.faultOf(again);
-    if (signedAt !== undefined) times = times.signed(signedAt);
-    return fault === undefined ? undefined : alarm(broken(fault));
-  };
-  const atFirst = await faultOfCheckpoint();
-  if (atFirst) return atFirst;
-  let tile: Uint8Array = new Uint8Array();
-  let { position } = from;
-  let shortSince: number | undefined;
-  let sliced = 0;
-  for await (const batch of log.subscribe(position, signal)) {
-    for (const event of batch.events) {
-      if (again.size === tree.size) break;
-      const index = again.size;
-      if (index % TILE_WIDTH === 0) {
-        tile = await store.tile(0, index / TILE_WIDTH);
-        const mark = index % MARK_EVERY === 0 ? await store.markOfIndex(index) : undefined;
-        if (mark?.index !== index || mark.before !== position)
-          return alarm(moved(index - 1, position, mark?.before));
-        reread.tree = again.state();
-        reread.position = position;
-        reread.times = times;
-      }
-      const at = (index % TILE_WIDTH) * HASH_BYTES;
-      const stored = tile.subarray(at, at + HASH_BYTES);
-      const hash = hashIfAny(event);
-      if (!hash || !sameHash(hash, stored))
-        return alarm(await differenceOf(log, store, { index, event, hash, stored, signed }));
-      times = times.next(event, checkpoints.signedAt);
-      const higher = await appendAndCheck(again, hash, store);
-      if (!higher) return alarm(broken(`a hash above the leaves up to index ${index} is another`));
-      const fault = await faultOfCheckpoint();
-      if (fault) return fault;
-      position = event.position;
-      sliced += 1;
-      if (sliced % SLICE === 0) await options.giveWay(signal);
-      if (signal.aborted) return undefined;
-    }
-    if (again.size === tree.size) break;
-    if (batch.caughtUp) {
-      shortSince ??= performance.now();
-      if (performance.now() - shortSince >= options.patienceMs)
-        return alarm({
-          kind: 'shorter',
-          index: again.size,
-          message: `the log ends after ${again.size} events, but ${tree.size} were put in the tree: event at index ${again.size} is not there any more`,
-        });
-    } else shortSince = undefined;
-  }
-  if (signal.aborted) return undefined;
-  if (!sameHash(again.state().hashes, tree.hashes))
-    return alarm(broken(`what it consists of at ${tree.size} leaves is not made of them`));
-  if (position !== tree.position) return alarm(moved(tree.size - 1, position, tree.position));
-  reread.times = times;
-  const contradiction = await contradictionIn(log, options, signal, reread);
-  return contradiction && alarm(contradiction);
+  const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
+  const found =
+    (await new Recheck(store, options, tree, signed, checkpoints, from, reread).compare(log, signal)) ??
+    (signal.aborted ? undefined : await contradictionIn(log, options, signal, reread));
+  return found && { ...found, raisedAt: options.now().toISOString() };
 };
 
-/** Where the log contradicts itself; undefined where it does not, or `signal` aborts. */
+/** A comparison of the log with a stored tree. */
+class Recheck {
+  readonly #rebuilt: GrowingTree;
+  #tile: Uint8Array = new Uint8Array();
+  #position: Position;
+  #times: EventTimes;
+  #sliced = 0;
+
+  constructor(
+    private readonly store: TreeStore,
+    private readonly options: RecheckOptions,
+    private readonly tree: StoredTree,
+    private readonly signed: SignedCheckpoint | undefined,
+    private readonly checkpoints: CheckpointsInOrder,
+    from: Reread,
+    private readonly reread: Reread,
+  ) {
+    this.#rebuilt = new GrowingTree(from.tree);
+    this.#position = from.position;
+    this.#times = from.times;
+  }
+
+  /** Compares all events that are in the tree. */
+  async compare(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
+    const { signed, tree } = this;
+    // What was read before was compared with the tiles, but with a checkpoint that may be older.
+    if (signed && signed.size <= this.#rebuilt.size && !(await hasRoot(this.store, signed)))
+      return broken(otherRoot(signed));
+    const difference = (await this.#compareCheckpoint(signal)) ?? (await this.#compareEvents(log, signal));
+    if (difference || signal.aborted) return difference;
+    if (!sameHash(this.#rebuilt.state().hashes, tree.hashes))
+      return broken(`what it consists of at ${tree.size} leaves is not made of them`);
+    if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
+    this.reread.times = this.#times;
+    return undefined;
+  }
+
+  async #compareEvents(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
+    const { size } = this.tree;
+    let shortSince: number | undefined;
+    for await (const batch of log.subscribe(this.#position, signal)) {
+      for (const event of batch.events) {
+        if (this.#rebuilt.size === size) break;
+        const difference = await this.#compareEvent(log, event, signal);
+        if (difference) return difference;
+        this.#sliced += 1;
+        if (this.#sliced % SLICE === 0) await this.options.giveWay(signal);
+        if (signal.aborted) return undefined;
+      }
+      if (this.#rebuilt.size === size) return undefined;
+      if (!batch.caughtUp) {
+        shortSince = undefined;
+        continue;
+      }
+      shortSince ??= performance.now();
+      if (performance.now() - shortSince >= this.options.patienceMs) return shorter(this.#rebuilt.size, size);
+    }
+    return undefined;
+  }
+
+  async #compareEvent(
+    log: EventLog,
+    event: RecordedEvent,
+    signal: AbortSignal,
+  ): Promise<Finding | undefined> {
+    const { store, signed } = this;
+    const index = this.#rebuilt.size;
+    if (index % TILE_WIDTH === 0) {
+      const misplaced = await this.#beginTile(index);
+      if (misplaced) return misplaced;
+    }
+    const at = (index % TILE_WIDTH) * HASH_BYTES;
+    const stored = this.#tile.subarray(at, at + HASH_BYTES);
+    const hash = hashIfAny(event);
+    if (!hash || !sameHash(hash, stored))
+      return differenceOf(log, store, { index, event, hash, stored, signed });
+    this.#times = this.#times.next(event, this.checkpoints.signedAt);
+    if (!(await appendAndCheck(this.#rebuilt, hash, store)))
+      return broken(`a hash above the leaves up to index ${index} is another`);
+    const fault = await this.#compareCheckpoint(signal);
+    if (!fault) this.#position = event.position;
+    return fault;
+  }
+
+  /** Reads the tile of the next leaf, and notes where a later call continues. */
+  async #beginTile(index: number): Promise<Finding | undefined> {
+    this.#tile = await this.store.tile(0, index / TILE_WIDTH);
+    const mark = index % MARK_EVERY === 0 ? await this.store.markOfIndex(index) : undefined;
+    if (mark?.index !== index || mark.before !== this.#position)
+      return moved(index - 1, this.#position, mark?.before);
+    this.reread.tree = this.#rebuilt.state();
+    this.reread.position = this.#position;
+    this.reread.times = this.#times;
+    return undefined;
+  }
+
+  /** Compares the checkpoint of the tree so far, if there is one. */
+  async #compareCheckpoint(signal: AbortSignal): Promise<Finding | undefined> {
+    if (!this.checkpoints.isDue(this.#rebuilt.size)) return undefined;
+    await this.options.giveWay(signal); // a signature takes as long as a slice of events
+    const { signedAt } = this.checkpoints;
+    const fault = await this.checkpoints.faultOf(this.#rebuilt);
+    if (signedAt !== undefined) this.#times = this.#times.signed(signedAt);
+    return fault === undefined ? undefined : broken(fault);
+  }
+}
+
+/** The first contradiction in the log; undefined where there is none, or `signal` aborts. */
 const contradictionIn = async (
   log: EventLog,
   { giveWay }: RecheckOptions,
   signal: AbortSignal,
   reread: Reread,
-): Promise<Omit<Alarm, 'raisedAt'> | undefined> => {
+): Promise<Finding | undefined> => {
   try {
     for await (const checked of log.check(reread.checked)) {
       reread.checked = checked;
@@ -170,7 +222,7 @@ const contradictionIn = async (
   }
 };
 
-/** An event's leaf; undefined for an event without one, which was never put in a tree. */
+/** An event's leaf; undefined for an event without one. */
 export const leafIfAny = (event: RecordedEvent): Buffer | undefined => {
   try {
     return takenLeafOf(event);
@@ -185,7 +237,7 @@ const hashIfAny = (event: RecordedEvent): Hash | undefined => {
   return leaf && leafHash(leaf);
 };
 
-/** Appends a leaf. Gives whether the hashes that it completes are those of the stored tiles. */
+/** Appends a leaf. Returns whether the hashes that it completes are those of the stored tiles. */
 const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): Promise<boolean> => {
   const complete: { readonly level: number; readonly index: number; readonly hash: Hash }[] = [];
   tree.append(hash, (level, index, node) => {
@@ -214,22 +266,22 @@ export const hasRoot = async (
   }
 };
 
-/** A leaf that is not as it was stored. */
+/** A leaf that differs from the stored one. */
 interface Difference {
   readonly index: number;
-  /** What the log holds there, and the hash of its leaf if it has one. */
+  /** The event of the log there, and the hash of its leaf if it has one. */
   readonly event: RecordedEvent;
   readonly hash: Hash | undefined;
   readonly stored: Uint8Array;
   readonly signed: SignedCheckpoint | undefined;
 }
 
-/** What has happened to an event whose hash is not the stored one, as far as the hashes tell. Throws what the ports throw. */
+/** What has happened to an event whose hash is not the stored one, by the hashes around it. Throws what the ports throw. */
 export const differenceOf = async (
   log: EventLog,
   store: TreeStore,
   { index, event, hash, stored, signed }: Difference,
-): Promise<Omit<Alarm, 'raisedAt'>> => {
+): Promise<Finding> => {
   if (signed && index < signed.size && !(await isSigned(store, index, stored, signed)))
     return broken(`its leaf ${index} is not the one that was signed`, index);
   const next = await storedLeaf(store, index + 1);
@@ -292,15 +344,21 @@ const eventAfter = async (log: EventLog, position: Position): Promise<RecordedEv
   return undefined;
 };
 
-const moved = (index: number, position: Position, stored: Position | undefined): Omit<Alarm, 'raisedAt'> => ({
+const shorter = (events: number, size: number): Finding => ({
+  kind: 'shorter',
+  index: events,
+  message: `the log ends after ${events} events, but ${size} were put in the tree: event at index ${events} is not there any more`,
+});
+
+const moved = (index: number, position: Position, stored: Position | undefined): Finding => ({
   kind: 'moved',
   index,
   position,
   message: `event at index ${index} is as it was put in the tree, but stands at position ${position || 'start'}, not at ${stored ?? 'a known one'}`,
 });
 
-/** Something is wrong with the store of the tree. */
-export const broken = (what: string, index?: number): Omit<Alarm, 'raisedAt'> => ({
+/** The tree's store was altered. */
+export const broken = (what: string, index?: number): Finding => ({
   kind: 'tree',
   ...(index === undefined ? {} : { index }),
   message: `the stored tree was altered: ${what}`,

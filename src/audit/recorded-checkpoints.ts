@@ -94,7 +94,7 @@ const NONE: Records = {
 /** The checkpoints that the log of an auditor records: compares them with its tree, and adds to them. */
 export class RecordedCheckpoints {
   #records = NONE;
-  /** Why this auditor begins anew, as the first comparison found; undefined where it goes on. */
+  /** Why this auditor starts again, as the first comparison found; undefined where it goes on. */
   #anew: string | undefined;
   #compared = false;
   #warnings: readonly string[] = [];

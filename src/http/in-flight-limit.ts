@@ -1,12 +1,12 @@
 import { Problem } from './problem.js';
 
-/** Bounds how many requests of one owner are under way in this process at the same time. */
+/** Bounds how many requests of one owner are in progress in this process at the same time. */
 export class InFlightLimit {
   readonly #inFlight = new Map<string, number>();
 
   constructor(private readonly perOwner: number) {}
 
-  /** Runs `work`. Throws Problem (429, with Retry-After) where too many of the owner are under way already. */
+  /** Runs `work`. Throws Problem (429, with Retry-After) where too many of the owner are in progress already. */
   async run<Result>(owner: string, work: () => Promise<Result>): Promise<Result> {
     const before = this.#inFlight.get(owner) ?? 0;
     if (before >= this.perOwner)

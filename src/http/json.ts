@@ -130,7 +130,7 @@ const normalize = (decimal: string): string => {
   const digits = whole + fraction;
   let start = 0;
   while (digits[start] === '0') start += 1;
-  // Not by /0+$/: it is tried from each zero anew, which takes 100 ms for 16 KiB of them.
+  // Not by /0+$/: it is tried from each zero again, which takes 100 ms for 16 KiB of them.
   let end = digits.length;
   while (end > start && digits[end - 1] === '0') end -= 1;
   if (start === end) return '0';

@@ -25,7 +25,7 @@ interface Waiting {
 /**
  * Begins the requests of a connection one after the other, each when the one before it has been answered and the
  * answer been handed to the system: pipelined writes take place in the order in which they were sent (RFC 9112,
- * section 9.3.2), and a client that does not read has one answer under way. Meanwhile the connection is not read.
+ * section 9.3.2), and a client that does not read has one answer in progress. Meanwhile the connection is not read.
  *
  * Of a client that sends more than WAITING_OF_CONNECTION ahead, so many are answered, the last with
  * `Connection: close`; the others are not carried out.

@@ -86,7 +86,7 @@ export class ProblemFilter implements ExceptionFilter {
   }
 }
 
-/** Not by a regular expression: /\/+$/ is tried from each slash anew, which takes 100 ms for 16 KiB of them. */
+/** Not by a regular expression: /\/+$/ is tried from each slash again, which takes 100 ms for 16 KiB of them. */
 const withoutTrailingSlashes = (path: string): string => {
   let end = path.length;
   while (path[end - 1] === '/') end -= 1;

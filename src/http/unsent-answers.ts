@@ -109,7 +109,7 @@ export class UnsentAnswers {
     this.#answers.delete(response);
   }
 
-  /** Node's own timeout of a socket begins anew with each part of an answer that is taken. */
+  /** Node's own timeout of a socket starts again with each part of an answer that is taken. */
   #look(idleMs: number): void {
     for (const socket of this.#sockets)
       if (socket.writableLength > 0) {

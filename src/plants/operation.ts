@@ -3,7 +3,7 @@
  * request works from any process, survives restarts, and stands in the audit trail.
  */
 
-/** Somebody asked for the lists to be built anew, beside those that are answered. */
+/** Somebody asked for the lists to be rebuilt, beside those that are answered. */
 export interface RebuildRequested {
   readonly type: 'RebuildRequested';
   readonly data: {

@@ -112,7 +112,7 @@ export abstract class EventLog {
 
   /**
    * The events of a stream after a revision (from the first one, without it), in order, at most `limit` of them (all of
-   * them, without it); none if the stream does not exist. A stream grows for ever: whoever cannot know that it is short
+   * them, without it); none if the stream does not exist. A stream grows forever: whoever cannot know that it is short
    * reads it in pages.
    */
   abstract readStream(stream: string, after?: bigint, limit?: number): Promise<RecordedEvent[]>;

@@ -36,7 +36,7 @@ const LEAST_LIST_WAIT_MS = 1_000;
  *   bounded; an owner may wait for another owner's write in the same partition.
  * - What other processes have answered, it learns from the log: a list has to contain everything up to the head of the
  *   log as it was at some moment that is at most `boundMs` before the list was asked for. That is enough: a write is
- *   answered when lists contain it, or later than `boundMs` after it was appended. A store that is read anew (after a
+ *   answered when lists contain it, or later than `boundMs` after it was appended. A store that is read again (after a
  *   failover to an older replica) may lack what was read from it before: then that moment must also be after it.
  *
  * Writes whose clients do not wait (Prefer: respond-async) are contained in the lists of every process that are asked
@@ -107,7 +107,7 @@ export class Freshness {
 
   /**
    * As `knownHorizon`; asks the log where that is needed. Throws NotFreshYet where it gives no answer in time, and
-   * ReadModelAhead where the log was put back to an earlier state and lists were not built anew since.
+   * ReadModelAhead where the log was put back to an earlier state and lists were not rebuilt since.
    */
   async horizon(arrived: number): Promise<Position> {
     const known = this.knownHorizon(arrived);

@@ -41,7 +41,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     if (areOfTwoLogs(atLeast, page.position)) throw unknownPosition();
     const horizon = await this.freshness.horizon(arrived);
     const asked = atLeast > horizon ? atLeast : horizon;
-    // Asked anew each time: while this list is on its way, another may answer with more, or a write be acknowledged.
+    // Asked again each time: while this list is on its way, another may answer with more, or a write be acknowledged.
     const needed = (): Position => {
       const floor = this.freshness.floor(owner);
       return asked > floor ? asked : floor;

@@ -6,7 +6,7 @@ export interface Sample {
   readonly head: Position;
 }
 
-/** A question to the log that is under way. */
+/** A question to the log that is in progress. */
 interface Asking {
   readonly askedAt: number;
   readonly answer: Promise<Sample>;
@@ -75,7 +75,7 @@ export class LogHead {
   #ask(since: number): Promise<Sample> {
     if (!this.#asking) return this.#begin();
     if (this.#asking.askedAt >= since) return this.#asking.answer;
-    // The answer that is under way may be older than the caller needs: the next question is asked after it.
+    // The answer that is in progress may be older than the caller needs: the next question is asked after it.
     this.#queued ??= this.#asking.answer
       .catch(() => undefined)
       .then(() => {

@@ -40,7 +40,7 @@ export class LogRegression {
   }
 
   /**
-   * Forgets the regression where lists were built anew since; otherwise throws ReadModelAhead. `head` is the present
+   * Forgets the regression where lists were rebuilt since; otherwise throws ReadModelAhead. `head` is the present
    * one. Throws what the ports throw.
    */
   async assertHealed(head: Position): Promise<void> {

@@ -13,7 +13,7 @@ export interface ClientSettings {
   readonly defaultDeadline?: number;
   /** Milliseconds, or -1 for never. */
   readonly keepAliveInterval?: number;
-  /** Milliseconds, or -1 for ever. */
+  /** Milliseconds, or -1 forever. */
   readonly keepAliveTimeout?: number;
   readonly nodePreference?: 'leader' | 'follower' | 'read_only_replica' | 'random';
   readonly maxDiscoverAttempts?: number;

@@ -156,7 +156,7 @@ interface StateData {
   readonly failure?: ReadModelUnavailable;
 }
 
-/** A connection that is made anew whenever it is lost. */
+/** A connection that is made again whenever it is lost. */
 export class RedisConnection {
   readonly #access: Access;
   readonly #find: () => RedisNode | Promise<RedisNode>;

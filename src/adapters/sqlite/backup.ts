@@ -86,7 +86,7 @@ export const backUp = (log: string, target: string, watch: BackupWatch): Promise
   });
 
 /**
- * Makes the log in a file anew from a backup, after checking that. It is the same log, with the same identity, as it
+ * Makes the log in a file from a backup, after checking that. It is the same log, with the same identity, as it
  * was when the backup was begun.
  *
  * Throws BackupRefused, also where the log's file is there already, or what belongs to one; LogUnavailable where no

@@ -97,10 +97,10 @@ export class EventLogGuard {
   }
 }
 
-/** SQLite makes the index of the write-ahead log anew: it holds nothing that is not in the other two. */
+/** SQLite rebuilds the index of the write-ahead log: it holds nothing that is not in the other two. */
 const isIndex = ({ path }: FileFault): boolean => path.endsWith('-shm');
 
-/** Whether SQLite could not make a file of this name anew. */
+/** Whether SQLite could not make a file of this name again. */
 const isInTheWay = (path: string): boolean => !(lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
 
 /** What a copy of a log holds, in a few words. Throws where events are missing in it. */

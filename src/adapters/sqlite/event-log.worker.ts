@@ -66,7 +66,7 @@ export type WriterReport =
       readonly files: boolean;
       readonly restartHelps: boolean;
     }
-  /** Commits would fail now, though none is under way, or would succeed again. Not the answer to a batch. */
+  /** Commits would fail now, though none is in progress, or would succeed again. Not the answer to a batch. */
   | { readonly kind: 'failing'; readonly reason: string }
   | { readonly kind: 'writable' }
   | { readonly kind: 'finished' };

@@ -44,7 +44,7 @@ const PAGES = 28;
 /** No database is smaller. */
 const LEAST_DATABASE_BYTES = 512n;
 
-/** How often a look is begun anew while other processes write: then what is read does not fit together. */
+/** How often a look is begun again while other processes write: then what is read does not fit together. */
 const MAX_LOOKS = 20;
 
 /**

@@ -44,7 +44,7 @@ export class WalIndex {
   /**
    * Gives FILE-shm, which was cut, the size back that `seen` had: SQLite has it mapped, and the system ends a process
    * that touches a page of a mapping which the file has no more (SIGBUS), at its next read or as it closes the
-   * database. SQLite finds zeros instead, and makes the index anew from the write-ahead log.
+   * database. SQLite finds zeros instead, and makes the index again from the write-ahead log.
    */
   restoreSize(seen: BigIntStats): void {
     try {

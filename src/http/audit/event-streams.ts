@@ -111,7 +111,7 @@ function* pieces(events: readonly RecordedEvent[], textOf: (event: RecordedEvent
 }
 
 /**
- * So many streams at a time: each has some 0.5 MB under way to its client, and all share one event loop. More than that
+ * So many streams at a time: each has some 0.5 MB in progress to its client, and all share one event loop. More than that
  * are not auditors at work, but connections that somebody has forgotten.
  */
 const STREAMS_AT_ONCE = 50;
@@ -133,7 +133,7 @@ export class EventStreams implements OnModuleDestroy {
 
   /**
    * Sends what `make` gives, piece by piece; nothing is asked of it before the client has taken what was there.
-   * Throws what it throws before the first piece, and Problem where too many are under way. What it throws later
+   * Throws what it throws before the first piece, and Problem where too many are in progress. What it throws later
    * breaks the connection off, so that no client takes a part for the whole.
    */
   async send(
@@ -196,7 +196,7 @@ export class EventStreams implements OnModuleDestroy {
       for await (const piece of stream) {
         await nextStep();
         if (piece === '')
-          socket.setTimeout(socket.timeout ?? 0); // begins to count anew
+          socket.setTimeout(socket.timeout ?? 0); // begins to count again
         else yield piece;
       }
     };

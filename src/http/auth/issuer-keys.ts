@@ -23,10 +23,10 @@ const TIMEOUT_MS = 5_000;
 /** The greatest key set, in bytes after decompression. Sets of the large providers have 2 to 40 KB. */
 const MAX_BYTES = 256 * 1024;
 
-/** A key set of this age, in milliseconds, is fetched anew while tokens are still verified with it. */
+/** A key set of this age, in milliseconds, is fetched again while tokens are still verified with it. */
 const REFRESH_MS = 300_000;
 
-/** A key set of this age is used only where it cannot be fetched anew: so long a key that was revoked may live on. */
+/** A key set of this age is used only where it cannot be fetched again: so long a key that was revoked may live on. */
 const MAX_AGE_MS = 600_000;
 
 /**
@@ -144,7 +144,7 @@ export class IssuerKeys {
     return true;
   }
 
-  /** Fetches the keys, or waits for the fetch that is under way. Never rejects: see `#failures`. */
+  /** Fetches the keys, or waits for the fetch that is in progress. Never rejects: see `#failures`. */
   #fetch(): Promise<void> {
     this.#fetching ??= this.#fetchOnce().finally(() => (this.#fetching = undefined));
     return this.#fetching;

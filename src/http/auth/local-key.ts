@@ -48,7 +48,7 @@ export const openLocalKey = async (dataDir: string): Promise<LocalKey> => {
 /** Windows has no permission bits: it reports 0666 for every file. */
 const POSIX = process.platform !== 'win32';
 
-/** Opens for reading without waiting: a named pipe would wait for a writer, for ever. */
+/** Opens for reading without waiting: a named pipe would wait for a writer, forever. */
 const READ_AT_ONCE = constants.O_RDONLY | (POSIX ? constants.O_NONBLOCK : 0);
 
 /** The text of the key file, or undefined if there is none. */

@@ -21,7 +21,7 @@ export interface DocumentFile {
 /**
  * Makes the API's document and the files of its page, in a thread of its own: that takes some 0.2 s
  * of work, which hold up no request. And a module that could not be loaded, for want
- * of file descriptors, stays unloadable in its thread for ever; the next attempt has a new one. Rejects where that
+ * of file descriptors, stays unloadable in its thread forever; the next attempt has a new one. Rejects where that
  * fails, or takes longer than MAKING_MS.
  */
 export const makeDocuments = async (version: string): Promise<DocumentFile[]> => {

@@ -46,10 +46,10 @@ import {
 /** The header of a successful write that lists may not contain yet. */
 const LISTS = 'plants-lists';
 
-/** Writes of one owner under way at a time: a tenth of what the log takes before it refuses, and others need it too. */
+/** Writes of one owner in progress at a time: a tenth of what the log takes before it refuses, and others need it too. */
 const WRITES_OF_AN_OWNER = 1_000;
 
-/** Histories of one owner under way at a time: each holds a page of events, or is a stream, of which there are 50. */
+/** Histories of one owner in progress at a time: each holds a page of events, or is a stream, of which there are 50. */
 const HISTORIES_OF_AN_OWNER = 4;
 
 /** What of a plant's history a page holds. */
