@@ -1,8 +1,9 @@
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { recordAll, type Recording } from '../support/golden/compare.js';
 import { copyOfStores, golden, goldenZipped, meta } from '../support/golden/files.js';
-import { record, Stable, startService, tokensOf } from '../support/golden/recording.js';
+import { record, runCommand, Stable, startService, tokensOf } from '../support/golden/recording.js';
 import { load } from '../support/golden/redis-dump.js';
 import { type GoldenRequest } from '../support/golden/requests.js';
 import { CLI } from '../support/http-cli.js';
@@ -63,6 +64,20 @@ describe('what an older version has written', () => {
   it.each(['bundle.ndjson', 'bundle-bob.ndjson'])('is exported as it was, byte for byte: %s', (name) => {
     const exported = String(recording.bundles[name]);
     expect(difference(goldenZipped(name).toString(), exported)).toBe('none');
+  });
+
+  it('is exported as it was where the log records a second checkpoint', async () => {
+    const dataDir = copyOfStores('recorded');
+    try {
+      const out = join(dataDir, 'bundle.ndjson');
+      const { stderr } = await runCommand(CLI, ['export', '--out', out], { DATA_DIR: dataDir });
+      expect(stderr).not.toContain('error');
+      expect(difference(goldenZipped('bundle-recorded.ndjson').toString(), readFileSync(out, 'utf8'))).toBe(
+        'none',
+      );
+    } finally {
+      rmSync(dataDir, { recursive: true });
+    }
   });
 
   it.each([1, 2])('has the receipt that was given then: %d', (number) => {

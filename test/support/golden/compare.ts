@@ -10,7 +10,7 @@ import {
   startService,
   tokensOf,
 } from './recording.js';
-import { reads, writes } from './requests.js';
+import { reads, refusals, writes } from './requests.js';
 
 /** The commands of the recording, on copies of the golden stores without a running service. */
 const commands = (data: string): string[][] => [
@@ -60,16 +60,17 @@ export const recordAll = async (bin: string): Promise<Recording> => {
   const { version } = JSON.parse(readFileSync(join(GOLDEN, '../../package.json'), 'utf8')) as {
     version: string;
   };
-  const [data, commandData] = [copyOfStores(), copyOfStores()];
+  const [data, commandData, refusing] = [copyOfStores(), copyOfStores(), copyOfStores()];
   try {
     const answers: GoldenAnswer[] = [];
     for (const [requests, settings] of [
-      [reads(positions), { DATA_DIR: data, GOLDEN_NOW: madeAt }],
-      [writes(), { DATA_DIR: data, ROLES: 'api,projector', GOLDEN_NOW: madeAt }],
+      [() => reads(positions), { DATA_DIR: data, GOLDEN_NOW: madeAt }],
+      [writes, { DATA_DIR: data, ROLES: 'api,projector', GOLDEN_NOW: madeAt }],
+      [refusals, { DATA_DIR: refusing, ROLES: 'api,auditor', WRITE_WAIT_MS: '10', GOLDEN_NOW: madeAt }],
     ] as const) {
       const service = await startService(bin, settings);
       const stable = new Stable(madeAt, known, { [service.url]: '<url>' });
-      answers.push(...(await record(service.url, requests, await tokensOf(bin, settings), stable)));
+      answers.push(...(await record(service.url, requests(answers), await tokensOf(bin, settings), stable)));
       await service.stop();
     }
     const stable = new Stable(madeAt, known, {
@@ -95,7 +96,7 @@ export const recordAll = async (bin: string): Promise<Recording> => {
     );
     return { answers, outputs, bundles };
   } finally {
-    for (const folder of [data, commandData]) rmSync(folder, { recursive: true, force: true });
+    for (const folder of [data, commandData, refusing]) rmSync(folder, { recursive: true, force: true });
   }
 };
 

@@ -18,17 +18,17 @@ export const writeZipped = (name: string, content: string | Buffer): void => {
   writeFileSync(join(GOLDEN, `${name}.gz`), gzipSync(content, { level: 9 }));
 };
 
-/** A new data folder with copies of the golden stores, which are never opened themselves. */
-export const copyOfStores = (): string => {
+/** A new data folder with copies of golden stores, which are never opened themselves. */
+export const copyOfStores = (stores: 'data' | 'recorded' = 'data'): string => {
   const folder = mkdtempSync(join(tmpdir(), 'plants-golden-'));
-  for (const name of readdirSync(join(GOLDEN, 'data')))
+  for (const name of readdirSync(join(GOLDEN, stores))) {
+    const content = readFileSync(join(GOLDEN, stores, name));
     writeFileSync(
       join(folder, name.replace(/\.gz$/, '')),
-      name.endsWith('.gz')
-        ? gunzipSync(readFileSync(join(GOLDEN, 'data', name)))
-        : readFileSync(join(GOLDEN, 'data', name)),
+      name.endsWith('.gz') ? gunzipSync(content) : content,
       { mode: 0o600 },
     );
+  }
   return folder;
 };
 

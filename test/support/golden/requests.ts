@@ -5,7 +5,8 @@ export interface GoldenRequest {
   readonly as?: keyof typeof TOKENS;
   readonly method?: string;
   readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  /** More than one value is sent in as many fields. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   readonly body?: string;
   /** What of the answer is compared: all of it, its status and header fields, or the names in it. */
   readonly compare?: 'head' | 'keys' | 'metric names';
@@ -287,3 +288,48 @@ export const writes = (): GoldenRequest[] => {
     { as: 'auditor', path: '/log/checkpoint' },
   ];
 };
+
+/** Paths whose answers have an entity tag, and who requests them. */
+const TAGGED = [
+  ['alice', '/plants'],
+  ['alice', '/plants?limit=1000'],
+  ['alice', '/plants?limit=7'],
+  ['alice', '/plants?view=full'],
+  ['alice', '/plants/1'],
+  ['nobody', '/plants'],
+  ['auditor', '/log/checkpoint'],
+  ['auditor', '/log/tile/0/000.p/10'],
+  ['auditor', '/log/tile/entries/000.p/10'],
+] as const;
+
+/** Requests with a condition, by the entity tags of earlier answers. */
+const conditional = (
+  answers: readonly { readonly request: string; readonly headers: Readonly<Record<string, string>> }[],
+): GoldenRequest[] =>
+  TAGGED.flatMap(([as, path]) => {
+    const etag = answers.find(({ request }) => request === `${as}: GET ${path} {} `)?.headers.etag;
+    const tags = etag === undefined ? [] : [etag, `"other", ${etag}`, `W/${etag}`];
+    return [...tags, '*', '"other"'].map((tag) => ({ as, path, headers: { 'if-none-match': tag } }));
+  });
+
+/**
+ * Requests to a process that does not project, after those of `reads`, whose answers are given: with
+ * conditions, and those that lead to further problem codes.
+ */
+export const refusals = (answers: Parameters<typeof conditional>[0]): GoldenRequest[] => [
+  ...conditional(answers),
+  ...['/plants', '/audit/events', '/nothing'].map((path) => ({
+    path,
+    headers: { authorization: ['Bearer a', 'Bearer b'] },
+  })),
+  { as: 'alice', path: '/plants/%zz' },
+  { as: 'alice', path: '/%' },
+  { as: 'alice', path: '/plants', headers: { expect: 'golden' } },
+  { as: 'alice', path: '/plants', headers: { 'x-large': 'a'.repeat(20_000) } },
+  { as: 'bob', method: 'POST', path: '/plants', headers: JSON_TYPE, body: '{"name":"a","tag":"","id":3000}' },
+  { as: 'bob', path: '/plants/3000' },
+  { as: 'bob', path: '/plants' },
+  { as: 'bob', path: '/plants', headers: { 'plants-position': '0000000000000107' } },
+  { as: 'bob', path: '/plants', headers: { 'plants-position': '0000000000000108' } },
+  { as: 'bob', path: '/plants?asOf=0000000000000107&limit=1' },
+];
