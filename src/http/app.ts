@@ -49,7 +49,7 @@ export const createApp = async (
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
   if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
-  // Spans and limits of owners belong to requests that go the long way.
+  // Spans and rate limits are Fastify's and Nest's.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {
       verifier: parts.verifier,

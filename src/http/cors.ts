@@ -5,10 +5,10 @@ import { Problem } from './problem.js';
 import { splitUrl } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 
-/** How long a browser may keep what a preflight has told it, in seconds. */
+/** How long a browser may cache a preflight's answer, in seconds. */
 const PREFLIGHT_SECONDS = 600;
 
-/** Header fields of requests that a browser asks for first; others it sends without asking. */
+/** Request header fields that need a preflight. */
 const REQUEST_FIELDS = [
   ...[
     'Authorization',
@@ -27,7 +27,7 @@ const ANSWER_FIELDS = [
   ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate', 'X-Request-Id'],
 ];
 
-/** What a page may do: all that the API knows. */
+/** The methods that a page may use: all of the API. */
 const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'];
 
 /**

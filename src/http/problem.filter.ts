@@ -24,10 +24,10 @@ import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, sentence } fr
 import { BODY_LIMIT, splitUrl } from './requests.js';
 import { KnownRoutes } from './routes.js';
 
-/** When to ask again, in seconds, where something is down: soon, since most of it is back soon. */
+/** Retry-After, in seconds, where a store is down. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** When to ask again, in seconds, where a person has to do something first. */
+/** Retry-After, in seconds, where an operator has to act first. */
 const BLOCKED_RETRY_AFTER = '30';
 
 /** What health checks answer: they come each second, and what they say is in the log already. */
@@ -46,11 +46,11 @@ export class ProblemFilter implements ExceptionFilter {
   catch(error: unknown, host: ArgumentsHost): void {
     const request = host.switchToHttp().getRequest<AnsweredRequest>();
     const reply = host.switchToHttp().getResponse<FastifyReply>();
-    // Nobody is there to be answered, and the server writes a line for each request that was aborted.
+    // The client has gone, and the server logs aborted requests.
     if (isAborted(error, request)) return;
     const problem = this.#problemOf(error, request);
     if (problem.status === 500) requestLog(request).error({ err: error }, problem.message);
-    // What is unavailable is known, and its own part says why: a line for each request is enough, without a stack.
+    // The unavailable part logs its reason itself: here a line without a stack suffices.
     else if (problem.status === 503 && !HEALTH_CODES.has(problem.code))
       requestLog(request).warn({ code: problem.code, reason: messageOf(error) }, problem.message);
     request.problem = problem.code;
@@ -102,7 +102,7 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 const retrySoon = (code: ProblemCode, detail: string): Problem =>
   new Problem(code, detail, { headers: RETRY_AFTER });
 
-/** Says what mends the event, and not where it stands: the stream's name is not for clients. */
+/** How the event is mended, without its stream, whose name is not for clients. */
 const ownerBlocked = (kind: RefusalKind, consequence: string): Problem => {
   const why =
     kind === 'newer_version'
@@ -211,7 +211,7 @@ const ROWS: readonly Row[] = [
   ),
 ];
 
-/** The problem document of any error: `internal_error`, which shows nothing of it, where no row knows it. */
+/** The problem of any error; `internal_error`, which shows nothing of it, where no row has its class. */
 export const problemOf = (error: unknown): Problem => {
   // Nest wraps what Fastify refuses.
   const cause = error instanceof HttpException ? error.cause : error;

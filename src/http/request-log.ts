@@ -49,7 +49,7 @@ export const requestLog = (
     if (!aborted) count(answered);
     if (isRefusal(status, owner) && !refusals.admits(problem ?? String(status))) return;
     const path = loggedPath(request.url);
-    // Probes and scrapes come every few seconds and say nothing that readiness changes do not.
+    // Probes and scrapes are frequent; readiness changes are logged.
     const tell = path.startsWith('/health/') || path === '/metrics' ? debug : info;
     const line = {
       requestId: request.id,

@@ -73,7 +73,7 @@ export const Plant = z
   .strictObject({ name, tag })
   .meta({ id: 'Plant', description: 'A plant: its name and its tag, exactly as given.' });
 
-/** A plant as a list shows it where its id is asked for. */
+/** A plant of a list with `view=full`. */
 export const PlantWithId = z
   .strictObject({ id, name, tag })
   .meta({ id: 'PlantWithId', description: 'A plant with its id: DELETE it at /plants/{id}.' });
@@ -101,7 +101,7 @@ export const PlantId = z
  */
 export const cursorOf = (last: number): string => Buffer.from(`1:${last}`).toString('base64url');
 
-/** A cursor that `cursorOf` gave. */
+/** A cursor of `cursorOf`. */
 export const After = z
   .string()
   .transform((cursor, context): number => {
@@ -199,7 +199,7 @@ export const IdempotencyKey = z
     examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
   });
 
-/** A position that an earlier answer gave. What it may hold is the log's affair. */
+/** A position of an earlier answer, which only the log can interpret. */
 export const PositionHeader = z
   .string()
   .regex(/^\d{1,64}$/, 'must be taken from an earlier answer, unchanged')

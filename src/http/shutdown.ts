@@ -17,7 +17,7 @@ export class Shutdown {
 
   constructor(readonly drainMs: number) {}
 
-  /** Whether the process was asked to stop: it is not ready then, but still answers. */
+  /** Whether the process stops: it is not ready then, but still answers. */
   get begun(): boolean {
     return this.#begun.signal.aborted;
   }

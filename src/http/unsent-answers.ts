@@ -12,7 +12,7 @@ import { EVERY_ANSWER } from './server.js';
  */
 const STALL_MS = 20_000;
 
-/** How often connections are looked at for that, in milliseconds. */
+/** How often connections are checked for that, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
 /** What all answers that were not taken yet may hold together, in bytes (texts: characters): 10 of the longest lists. */

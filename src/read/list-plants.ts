@@ -6,7 +6,7 @@ import { Freshness, NotFreshYet } from './freshness.js';
 /** Lists of more plants than this are long: up to 160 KB are read for others, and up to 1.6 MB for these. */
 export const LONG_LIST = 100;
 
-/** Asks for a page of an owner's plants, in ascending order of id. */
+/** A page of an owner's plants, in ascending order of id. */
 export class ListPlantsQuery extends Query<Page | LongPage> {
   constructor(
     readonly owner: string,
@@ -41,7 +41,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     if (areOfTwoLogs(atLeast, page.position)) throw unknownPosition();
     const horizon = await this.freshness.horizon(arrived);
     const asked = atLeast > horizon ? atLeast : horizon;
-    // Asked again each time: while this list is on its way, another may answer with more, or a write be acknowledged.
+    // Computed each time: meanwhile another list may have shown more, or a write been acknowledged.
     const needed = (): Position => {
       const floor = this.freshness.floor(owner);
       return asked > floor ? asked : floor;
@@ -69,7 +69,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     return page;
   }
 
-  /** Throws UnknownPosition, where the log can be asked: where it cannot, a list waits, as for any position. */
+  /** Throws UnknownPosition where the log has not reached a position; where the log is unavailable, the list waits. */
   async #assertReached(position: Position): Promise<void> {
     let head: Position;
     try {
@@ -83,10 +83,10 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   }
 }
 
-/** All positions of one log have the same length: a client may have kept one from before a move. */
+/** All positions of one log have the same length; a client may have one of the log before a move. */
 const areOfTwoLogs = (one: Position, other: Position): boolean =>
   one !== START && other !== START && one.length !== other.length;
 
-/** It comes from another service, or is made up. */
+/** The error for a position of another service, or an invented one. */
 const unknownPosition = (): UnknownPosition =>
   new UnknownPosition('Plants-Position', 'is after the end of the log');

@@ -13,7 +13,7 @@ import { Problem } from '../problem.js';
 /** The media type of events as lines of JSON. */
 export const LINES = 'application/x-ndjson';
 
-/** How often a live stream says something at least, in milliseconds: proxies end what is silent for 30 s. */
+/** The longest time between two pieces of a live stream, in milliseconds: proxies cut after 30 s of silence. */
 const HEARTBEAT_MS = 15_000;
 
 /** When a client of a live stream comes back after it was ended, in milliseconds. */
@@ -51,7 +51,7 @@ export const isHead = ({ method }: FastifyRequest, reply: FastifyReply, type: st
   return true;
 };
 
-/** Events as lines of JSON. Throws the reason of `gone` where it ends before all was said. */
+/** Events as lines of JSON. Throws the reason of `gone` where it aborts before the end. */
 export async function* eventLines(
   batches: AsyncIterable<HistoryBatch>,
   limit: number,
@@ -63,7 +63,7 @@ export async function* eventLines(
     left -= shown.length;
     yield* pieces(shown, (event) => `${cloudEventText(event)}\n`);
     if (done || left === 0) return;
-    yield ''; // nothing to say, but not for nothing: a connection on which we work is not idle
+    yield ''; // no bytes, but the connection counts as active
   }
   throw gone.reason;
 }
@@ -84,7 +84,7 @@ export async function* serverSentEvents(
     const silent = performance.now() - spoke >= heartbeatMs;
     if (events.length > 0) yield* pieces(events, sent);
     else if (waiting !== undefined && !told) yield ': the log cannot be reached, and is tried again\n\n';
-    // An id without data is no event, but where to go on: what was looked at in vain is not looked at again.
+    // An id without data is no event, but a position to resume from: filtered events are not read again.
     else if (silent) yield `: still here\n${position === START ? '' : `id: ${position}\n`}\n`;
     else continue;
     told = waiting !== undefined;
@@ -116,7 +116,7 @@ function* pieces(events: readonly RecordedEvent[], textOf: (event: RecordedEvent
  */
 const STREAMS_AT_ONCE = 50;
 
-/** Tells a stream that nobody wants more of it. */
+/** Aborts when the client of a stream has gone. */
 export interface Ending {
   /** The client has gone. */
   readonly gone: AbortSignal;
@@ -168,7 +168,7 @@ export class EventStreams implements OnModuleDestroy {
       raw.flushHeaders();
       await this.#pour(request, raw, first, stream);
     } finally {
-      await stream.return(); // lets go of the log, also where nobody has asked for more
+      await stream.return(); // ends the subscription of the log
       this.#open.delete(raw);
       gone.removeEventListener('abort', end);
     }
@@ -203,7 +203,7 @@ export class EventStreams implements OnModuleDestroy {
     try {
       await pipeline(spoken(), raw);
     } catch (error) {
-      // What a client breaks off is its own affair. The rest is broken off by us, and it cannot be told why.
+      // A client that breaks off is no error. A failure of ours cuts the connection, since the answer has begun.
       if (error instanceof Problem || (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE')
         requestLog(request).info('a stream of events was broken off by its client, or by our stop');
       else if (error instanceof LogUnavailable)

@@ -31,7 +31,7 @@ export class BearerGuard extends AuthGuard('bearer') {
 
   override async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<GuardedRequest>();
-    // Most requests bring a token that is known already: passport's detour would cost a quarter of the throughput.
+    // Most tokens were verified before: passport would cost a quarter of the throughput.
     const known = this.verifier.known(bearerToken(request));
     if (known) request.principal = known;
     else {

@@ -7,13 +7,13 @@ export type Scope = (typeof SCOPES)[number];
 /** What a token without any scope claim allows: its owner's plants, and nothing more. */
 export const DEFAULT_SCOPES = ['plants:read', 'plants:write'] as const satisfies readonly Scope[];
 
-/** Who asks, as a verified token says. */
+/** The client of a request, by its verified token. */
 export interface Principal {
   /** The account whose plants are meant. */
   readonly owner: string;
   /** Who acts: the claim `sub`. */
   readonly subject: string;
-  /** The client that the token was issued to, where the token says so. */
+  /** The client that the token was issued to, where the token names it. */
   readonly clientId?: string;
   readonly scopes: ReadonlySet<string>;
   /** In seconds since 1970, as the claim `exp`. */
@@ -27,7 +27,7 @@ export interface GuardedRequest extends FastifyRequest {
   notAStranger?: () => Promise<void>;
 }
 
-/** Who asks. Only for handlers behind BearerGuard. */
+/** The principal of a request. Only for handlers behind BearerGuard. */
 export const principalOf = (request: GuardedRequest): Principal => {
   if (!request.principal) throw new Error('this handler is not behind BearerGuard');
   return request.principal;

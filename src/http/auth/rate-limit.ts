@@ -26,14 +26,14 @@ export class RateLimited extends Error {
 
 /** Counts requests by a key, such as an owner. Only there where a limit is set. */
 export abstract class RateLimit {
-  /** Counts one request, and says what is left. Throws RateLimited. */
+  /** Counts one request, and returns the remaining quota. Throws RateLimited. */
   abstract take(key: string): Promise<Quota>;
 
   /** Takes back one that `take` has counted. */
   abstract giveBack(key: string): Promise<void>;
 }
 
-/** Header fields that tell a client what is left: draft-ietf-httpapi-ratelimit-headers-10. */
+/** Header fields with the remaining quota: draft-ietf-httpapi-ratelimit-headers-10. */
 export const rateLimitFields = ({ policy, perMinute, remaining, resetSeconds }: Quota) => ({
   'ratelimit-policy': `"${policy}";q=${perMinute};w=60`,
   ratelimit: `"${policy}";r=${remaining};t=${resetSeconds}`,

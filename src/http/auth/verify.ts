@@ -30,7 +30,7 @@ export class InvalidToken extends Error {
 
 export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys: [key.publicJwk] });
 
-/** Turns tokens into principals, and remembers those it has verified until they expire. */
+/** Verifies tokens, and caches their principals until they expire. */
 export class TokenVerifier {
   readonly #verified = new LRUCache<string, Principal>({ max: MAX_VERIFIED });
   #hits = 0;
@@ -42,7 +42,7 @@ export class TokenVerifier {
     private readonly now: () => number = () => Date.now(),
   ) {}
 
-  /** How often a token was remembered, how often one had to be checked, and how many are remembered now. */
+  /** Hits, misses and size of the cache. */
   get cache(): { readonly hits: number; readonly misses: number; readonly entries: number } {
     return { hits: this.#hits, misses: this.#misses, entries: this.#verified.size };
   }

@@ -11,10 +11,10 @@ import { readQuery } from '../requests.js';
 import { NoQuery } from '../schemas.js';
 import { Shutdown } from '../shutdown.js';
 
-/** How long a part may take to say that it is well, in milliseconds: shorter than any prober waits. */
+/** How long a part may take to answer, in milliseconds: shorter than any prober waits. */
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** Without the reason, which names files: anybody may ask. */
+/** Without the reason, which names files: the endpoint needs no token. */
 const RESTART_NEEDED =
   'This process writes nothing to the event log before it is started again, and is expected to after it. Its log and plants status say why.';
 
@@ -44,7 +44,7 @@ export class HealthController {
     throw new Problem('restart_needed', RESTART_NEEDED);
   }
 
-  /** Every part works: send it requests. Otherwise 503 says which part does not, and why. */
+  /** 200 where every part works; else 503 with the part that does not, and why. */
   @Get('ready')
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
     readQuery(request, NoQuery);
@@ -66,7 +66,7 @@ export class HealthController {
   }
 
   #check() {
-    // Balancers must see at once that the process stops: nothing else is asked then.
+    // Load balancers must see at once that the process stops: no part is checked then.
     if (this.shutdown.begun) return this.checks.check([() => this.#process()]);
     const { projector, auditor } = this;
     return this.checks.check([
@@ -111,8 +111,8 @@ export class HealthController {
   }
 
   /**
-   * Says what the auditor does, and never that requests should go elsewhere: plants can be written and listed without
-   * it, and whoever altered the log should not be able to stop the service by that.
+   * Shows the auditor's state, and never fails readiness: plants can be written and listed without it, and an altered
+   * log must not stop the service.
    */
   #auditor(auditor: Auditor) {
     const { state, since, size, checkpoint, alarm } = auditor.status;
@@ -133,7 +133,7 @@ const notReady = (error: unknown): unknown => {
   return new Problem('not_ready', `Not ready: ${parts.join(', ')}.`, { members: { parts: details } });
 };
 
-/** Terminus throws Nest's own exception, whose body says what it found. Throws every other error. */
+/** The result of Terminus, which throws it inside Nest's exception. Throws every other error. */
 const detailsOf = (error: unknown): Record<string, { status: string }> => {
   if (!(error instanceof HttpException)) throw error;
   return (error.getResponse() as { details: Record<string, { status: string }> }).details;

@@ -8,7 +8,7 @@ export const POSITION = 'plants-position';
 
 /** The answer to a list. */
 export interface ListAnswer {
-  /** What is said of it also where the client has it already. */
+  /** Header fields of 200 and 304. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }
@@ -17,19 +17,19 @@ export interface ListAnswer {
 export interface ShortListAnswer extends ListAnswer {
   readonly body: string;
   readonly etag: string;
-  /** Names and values of header fields in turn, with 304 and with 200. */
+  /** Names and values of header fields in turn, of 304 and of 200. */
   readonly unchanged: readonly string[];
   readonly fields: readonly string[];
-  /** How the body becomes bytes: most are of one byte for each character, which is quicker to write so. */
+  /** The encoding of the body: latin1, which is faster to write, where each character is one byte. */
   readonly encoding: 'latin1' | 'utf8';
 }
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** A page that has not changed is the same object, and is answered with the same text. */
+/** The answers of pages: the page cache returns the same object for an unchanged page. */
 const made = new WeakMap<Page, { readonly limit: number; readonly answer: ShortListAnswer }>();
 
-/** The answer with a page; `limit` is what the client asked for. */
+/** The answer with a page; `limit` is the client's. */
 export const listAnswer = (page: Page, limit: number): ShortListAnswer => {
   const before = made.get(page);
   if (before?.limit === limit) return before.answer;

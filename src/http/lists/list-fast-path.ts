@@ -11,62 +11,62 @@ import { countHeader, plainlyAcceptsJson } from '../requests.js';
 import { EVERY_ANSWER } from '../server.js';
 import { DEFAULT_LIMIT } from '../schemas.js';
 
-/** The first page of a list, as nearly every client asks for it. */
+/** The target of the first page of a list. */
 const FIRST_PAGE = /^\/plants(?:\?limit=([1-9]\d{0,3}))?$/;
 
-/** Header fields as `writeHead` is quickest to take them, up to the value of the last one. */
+/** Names and values in turn, the form that `writeHead` takes fastest, up to the value of the last one. */
 const ALWAYS = [...Object.entries(EVERY_ANSWER).flat(), 'x-request-id'];
 
 const BEARER = 'Bearer ';
 
-/** What the fast path needs of the service. */
+/** The parts of the service that the fast path uses. */
 export interface FastLists {
   readonly verifier: TokenVerifier;
   readonly lists: ListPlantsHandler;
-  /** Whether pages of other origins may use the API: an answer to one has further header fields. */
+  /** Whether pages of other origins may use the API: answers to them have further header fields. */
   readonly crossOrigin: boolean;
   readonly onAnswered: OnAnswered;
-  /** Called with what nobody thought of: the connection of that request was cut. Must not throw. */
+  /** Called with an unexpected error, after which the connection is cut. Must not throw. */
   readonly onError: (error: unknown) => void;
   /** Whether an answer of so many bytes may be sent now. */
   readonly admits: (response: ServerResponse, bytes: number) => boolean;
 }
 
-interface Asked {
+interface ListRequest {
   readonly owner: string;
   readonly limit: number;
 }
 
 /**
- * Answers the lists that most clients ask for most of the time, the first page for a token that is known, before
- * Fastify and Nest: they would take twice as long as everything else about such a list (docs/performance.md).
- * Whatever is not exactly that, or is not good news, goes the long way as if this were not here.
+ * Answers the first page of a list for a verified token before Fastify and Nest, which take half the time of such a
+ * request (docs/performance.md). Any other request, and each that cannot be answered 200 or 304 at once, goes to them
+ * unchanged; `PlantsController.list` is the other door to the same core (`ListPlantsHandler`, `listAnswer`).
  */
 export const answerListsFast = (
   server: Server,
   { verifier, lists, crossOrigin, admits, onAnswered, onError }: FastLists,
 ): void => {
-  // The one that the server was made with.
-  const [longWay] = server.listeners('request') as RequestListener[];
-  if (!longWay) throw new Error('the server has no listener yet');
+  // Fastify's.
+  const [fastify] = server.listeners('request') as RequestListener[];
+  if (!fastify) throw new Error('the server has no listener yet');
 
   /** Never rejects. */
   const answer = async (
     request: IncomingMessage,
     response: ServerResponse,
-    { owner, limit }: Asked,
+    { owner, limit }: ListRequest,
   ): Promise<void> => {
     const began = performance.now();
     try {
-      // An error is found again on the long way, which can tell it.
+      // The controller meets an error again, and answers it.
       const page = await lists.atOnce(owner, limit).catch(() => undefined);
       if (!page) {
-        longWay(request, response);
+        fastify(request, response);
         return;
       }
       const { fields, unchanged, body, encoding, etag } = listAnswer(page, limit);
       if (!admits(response, body.length)) {
-        longWay(request, response);
+        fastify(request, response);
         return;
       }
       const id = requestIdOf(request);
@@ -80,34 +80,34 @@ export const answerListsFast = (
         owner,
       );
     } catch (error) {
-      response.destroy(); // nobody knows how much of an answer was written
+      response.destroy(); // a part of an answer may have been written
       onError(error);
     }
   };
 
-  server.off('request', longWay);
+  server.off('request', fastify);
   server.prependListener('request', (request, response) => {
     const asked =
-      crossOrigin && request.headers.origin !== undefined ? undefined : askedBy(request, verifier);
+      crossOrigin && request.headers.origin !== undefined ? undefined : listRequestOf(request, verifier);
     if (asked) void answer(request, response, asked);
-    else longWay(request, response);
+    else fastify(request, response);
   });
 };
 
-/** Which list is asked for, where that is all that there is to know about a request. */
-const askedBy = (request: IncomingMessage, verifier: TokenVerifier): Asked | undefined => {
+/** The list that a request is for; undefined for a request that the controller must answer. */
+const listRequestOf = (request: IncomingMessage, verifier: TokenVerifier): ListRequest | undefined => {
   const { method, url = '' } = request;
   if (method !== 'GET' || request.httpVersion !== '1.1') return undefined;
   const path = FIRST_PAGE.exec(url);
   if (!path || !isPlain(request)) return undefined;
   const limit = path[1] === undefined ? DEFAULT_LIMIT : Number(path[1]);
-  if (limit > LONG_LIST) return undefined; // as many may be read at once as `LongLists` allows
+  if (limit > LONG_LIST) return undefined; // `LongLists` bounds how many are read at once
   const principal = principalOf(request, verifier);
   if (!principal?.scopes.has('plants:read')) return undefined;
   return { owner: principal.owner, limit };
 };
 
-/** Whether nothing but the token makes this request another one than the next. */
+/** Whether no header field but the token and If-None-Match changes the answer. */
 const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
   isPlainHost(headers.host) &&
   countHeader(rawHeaders, 'host') === 1 &&
@@ -119,7 +119,7 @@ const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
   headers['transfer-encoding'] === undefined &&
   headers.expect === undefined;
 
-/** Who asks, where the token was verified before and holds. */
+/** The principal of a token that was verified before and is still valid. */
 const principalOf = (
   { headers: { authorization } }: IncomingMessage,
   verifier: TokenVerifier,

@@ -26,8 +26,8 @@ export class LongLists {
   }
 
   /**
-   * Gives what `read` gives, and throws what it throws; `limit` is how many plants are asked for. Throws Problem where
-   * too many wait, or the client has gone before its turn.
+   * Returns what `read` returns, and throws what it throws; `limit` is the client's. Throws Problem where too many wait,
+   * or the client has gone before its turn.
    */
   async read<List extends Page | LongPage>(
     owner: string,

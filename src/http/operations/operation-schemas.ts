@@ -48,7 +48,7 @@ export const NewRollback = z
   )
   .meta({ id: 'NewRollback', description: 'Why to go back. It may be left out, the body too.' });
 
-/** The answer to what was asked about a rebuild. */
+/** The answer to a request about a rebuild. */
 export const RebuildAccepted = z
   .strictObject({ rebuild: z.string().meta({ description: 'The id of the rebuild.' }) })
   .meta({ id: 'RebuildAccepted', description: 'Which rebuild it is about.' });

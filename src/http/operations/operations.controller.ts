@@ -15,10 +15,10 @@ import { NoQuery } from '../schemas.js';
 /** What the controller works with, for Nest: a System is no class. */
 export const SYSTEM = Symbol('System');
 
-/** Where what was asked for can be followed. */
+/** Where the progress of a request is shown. */
 const STATUS = '/operations/status';
 
-/** For operators: see everything, rebuild, go back. What they ask for is recorded; a projector does it. */
+/** Status, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
 @Controller('operations')
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
@@ -78,7 +78,7 @@ export class OperationsController {
   }
 }
 
-/** Who operates. The same owner with the same Idempotency-Key gives the same command again. */
+/** The operator. The same owner with the same Idempotency-Key has the same command id. */
 const operatorOf = (request: GuardedRequest): Operator & { readonly commandId: string } => {
   const { owner, key, context } = plantRequestOf(request);
   return key === undefined

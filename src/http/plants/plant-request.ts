@@ -5,7 +5,7 @@ import { correlationIdOf, traceparentOf } from '../correlation.js';
 import { readValue } from '../requests.js';
 import { IdempotencyKey } from '../schemas.js';
 
-/** Who asks, in which context, and how the client named the request. Throws Problem for a key that is none. */
+/** The owner, the context and the Idempotency-Key of a request. Throws Problem for a malformed key. */
 export const plantRequestOf = (request: GuardedRequest): PlantRequest => {
   const { owner, subject, clientId } = principalOf(request);
   const header = request.headers['idempotency-key'];

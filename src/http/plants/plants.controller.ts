@@ -57,14 +57,14 @@ interface HistoryPage {
   readonly stream: string;
   /** The events after this revision. */
   readonly from: bigint | undefined;
-  /** What the client asked for; more than MAX_EVENTS are not given. */
+  /** The client's; at most MAX_EVENTS are sent. */
   readonly limit: number;
   readonly type: string;
 }
 
 /** Which page of a list of the past. */
 interface PastPageAsked {
-  /** What the client asked for. */
+  /** The client's limit. */
   readonly limit: number;
   /** At most so many are given. */
   readonly most: number;
@@ -250,8 +250,8 @@ export class PlantsController {
   }
 
   /**
-   * Waits until the owner's lists contain a write, unless the client does not want to, and says where it stands and
-   * whether they do.
+   * Waits until the owner's lists contain a write, unless the client prefers not to, and sends its position and whether
+   * they do.
    */
   async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
     reply.header(POSITION, position);
@@ -263,12 +263,12 @@ export class PlantsController {
     if (preferred.has('respond-async') || !(await this.freshness.listed(owner, position)))
       reply.header(LISTS, 'behind');
     if (preferred.has('respond-async')) return;
-    // Not before: a list that is asked for meanwhile owes nothing to a write that has no answer yet.
+    // Not before: a list that is requested meanwhile need not contain a write that has no answer yet.
     this.freshness.raise(owner, position);
   }
 }
 
-/** The position that a client wants the answer to be at least at. Throws Problem. */
+/** The position that the answer must have reached (Plants-Position). Throws Problem. */
 const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position | undefined =>
   sent === undefined ? undefined : (readValue(PositionHeader, sent, 'Plants-Position') as Position);
 
