@@ -10,16 +10,15 @@ const LARGEST_BYTES = 256 * 1024;
 /** What a row takes beside its text, in bytes. */
 const ROW_BYTES = 100;
 
-/** A page, and the copy of the read model that it was read from. */
+/** A page, and the generation that it was read from. */
 export interface Kept<Copy, P> {
   readonly copy: Copy;
   readonly page: P;
 }
 
 /**
- * Pages as they were read. A partition's position tells every state of its rows from every other, so that a page is
- * still right where its copy is the active one and stands at the page's position: that is quick to ask, and reading
- * 20 rows takes five times as long.
+ * Pages as they were read. A page is still right where the active generation and the partition's position are those of
+ * the page: these take a fifth of the time of reading 20 rows.
  */
 export class PageCache<Copy, P extends Page | LongPage = Page> {
   readonly #pages = new LRUCache<string, Kept<Copy, P>>({

@@ -4,23 +4,18 @@ import { type EventStoreConnectionString, parseEventStoreUrl } from './eventstor
 import { parseRedisUrl, type RedisConnectionString } from './redis/connection-string.js';
 import { BadStoreUrl } from './store-url.js';
 
-/** Files of this machine. */
 export interface SqliteLocation {
   readonly kind: 'sqlite';
   readonly file: string;
 }
 
-/** Where the events are. */
 export type EventLogLocation =
   SqliteLocation | Readonly<{ kind: 'eventstoredb'; place: EventStoreConnectionString }>;
 
-/** Where the lists are. */
 export type ReadModelLocation = SqliteLocation | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
 
-/** What EVENT_LOG may be. */
 const EVENT_LOG_URLS = 'sqlite:FILE or esdb://HOST:2113';
 
-/** What READ_MODEL may be. */
 const READ_MODEL_URLS = 'sqlite:FILE or redis://HOST:6379';
 
 /** Reads the URL of an event log, without opening anything. Throws BadStoreUrl. */
@@ -35,7 +30,7 @@ export const parseReadModelUrl = (value: string): ReadModelLocation =>
     ? { kind: 'redis', place: parseRedisUrl(value) }
     : sqlite(value, READ_MODEL_URLS);
 
-/** `sqlite:FILE`. Nothing of another value but its scheme is ever shown: connection strings hold passwords. */
+/** Parses `sqlite:FILE`. An error shows no more of a value than its scheme, since connection strings hold passwords. */
 const sqlite = (value: string, allowed: string): SqliteLocation => {
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
   if (scheme !== 'sqlite:')
@@ -54,14 +49,14 @@ const sqlite = (value: string, allowed: string): SqliteLocation => {
   return { kind: 'sqlite', file };
 };
 
-/** Whether what is said to this event log crosses a network unencrypted, with its password. */
+/** Whether the connection to an event log crosses a network without encryption, and its password with it. */
 export const isPlaintextToAnotherMachine = (log: EventLogLocation): boolean =>
   log.kind === 'eventstoredb' && !log.place.tls && !log.place.hosts.every(isLoopback);
 
 const isLoopback = (host: string): boolean =>
   /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(host.replace(/:\d+$/, ''));
 
-/** Whether two logs are one, as far as their URLs tell: files by what stands there, however they are spelled. */
+/** Whether two locations are of the same log: files by device and inode, servers by their connection strings. */
 export const isSameLocation = (one: EventLogLocation, other: EventLogLocation): boolean =>
   one.kind === 'sqlite' && other.kind === 'sqlite'
     ? isSameFile(one.file, other.file)
@@ -75,8 +70,8 @@ const isSameFile = (one: string, other: string): boolean => {
 };
 
 /**
- * What a person does to have the lists rebuilt from a log that holds less than they do. They may be the only copy
- * of what the log lacks, so nobody is told to delete them before that is known.
+ * How an operator has the lists rebuilt from a log that holds less than they do. They may be the only copy of the rest,
+ * so nothing advises to delete them first.
  */
 export const howToSetAside = (model: ReadModelLocation): string =>
   model.kind === 'sqlite'

@@ -1,4 +1,4 @@
-/** A store's URL that cannot be used. The message is one line for whoever wrote it, and holds nothing secret. */
+/** A store's URL cannot be used. The message is one line without secrets. */
 export class BadStoreUrl extends Error {
   override readonly name = 'BadStoreUrl';
 }

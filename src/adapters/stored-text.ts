@@ -1,8 +1,8 @@
 import { type Json } from '../ports/event-log.js';
 
 /**
- * A text that every store gives back as it was: UTF-8 has no lone surrogates, and SQLite reads up to the first
- * NUL. Throws TypeError for another one, and for an empty one.
+ * Returns a text that every store keeps unchanged. UTF-8 has no lone surrogates, and SQLite reads up to the first NUL:
+ * throws TypeError for these and for an empty text.
  */
 export const name = (text: string): string => {
   if (text === '' || /[\p{Surrogate}\0]/u.test(text))
@@ -10,7 +10,7 @@ export const name = (text: string): string => {
   return text;
 };
 
-/** The text of a value. Throws TypeError for one that JSON would change. */
+/** The JSON text of a value. Throws TypeError for a value that JSON would change. */
 export const jsonText = (value: Json): string => {
   if (!isJson(value)) throw new TypeError('only what JSON gives back as it was can be appended');
   return JSON.stringify(value);
@@ -35,7 +35,9 @@ const isJson = (value: unknown): boolean => {
   }
 };
 
-/** What a stored text says, or the text itself where it is no JSON: the codec refuses that, and names its place. */
+/**
+ * The value of a stored JSON text, or the text itself where it is no JSON: the codec refuses that with its position.
+ */
 export const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text);

@@ -7,11 +7,11 @@ import { type SharedCounters } from '../ports/shared-counters.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type EventLogLocation, type ReadModelLocation } from './store-locations.js';
 
-// The clients of servers are loaded where they are needed only: they take longer than all else at start.
+// Clients of servers are imported where they are used: they take longer to load than the rest of a start.
 
-/** Who wants to know about an event log. None of these may throw. */
+/** Callbacks of an event log. None may throw. */
 export interface EventLogObservers {
-  /** Called by an embedded log after each transaction, with the number of appends that shared it. */
+  /** Called by SQLite's log after each transaction, with its number of appends. */
   readonly onCommit?: (appends: number) => void;
   /** Called when appends begin to fail or to work again, or are stopped. */
   readonly onHealth?: (health: AppendHealth) => void;
@@ -28,8 +28,8 @@ export const openEventLog = async (
 };
 
 /**
- * Opens the read model of the log with that identity. Throws ReadModelUnavailable, in one line that says what to
- * do. `onWarning` is told, in one line, what may go wrong later.
+ * Opens the read model of a log. Throws ReadModelUnavailable, in one line that says what to do; `onWarning` receives
+ * one line about what may fail later.
  */
 export const openReadModel = async (
   model: ReadModelLocation,
@@ -41,10 +41,7 @@ export const openReadModel = async (
   return openRedisReadModel(model.place, logIdentity, { onWarning });
 };
 
-/**
- * Opens counters that all processes of the log with that identity share, where the read model is on a server;
- * undefined where it is embedded.
- */
+/** Opens counters that all processes of a log share; undefined where the read model is embedded. */
 export const openSharedCounters = async (
   model: ReadModelLocation,
   logIdentity: string,
@@ -54,8 +51,6 @@ export const openSharedCounters = async (
   return openRedisCounters(model.place, logIdentity);
 };
 
-/**
- * Opens the tree of the log with that identity in a file. Throws TreeUnavailable, in one line that says what to do.
- */
+/** Opens the tree of a log. Throws TreeUnavailable, in one line that says what to do. */
 export const openTreeStore = (file: string, logIdentity: string): Promise<TreeStore> =>
   openSqliteTreeStore(file, logIdentity);

@@ -1,16 +1,13 @@
 import { type Position } from '../ports/event-log.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
 
-/**
- * How often the store is asked while somebody waits, in milliseconds: what another process applies is noticed in
- * less than a person notices, and an otherwise idle store answers 40 small questions a second.
- */
+/** Time between two reads of positions while a caller waits, in milliseconds: 40 small reads a second. */
 const POLL_MS = 25;
 
-/** The same while another process applies what is waited for, of a store that cannot give a hint of that. */
+/** The same while another process applies, for a store without notifications, in milliseconds. */
 export const BUSY_POLL_MS = 4;
 
-/** Where those of `partitions` stand in the active generation; empty while none is active. */
+/** Returns the positions of partitions of the active generation; empty while none is active. */
 export type ActivePositions = (partitions: readonly number[]) => Promise<ReadonlyMap<number, Position>>;
 
 interface Waiter {
@@ -21,15 +18,15 @@ interface Waiter {
 }
 
 /**
- * Those who wait for a partition to reach a position (`ReadModel.reached`). The store is the only source: a
- * waiter is let go by what has been read there, never by what somebody says that he applied.
+ * Callers of `ReadModel.reached`. They are resolved by positions that were read from the store, never by a notification
+ * alone.
  */
 export class Waiters {
   readonly #read: ActivePositions;
   readonly #busyPollMs: number;
-  /** Whether somebody has called `wake` since the last look. */
+  /** Whether `wake` was called since the last read. */
   #woken = false;
-  /** Whether the last look that let anybody go was made without that: another process applies. */
+  /** Whether the last read that resolved a caller was not caused by `wake`: another process applies. */
   #othersApply = false;
   readonly #waiting = new Set<Waiter>();
   #timer: NodeJS.Timeout | undefined;
@@ -37,7 +34,7 @@ export class Waiters {
   #lookWanted = false;
   #closed: ReadModelUnavailable | undefined;
 
-  /** `busyPollMs`: how often the store is asked while another process applies what is waited for, in milliseconds. */
+  /** `busyPollMs`: time between two reads while another process applies, in milliseconds. */
   constructor(read: ActivePositions, busyPollMs = POLL_MS) {
     this.#read = read;
     this.#busyPollMs = busyPollMs;
@@ -80,7 +77,7 @@ export class Waiters {
     });
   }
 
-  /** Looks at once instead of at the next poll: after an own apply or promote, and on another process's hint. */
+  /** Reads the positions now: after an own apply or promote, or another process's notification. */
   wake(): void {
     this.#woken = true;
     this.#lookSoon();
@@ -89,19 +86,19 @@ export class Waiters {
   #lookSoon(): void {
     clearTimeout(this.#timer);
     if (this.#waiting.size === 0) return;
-    // A look that is in progress may have asked before that which the caller knows of, so another follows it.
+    // A read in flight may have begun before the change, so another one follows it.
     this.#lookWanted = true;
     this.#looking ??= this.#lookWhileWanted();
   }
 
-  /** Rejects everybody, now and later. Nothing is asked of the store once it has resolved. */
+  /** Rejects all callers, now and later. The store is not read any more once it has resolved. */
   async close(reason: ReadModelUnavailable): Promise<void> {
     this.#closed ??= reason;
     for (const waiter of this.#waiting) waiter.reject(this.#closed);
     await this.#looking;
   }
 
-  /** Never rejects: what goes wrong is told to those who wait. */
+  /** Never rejects: an error goes to the callers. */
   async #lookWhileWanted(): Promise<void> {
     while (this.#lookWanted) {
       this.#lookWanted = false;
@@ -130,7 +127,7 @@ export class Waiters {
         waiter.resolve();
       }
     } catch (error) {
-      // A store that cannot be reached now may be back before the signal aborts; anything else is a defect.
+      // A store that is away may be back before the signals abort; any other error is a defect.
       if (!(error instanceof ReadModelUnavailable))
         for (const waiter of this.#waiting) waiter.reject(error as Error);
     }

@@ -7,7 +7,6 @@ import empty from 'google-protobuf/google/protobuf/empty_pb.js';
 import { randomUUID } from 'node:crypto';
 import { type LogPosition } from './position.js';
 
-/** An append as the server takes it. */
 export interface AppendOrder {
   readonly stream: string;
   readonly expected: bigint | 'none';
@@ -20,7 +19,7 @@ export interface AppendOrder {
   }[];
 }
 
-/** Where the last event of an append stands. The server does not always know the position of one that is repeated. */
+/** The position of an append's last event. The server may not know that of a repeated append. */
 export interface Answer {
   readonly revision: bigint;
   readonly position: LogPosition | undefined;
@@ -36,10 +35,9 @@ interface Waiting {
 }
 
 /**
- * The call on which a connection's appends go, one after the other, so that the server takes them in that order.
- *
- * It is the client's batch append, done again: the client has one table of waiting appends for all of its calls in
- * a process, so that an error of one rejects those of all, and an answer that comes after that ends the process.
+ * The call that carries a connection's appends, in their order. It replaces the client's batch append, whose table of
+ * waiting appends is shared by all calls of the process: an error of one call rejects them all, and a later answer ends
+ * the process.
  */
 export class AppendCall {
   readonly #waiting = new Map<string, Waiting>();
@@ -47,7 +45,7 @@ export class AppendCall {
   constructor(private readonly call: AppendStream) {
     call
       .on('data', (response: streams.BatchAppendResp) => {
-        this.#hear(response);
+        this.#settle(response);
       })
       .on('error', (error: Error) => {
         this.#lose(convertToCommandError(error));
@@ -58,21 +56,21 @@ export class AppendCall {
       });
   }
 
-  /** Throws what the server says, or why it could not. What becomes of it is not known where the call broke off. */
+  /** Rejects with the server's error; with that of the call where it broke off, and the outcome is unknown then. */
   append(order: AppendOrder): { readonly answer: Promise<Answer>; readonly forget: () => void } {
     const id = randomUUID();
     const answer = new Promise<Answer>((resolve, reject) => {
       this.#waiting.set(id, { stream: order.stream, resolve, reject });
     });
-    this.call.write(request(id, order)); // the number of appends is bounded, and so is what waits in here
+    this.call.write(request(id, order)); // unbounded, but the number of appends is not
     return { answer, forget: () => this.#waiting.delete(id) };
   }
 
-  #hear(response: streams.BatchAppendResp): void {
+  #settle(response: streams.BatchAppendResp): void {
     const id = response.getCorrelationId()?.getString() ?? '';
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if (!waiting) return; // nobody waits any more
+    if (!waiting) return; // forgotten
     const success = response.getSuccess();
     if (success) {
       const position = success.getPosition();
@@ -101,7 +99,7 @@ const request = (
   );
   if (expected === 'none') options.setNoStream(new empty.Empty());
   else options.setStreamPosition(String(expected));
-  // No deadline: it would be a time of day, and clocks differ. The server has its own for a write.
+  // No deadline: it would be a time of day, and clocks differ. The server has one of its own.
   const proposed = events.map(({ id, type, data, metadata }) => {
     const message = new streams.BatchAppendReq.ProposedMessage()
       .setId(new shared.UUID().setString(id))
@@ -117,7 +115,7 @@ const request = (
     .setIsFinal(true);
 };
 
-/** Of an answer that is not understood nothing is known: the append may have been written. */
+/** An error that cannot be read leaves the outcome unknown. */
 const refusal = (response: streams.BatchAppendResp, stream: string): unknown => {
   try {
     return unpackToCommandError(response.getError() as never, stream);

@@ -2,12 +2,15 @@ import { type AppendHealth, WrongExpectedRevision } from '../../ports/event-log.
 import { backoffMs } from '../../async/backoff.js';
 import { AppendHealthTracker } from '../append-health.js';
 
-/** Before a server that has refused an append is asked again: a process is ready a second at most after it takes them. */
+/**
+ * Pauses between tests of a server that has failed an append, in milliseconds: at most a second until it is ready
+ * again.
+ */
 const PAUSES = { firstMs: 200, longestMs: 1_000 };
 
 /**
- * Knows whether a server takes appends. While it does not, the server is asked again and again: a process that is not
- * ready gets no requests, and would otherwise never find out.
+ * Tracks whether appends succeed, and tests a server whose appends fail: a process that is not ready receives no
+ * requests that would show it.
  */
 export class AppendWatch {
   readonly #tracker: AppendHealthTracker;
@@ -15,7 +18,10 @@ export class AppendWatch {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** `probe` resolves where an append to that stream would succeed, writes nothing, and rejects otherwise, in bounded time. */
+  /**
+   * `probe` resolves where an append to a stream would succeed, without writing, and rejects otherwise, in bounded
+   * time.
+   */
   constructor(
     private readonly probe: (stream: string) => Promise<void>,
     onChange: (health: AppendHealth) => void,
@@ -27,8 +33,8 @@ export class AppendWatch {
     return this.#tracker.current;
   }
 
-  /** Notes the outcome of an append to a stream, and gives or throws just that. */
-  async noting<T>(stream: string, appending: Promise<T>): Promise<T> {
+  /** Records the outcome of an append, and returns or throws it. */
+  async recording<T>(stream: string, appending: Promise<T>): Promise<T> {
     try {
       const result = await appending;
       this.#succeeded();
@@ -58,14 +64,14 @@ export class AppendWatch {
     if (this.#timer) return;
     this.#timer = setTimeout(
       () => {
-        void this.#ask(stream);
+        void this.#test(stream);
       },
       backoffMs(this.#failures++, PAUSES),
     );
     this.#timer.unref();
   }
 
-  async #ask(stream: string): Promise<void> {
+  async #test(stream: string): Promise<void> {
     try {
       await this.probe(stream);
       this.#succeeded();

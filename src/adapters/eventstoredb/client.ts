@@ -4,12 +4,11 @@ import { finished, type Readable, type Transform } from 'node:stream';
 import { AppendCall, type Answer, type AppendOrder, type AppendStream } from './append-call.js';
 import { inTime } from './failure.js';
 
-/** A call of gRPC. */
 type Call = Readable & { cancel(): void };
 
 /**
- * Cancels a call and discards what has arrived of its answer. Not at once: Node may abort the process if an HTTP/2
- * stream is reset while its session is being read (https://github.com/grpc/grpc-node/issues/1652).
+ * Cancels a call and discards its answer. Not at once: Node may abort the process if an HTTP/2 stream is reset while
+ * its session is being read (https://github.com/grpc/grpc-node/issues/1652).
  */
 const endCall = (call: Call): void => {
   setImmediate(() => {
@@ -19,14 +18,12 @@ const endCall = (call: Call): void => {
 };
 
 /**
- * Returns a function that ends a read or a subscription of the library, and the call behind it, in whatever state
- * the two are; it may be called twice. Has to be called before the stream is used.
- *
- * The library's own `cancel` does nothing for a call whose answer has arrived: if nobody reads that answer to its end,
- * it stays in memory, and the library's `dispose` waits for it without a limit.
+ * Returns a function that ends a read or a subscription of the library, and the call behind it, in any state; to be
+ * called before the stream is used. The library's `cancel` does nothing for a call whose answer has arrived: an unread
+ * answer stays in memory, and the library's `dispose` waits for it without a limit.
  */
 export const closeableStream = (opened: StreamingRead<unknown> | AllStreamSubscription): (() => void) => {
-  // Each is a transform into which the library pipes the call once it has made it, and the call is shown nowhere else.
+  // The library pipes the call into it; it exposes the call nowhere else.
   const stream = opened as unknown as Transform;
   let call: Call | undefined;
   let closed = false;
@@ -42,19 +39,18 @@ export const closeableStream = (opened: StreamingRead<unknown> | AllStreamSubscr
   };
 };
 
-/** A client of the library with one connection at a time, for reads, subscriptions and appends. */
+/** A client of the library with one connection at a time. */
 export class Client extends EventStoreDBClient {
   /** When the server last answered, in milliseconds of `performance.now()`. */
   heard = -Infinity;
   #left = false;
   readonly #onLeave = new Set<() => void>();
-  /** Calls that have not ended. */
   readonly #calls = new Set<Call>();
-  /** Where the library searches for a leader: an array of this client's own. */
+  /** The library's list of members to ask for the leader, an array of this client alone. */
   readonly #endpoints: unknown[];
   #closeChannel: () => void = () => undefined;
-  /** The last append's way to the call: each goes after the one before it, also where the call has to be opened. */
-  #way: Promise<unknown> = Promise.resolve();
+  /** Appends reach the call one after the other, also where it has to be opened first. */
+  #lastOpening: Promise<unknown> = Promise.resolve();
   readonly #appendCalls = new WeakMap<AppendStream, AppendCall>();
   readonly #openAppends: () => Promise<AppendStream>;
 
@@ -71,8 +67,7 @@ export class Client extends EventStoreDBClient {
       if (this.#left) channel.close();
       return channel;
     };
-    // The library calls it when a call fails, and awaits nothing. It rejects if the search for a leader that another
-    // call has begun fails: that call reports it, and the next one searches again.
+    // The library does not await it. It rejects if another call's search for a leader fails: that call reports it.
     this.handleError = async (...failed) => {
       await handleError(...failed).catch(() => undefined);
     };
@@ -95,12 +90,12 @@ export class Client extends EventStoreDBClient {
     );
   }
 
-  /** Whether nobody uses this client any more. */
+  /** Whether `leave` was called. */
   get left(): boolean {
     return this.#left;
   }
 
-  /** Calls `listener` when the client is left; returns what takes that back. A signal costs a read 10 µs more. */
+  /** Calls `listener` on `leave`; returns a function that removes it. An AbortSignal costs a read 10 µs more. */
   onLeave(listener: () => void): () => void {
     this.#onLeave.add(listener);
     return () => this.#onLeave.delete(listener);
@@ -110,10 +105,10 @@ export class Client extends EventStoreDBClient {
   async append(order: AppendOrder, deadlineMs: number): Promise<Answer> {
     let forget: (() => void) | undefined;
     let late = false;
-    const opened = this.#way.then(this.#openAppends);
-    this.#way = opened.catch(() => undefined);
+    const opened = this.#lastOpening.then(this.#openAppends);
+    this.#lastOpening = opened.catch(() => undefined);
     const answer = opened.then((call) => {
-      if (late) return undefined as never; // nobody waits: it must not be written now
+      if (late) return undefined as never; // its caller has the answer that nothing was written
       const appends = this.#appendCalls.get(call) ?? new AppendCall(call);
       this.#appendCalls.set(call, appends);
       const appending = appends.append(order);
@@ -128,16 +123,13 @@ export class Client extends EventStoreDBClient {
     }
   }
 
-  /**
-   * Ends its calls and closes its connection; the listeners of `onLeave` end reads and subscriptions. It waits for nothing: the
-   * library's `dispose` resolves only when each call has ended, whatever that takes.
-   */
+  /** Ends its calls and closes its connection, without waiting; listeners of `onLeave` end reads and subscriptions. */
   leave(): void {
     this.#left = true;
     for (const listener of this.#onLeave) listener();
     for (const call of this.#calls) endCall(call);
     this.#closeChannel();
-    this.#endpoints.length = 0; // a search for a leader that still runs has nobody left to ask, and ends
+    this.#endpoints.length = 0; // ends a search for a leader
   }
 
   #track(call: Call): void {

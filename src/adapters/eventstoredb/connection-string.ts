@@ -1,12 +1,11 @@
 import { BadStoreUrl } from '../store-url.js';
 
-/** One server as it is named in the URL. */
 export interface Endpoint {
   readonly address: string;
   readonly port: number;
 }
 
-/** Options that go to the client as they are. What is missing has the client's default, or ours. */
+/** Options for the client, whose defaults apply. */
 export interface ClientSettings {
   readonly connectionName?: string;
   /** Milliseconds that a call may take. */
@@ -23,31 +22,31 @@ export interface ClientSettings {
   readonly gossipTimeout?: number;
 }
 
-/** Which EventStoreDB, and which part of it: what a URL says. */
+/** A parsed connection string. */
 export interface EventStoreConnectionString {
   /** Host names and IPv4 addresses, without ports. */
   readonly hosts: readonly string[];
   readonly endpoints: readonly Endpoint[];
-  /** Whether the leader is looked for: where there are several hosts, or the scheme says so. */
+  /** Whether to search for the leader: with several hosts, or where the scheme says so. */
   readonly cluster: boolean;
   readonly tls: boolean;
-  /** Goes before every stream's name, with a dot; empty if there is none. */
+  /** Prefix of every stream's name, before a dot; empty for none. */
   readonly namespace: string;
   /** PEM files of this machine. */
   readonly tlsCAFile: string | undefined;
   readonly userCertificate: { readonly certFile: string; readonly keyFile: string } | undefined;
   readonly settings: ClientSettings;
-  /** A function, so that a place which is printed or logged shows no password. */
+  /** A function, so that a printed connection string shows no password. */
   readonly credentials: () => { readonly username: string; readonly password: string } | undefined;
 }
 
-/** The port that EventStoreDB has unless it is told another one. */
+/** EventStoreDB's default port. */
 const DEFAULT_PORT = 2113;
 
-/** The greatest number that a timer takes. */
+/** The longest time of a timer, in milliseconds. */
 const MAX_MS = 2_147_483_647;
 
-/** Its dot keeps namespaces apart: no namespace is the beginning of another one's streams. */
+/** The dot behind it keeps namespaces apart: none is a prefix of another one's streams. */
 const NAMESPACE = /^[a-z0-9][a-z0-9-]{0,39}$/;
 
 const HOST = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
@@ -61,7 +60,7 @@ const NODE_PREFERENCES = new Map<string, NonNullable<ClientSettings['nodePrefere
   ['random', 'random'],
 ]);
 
-/** What a parameter's value is turned into, and how its refusal describes what is allowed. */
+/** How a value is parsed, and what its refusal lists as allowed. */
 interface Parameter<T> {
   readonly allowed: string;
   readonly parse: (value: string) => T | undefined;
@@ -82,7 +81,6 @@ const text: Parameter<string> = {
 
 const milliseconds = integer(1, MAX_MS, 'milliseconds');
 
-/** What the client takes as it is. */
 const CLIENT_PARAMETERS = {
   connectionName: text,
   defaultDeadline: milliseconds,
@@ -125,15 +123,14 @@ type Given = {
   -readonly [Name in ParameterName]?: NonNullable<ReturnType<(typeof PARAMETERS)[Name]['parse']>>;
 };
 
-/** The client takes names of parameters in any spelling, and so do we. */
+/** As the client, accepts any spelling of a parameter's name. */
 const flat = (spelled: string): string => spelled.trim().toLowerCase().replace(/[_-]/g, '');
 
 const NAMES = new Map(Object.keys(PARAMETERS).map((name) => [flat(name), name as ParameterName]));
 
 /**
- * Reads a connection string of EventStoreDB's own form, with one parameter of ours, `namespace`. It only looks at
- * the text. Throws BadStoreUrl, which shows names of parameters but no value, since any part of a mistyped URL may
- * be a password.
+ * Parses a connection string of EventStoreDB, with one more parameter, `namespace`. Throws BadStoreUrl, which shows
+ * names of parameters but no values: any part of a mistyped URL may be a password.
  */
 export const parseEventStoreUrl = (value: string): EventStoreConnectionString => {
   const [, spelled = '', rest = ''] = /^([a-z][a-z0-9+.-]*):\/\/(.*)$/is.exec(value.trim()) ?? [];
@@ -177,7 +174,7 @@ export const parseEventStoreUrl = (value: string): EventStoreConnectionString =>
   };
 };
 
-/** A place for messages: nothing of its user, its password and its parameters but the namespace. */
+/** A connection string for messages: its servers and its namespace. */
 export const describeConnection = ({ endpoints, namespace }: EventStoreConnectionString): string => {
   const servers = endpoints.map(({ address, port }) => `${address}:${port}`).join(',');
   return `esdb://${servers}${namespace === '' ? '' : ` (namespace ${namespace})`}`;

@@ -20,7 +20,7 @@ import { AppendWatch } from './append-watch.js';
 import { explain } from './failure.js';
 import { type EventStoreConnectionString } from './connection-string.js';
 import { HeadSearch } from './head-search.js';
-import { identify, type Identity, patiently, UUID } from './identity.js';
+import { identify, type Identity, withRetries, UUID } from './identity.js';
 import { isOurs, Namespace } from './namespace.js';
 import { commitOf, fromPosition, type LogPosition, toPosition } from './position.js';
 import { Server, type ServerLimits } from './server.js';
@@ -28,7 +28,7 @@ import { Semaphore } from './semaphore.js';
 import { subscribeTo } from './subscription.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
-  /** How long opening may take in all, in milliseconds. */
+  /** How long opening may take, in milliseconds. */
   readonly openMs?: number;
   /** How long a subscription may be behind the head without a sign of life from the server, in milliseconds. */
   readonly stallMs?: number;
@@ -38,15 +38,15 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** Appends on the wire at a time: enough for the server to write many with one flush, few enough for a short wait. */
+/** Appends in flight: enough for the server to write many with one flush, few enough for a short wait. */
 const APPENDS_AT_ONCE = 256;
 
-/** Its first event holds the log's identity. No reader sees it, as it is none of OUR_STREAMS. */
+/** Holds the log's identity in its first event. Invisible to readers, as it is none of OUR_STREAMS. */
 const LOG_STREAM = 'plants-log';
 
 /**
- * Opens the event log in an EventStoreDB, and makes its identity where there is none. Throws LogUnavailable with
- * what to do about it: at once where it would stay so, else after having tried for `openMs`.
+ * Opens the event log in an EventStoreDB, with a new identity where it has none. Throws LogUnavailable, in one line
+ * that says what to do: at once where waiting does not help, else after `openMs`.
  */
 export const openEventStoreDb = async (
   place: EventStoreConnectionString,
@@ -65,7 +65,9 @@ export const openEventStoreDb = async (
   const server = await Server.of(place, { deadlineMs, readDeadlineMs });
   const namespace = new Namespace(place.namespace);
   try {
-    const identity = await patiently(server, openMs, () => identify(server, namespace.onServer(LOG_STREAM)));
+    const identity = await withRetries(server, openMs, () =>
+      identify(server, namespace.onServer(LOG_STREAM)),
+    );
     return new EventStoreLog(server, namespace, identity, { stallMs, maxQueued }, onHealth);
   } catch (error) {
     server.close();
@@ -98,13 +100,13 @@ class EventStoreLog extends EventLog {
     if (!isOurs(name(stream))) throw new TypeError(`${JSON.stringify(stream)} is none of our streams`);
     const order = { stream: this.namespace.onServer(stream), expected, events: events.map(toText) };
     this.#assertRoom();
-    // No stream is that long, and the greatest numbers mean something else to the server.
+    // No stream is that long, and the greatest numbers have another meaning for the server.
     if (expected !== 'none' && expected > BigInt(Number.MAX_SAFE_INTEGER))
       throw new WrongExpectedRevision(stream, expected);
     const appending = this.#append(stream, order);
     this.#appends.add(appending);
     try {
-      return await this.#watch.noting(stream, appending);
+      return await this.#watch.recording(stream, appending);
     } finally {
       this.#appends.delete(appending);
     }
@@ -131,7 +133,7 @@ class EventStoreLog extends EventLog {
 
   subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
     const startOf = (position: Position): LogPosition => {
-      // The position of an event, as the server skips what is there without looking what it is.
+      // It has to be an event's: the server skips what is there.
       const start = fromPosition(position === START ? this.created.position : position);
       this.#assertOpen();
       return start;
@@ -161,12 +163,12 @@ class EventStoreLog extends EventLog {
   // eslint-disable-next-line @typescript-eslint/no-empty-function
   async *check(): AsyncGenerator<Position, void, undefined> {}
 
-  /** In bytes of the server's log, other streams included: it passes them, too. */
+  /** In bytes of the server's log, with those of other streams. */
   distance(after: Position, upTo: Position): number {
     return after >= upTo ? 0 : Number(commitOf(upTo) - commitOf(after));
   }
 
-  /** Positions are bytes of the server's log, which holds other streams, too. */
+  /** Positions are offsets in the server's log, which holds other streams, too. */
   count(): undefined {
     return undefined;
   }
@@ -183,7 +185,7 @@ class EventStoreLog extends EventLog {
 
   async #close(): Promise<void> {
     this.#watch.close();
-    await Promise.allSettled(this.#appends); // each has its deadline
+    await Promise.allSettled(this.#appends); // each has a deadline
     this.server.close();
   }
 
@@ -213,13 +215,13 @@ class EventStoreLog extends EventLog {
       return { revision, position: toPosition(position) };
     } catch (error) {
       if (error instanceof OutcomeUnknown) throw error;
-      // The stream may be further because of an earlier try of these very events.
+      // An earlier attempt may have written these events.
       if (error instanceof WrongExpectedVersionError)
         return await this.#written(stream, order, new WrongExpectedRevision(stream, expected));
       const reason = this.server.unavailable(error);
       if (explain(error).nothingDone) throw reason;
       const unknown = new OutcomeUnknown(reason.message, { cause: error });
-      // So the server also answers a try that comes while an earlier one is being written, and drops it.
+      // So the server also refuses an attempt while an earlier one is being written.
       if (error instanceof DeadlineExceededError) return await this.#written(stream, order, unknown);
       throw unknown;
     } finally {
@@ -227,7 +229,7 @@ class EventStoreLog extends EventLog {
     }
   }
 
-  /** Resolves where an append to a stream would succeed: one that no stream is long enough for is refused for that. */
+  /** Resolves where an append would succeed: this one is refused for its revision, which no stream reaches. */
   async #probe(stream: string): Promise<void> {
     const event = { id: randomUUID(), type: 'Probe', data: '{}', metadata: '{}' };
     const expected = BigInt(Number.MAX_SAFE_INTEGER);
@@ -239,8 +241,8 @@ class EventStoreLog extends EventLog {
   }
 
   /**
-   * Where these events are, if they were appended before. Throws `ifNothing` if their place is empty,
-   * WrongExpectedRevision if others are there, OutcomeUnknown if that cannot be found out.
+   * The position of these events, if they were appended before. Throws `ifNothing` where the stream ends before them,
+   * WrongExpectedRevision where it holds others, OutcomeUnknown where it cannot be read.
    */
   async #written(stream: string, { expected, events }: AppendOrder, ifNothing: Error): Promise<Appended> {
     let found: RecordedEvent[];

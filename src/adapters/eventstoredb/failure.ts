@@ -6,13 +6,13 @@ import {
 } from '@eventstore/db-client';
 import { within } from '../../async/deadline.js';
 
-/** What went wrong with a call. */
+/** The meaning of a call's error. */
 export interface Failure {
-  /** What is wrong and what to do about it: goes on after "the event log at …". Holds nothing secret. */
+  /** Follows "the event log at …": what is wrong and what to do. Holds no secrets. */
   readonly text: string;
-  /** Whether the server, or this machine, refused for sure: the call has changed nothing. */
+  /** Whether the call has certainly changed nothing. */
   readonly nothingDone: boolean;
-  /** Whether it will be the same until somebody changes something. */
+  /** Whether it lasts until a person changes something. */
   readonly definite: boolean;
 }
 
@@ -21,14 +21,14 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
   constructor(
     ms: number,
-    /** Whether the call was begun: one that was not has done nothing. */
+    /** Whether the call was sent: one that was not has changed nothing. */
     readonly begun: boolean,
   ) {
     super(`did not answer within ${ms} ms`);
   }
 }
 
-/** The answer, if it comes in time; else NoAnswer, and what comes later is dropped. */
+/** As `within`, with NoAnswer. */
 export const inTime = <T>(ms: number, answer: Promise<T>, begun: () => boolean = () => true): Promise<T> =>
   within(ms, answer, () => new NoAnswer(ms, begun()));
 
@@ -36,16 +36,16 @@ const refused = (text: string): Failure => ({ text, nothingDone: true, definite:
 const notNow = (text: string): Failure => ({ text, nothingDone: true, definite: false });
 const unknown = (text: string): Failure => ({ text, nothingDone: false, definite: false });
 
-/** UNAUTHENTICATED of gRPC: nobody knows this user with this password. */
+/** gRPC's UNAUTHENTICATED: unknown user or wrong password. */
 const UNAUTHENTICATED = 16;
 
 type Words = readonly (readonly [RegExp, Failure])[];
 
-/** How the client's library begins where it has no connection: nothing of a call was sent. It has no codes for it. */
+/** The client's messages without a connection, for which it has no codes: nothing of the call was sent. */
 const NOT_CONNECTED =
   /^14 UNAVAILABLE: (No connection established|Name resolution failed|Channel closed before)/;
 
-/** Why there is no connection: the first that fits. */
+/** Reasons for no connection, by the first pattern that matches. */
 const CONNECTING: Words = [
   [
     /altname/,
@@ -70,7 +70,7 @@ const CONNECTING: Words = [
   [/^/, notNow('cannot be reached: start it, or correct host, port and tls')],
 ];
 
-/** How the server, or the client when it looks for one, says that it has not begun. */
+/** Messages of a server, or of the search for a leader, that has not begun the call. */
 const NOT_BEGUN: Words = [
   [
     /^Failed to discover/,
@@ -86,7 +86,6 @@ const NOT_BEGUN: Words = [
   ],
 ];
 
-/** Makes sense of what a call threw. */
 export const explain = (error: unknown): Failure => {
   if (error instanceof AccessDeniedError)
     return (error.code as number | undefined) === UNAUTHENTICATED
@@ -111,7 +110,7 @@ export const explain = (error: unknown): Failure => {
   return found?.[1] ?? unknown(`failed (${words}): check the server and the network to it`);
 };
 
-/** The words of an error, fit for a message: short, and without line ends. Some errors have only a name. */
+/** An error's message, at most 300 characters in one line. Some errors have only a name. */
 const oneLine = (error: unknown): string => {
   const { message, constructor } = error as Error;
   return (message || constructor.name).replace(/[\p{Cc}\s]+/gu, ' ').slice(0, 300);

@@ -1,10 +1,9 @@
 import { type AllStreamSubscription, type ResolvedEvent } from '@eventstore/db-client';
 import { type Client, closeableStream } from './client.js';
 
-/** One event as the client reads it. */
 export type ReadEvent = NonNullable<ResolvedEvent['event']>;
 
-/** A subscription of `$all` to take events from, when it suits the taker: meanwhile the server waits. */
+/** A subscription of `$all` that events are taken from; the server waits while none are taken. */
 export class Feed {
   readonly #subscription: AllStreamSubscription;
   readonly #close: () => void;
@@ -39,27 +38,26 @@ export class Feed {
     this.wake();
   };
 
-  /** Ends the taker's wait, for there is something else to look at. */
+  /** Ends `wait` early. */
   readonly wake = (): void => {
     this.#endWait();
   };
 
-  /** Why nothing more will come, if so. */
+  /** Why it delivers nothing more, if so. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** Whether nothing is there to be taken at the moment. */
   get empty(): boolean {
     return this.#subscription.readableLength === 0;
   }
 
-  /** How long the taker has waited, in milliseconds, since the last event or sign that the server is looking. */
+  /** How long `wait` has lasted in all, in milliseconds, since the last event or checkpoint of the server. */
   get quietMs(): number {
     return this.#quietMs;
   }
 
-  /** What is there, at most so many; nothing any more once the connection is given up. */
+  /** Up to `atMost` events that have arrived; none once the connection is given up. */
   take(atMost: number): ReadEvent[] {
     const events: ReadEvent[] = [];
     while (events.length < atMost && !this.client.left) {
@@ -72,7 +70,7 @@ export class Feed {
     return events;
   }
 
-  /** Waits until there is something to take, or somebody calls `wake`, at most so long. */
+  /** Resolves on an event, an end or `wake`, after `atMostMs` at the latest. */
   async wait(atMostMs: number): Promise<void> {
     const began = performance.now();
     await new Promise<void>((resolve) => {
@@ -85,7 +83,6 @@ export class Feed {
     this.#quietMs += performance.now() - began;
   }
 
-  /** Lets go of it. */
   end(): void {
     this.#offLeave();
     this.#close();

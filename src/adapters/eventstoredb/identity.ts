@@ -7,22 +7,26 @@ import { inTime, NoAnswer } from './failure.js';
 import { NOWHERE, toPosition } from './position.js';
 import { LogRefused, type Server } from './server.js';
 
-/** Before opening is tried again: the longest spares a server that starts up. */
+/** Pauses between attempts to open, in milliseconds; the longest spares a server that starts up. */
 const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 const LOG_CREATED = 'LogCreated';
 
-/** As the server gives it back. */
+/** A UUID in the server's spelling. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Who this log is, and where that was written: before every event of ours. */
+/** The log's identity, and the position of its event, before all events of the log. */
 export interface Identity {
   readonly id: string;
   readonly position: Position;
 }
 
-/** Tries again while it may help. */
-export const patiently = async <T>(server: Server, forMs: number, attempt: () => Promise<T>): Promise<T> => {
+/** Attempts for `forMs` milliseconds. Throws LogUnavailable: at once where another attempt does not help. */
+export const withRetries = async <T>(
+  server: Server,
+  forMs: number,
+  attempt: () => Promise<T>,
+): Promise<T> => {
   const until = performance.now() + forMs;
   let reason: LogUnavailable | undefined;
   for (let failures = 0; ; failures++) {
@@ -45,7 +49,7 @@ export const identify = async (server: Server, stream: string): Promise<Identity
     try {
       await server.append({ stream, expected: 'none', events: [created] });
     } catch (error) {
-      // Another process may have been faster: its identity counts.
+      // Another process was faster: its identity is read below.
       if (!(error instanceof WrongExpectedVersionError)) throw server.unavailable(error);
     }
     [first] = await server.readStream(stream, 0n, 1);

@@ -1,22 +1,22 @@
 import { type Position, START } from '../../ports/event-log.js';
 
-/** Where EventStoreDB says that an event is: two numbers of 64 bits, equal but for events of explicit transactions. */
+/** An event's position in EventStoreDB: two numbers of 64 bits, equal but for events of explicit transactions. */
 export interface LogPosition {
   readonly commit: bigint;
   readonly prepare: bigint;
 }
 
-/** As many digits as the greatest number of 64 bits has. */
+/** Digits of the greatest number of 64 bits. */
 const DIGITS = 20;
 
-/** What a server sends where it knows no position. */
+/** Sent by a server that does not know the position. */
 export const NOWHERE = 2n ** 64n - 1n;
 
 /** The commit position, by which EventStoreDB orders its log, and then the prepare position. */
 export const toPosition = ({ commit, prepare }: LogPosition): Position =>
   `${String(commit).padStart(DIGITS, '0')}${String(prepare).padStart(DIGITS, '0')}` as Position;
 
-/** Throws TypeError for what `toPosition` never gives. */
+/** Throws TypeError for what `toPosition` never returns. */
 export const fromPosition = (position: Position): LogPosition => {
   if (!/^[0-9]{40}$/.test(position)) throw noPosition(position);
   const commit = BigInt(position.slice(0, DIGITS));
@@ -25,7 +25,7 @@ export const fromPosition = (position: Position): LogPosition => {
   return { commit, prepare };
 };
 
-/** Where a position is among the bytes of the server's log. Throws TypeError for what `toPosition` never gives. */
+/** The offset of a position in the server's log, in bytes. Throws TypeError for what `toPosition` never returns. */
 export const commitOf = (position: Position): bigint =>
   position === START ? 0n : fromPosition(position).commit;
 

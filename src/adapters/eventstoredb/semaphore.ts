@@ -1,6 +1,6 @@
 import { NoAnswer } from './failure.js';
 
-/** Lets so many go at a time; the others wait for their turn, first come, first served. */
+/** Limits how many callers run at a time; the others wait, first come, first served. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -9,7 +9,7 @@ export class Semaphore {
     this.#free = atOnce;
   }
 
-  /** Resolves when it is the caller's turn, which it ends with `end`. Throws NoAnswer if that takes too long. */
+  /** Resolves when the caller may run, until it calls `end`. Throws NoAnswer after `atMostMs`. */
   async begin(atMostMs: number): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;

@@ -4,9 +4,9 @@ import tls, { type ConnectionOptions } from 'node:tls';
 let isSet = false;
 
 /**
- * Lets `tls.connect` send no server name where it is an IP address. grpc-js sends one, has no option not to
- * (https://github.com/grpc/grpc-node/issues/1919), RFC 6066, section 3, forbids it, and Node 26 throws. The certificate
- * is compared with the address all the same, which is `host`.
+ * Makes `tls.connect` send no server name that is an IP address: grpc-js sends one and has no option
+ * (https://github.com/grpc/grpc-node/issues/1919), RFC 6066 forbids it, and Node 26 throws. The certificate is still
+ * compared with `host`.
  */
 export const sendNoAddressAsServerName = (): void => {
   if (isSet) return;

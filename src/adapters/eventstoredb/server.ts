@@ -20,35 +20,34 @@ import { describeConnection, type Endpoint, type EventStoreConnectionString } fr
 import { type LogPosition } from './position.js';
 import { sendNoAddressAsServerName } from './server-name.js';
 
-/** How long the calls of a server may take, in milliseconds. */
+/** Deadlines, in milliseconds. */
 export interface ServerLimits {
-  /** An append: from its request to its answer. */
+  /** From an append's request to its answer. */
   readonly deadlineMs: number;
-  /** A read: between its request and the first event, and between two events. */
+  /** Between a read's request and its first event, and between two events. */
   readonly readDeadlineMs: number;
 }
 
 /**
- * A member of a cluster may be frozen: the client asks for the leader at another one after so many seconds, which
- * leaves the rest of a call's deadline for the call.
+ * After so many seconds the client asks another member for the leader, as one may be frozen; it leaves the rest of a
+ * call's deadline for the call.
  */
 const GOSSIP_TIMEOUT_S = 2;
 
 /**
- * Events that the client holds for a slow subscriber, twice; then it reads no more from the server. A server that is
- * kept waiting by a subscriber lets others wait, too: with 200 and a subscriber that took 100 events and then rested
- * for 100 ms, appends of others took 594 ms at 99 %, with 500 they took 10. Many more hold up what comes behind them
- * on the same connection.
+ * Events that the client buffers for a slow subscriber, twice, before it stops reading. With 200, and a subscriber that
+ * rested 100 ms after each 100 events, other appends took 594 ms at 99 %; with 500, 10 ms. Many more delay what follows
+ * on the connection.
  */
 const BUFFERED = 500;
 
-/** After so many events of others a subscription hears that it goes on: a sign of life every few milliseconds. */
+/** Events of other streams between two checkpoints of a subscription: a sign of life every few milliseconds. */
 const SEARCH_WINDOW = 1_000;
 
-/** It stays so until somebody changes something: trying again does not help. */
+/** Waiting does not help: a person has to change something. */
 export class LogRefused extends LogUnavailable {}
 
-/** The calls that the log makes: each has a deadline and goes to the leader. */
+/** The calls of the log: each has a deadline and goes to the leader. */
 export class Server {
   #client: Client;
   #closed = false;
@@ -63,7 +62,7 @@ export class Server {
 
   /** Reads the certificates; connects at the first call. Throws LogRefused where a file cannot be used. */
   static async of(place: EventStoreConnectionString, limits: ServerLimits): Promise<Server> {
-    // What the client prints for DEBUG=esdb* are credentials, keys and events.
+    // With DEBUG=esdb* the client prints credentials, keys and events.
     for (const logger of Object.values(debug)) logger.enabled = false;
     const { tls, tlsCAFile, userCertificate } = place;
     if (tls) sendNoAddressAsServerName();
@@ -88,12 +87,11 @@ export class Server {
     }
   }
 
-  /** How messages name it. */
   get title(): string {
     return `the event log at ${describeConnection(this.place)}`;
   }
 
-  /** What a call that failed with this error comes to. */
+  /** The port's error for a call's error. */
   unavailable(error: unknown): LogUnavailable {
     if (error instanceof LogUnavailable) return error;
     const { text, definite } = explain(error);
@@ -101,8 +99,8 @@ export class Server {
   }
 
   /**
-   * As `unavailable`, for one who can wait: where the client finds no leader it does not say why, so each member
-   * is asked by itself. It is a LogRefused if all of them refuse.
+   * As `unavailable`, for a caller that can wait. The client does not report why it finds no leader, so each member is
+   * asked: a LogRefused where all of them refuse.
    */
   async whyUnavailable(error: unknown): Promise<LogUnavailable> {
     const { endpoints, cluster } = this.place;
@@ -114,12 +112,12 @@ export class Server {
       : new LogUnavailable(refusal.message, { cause: refusal.cause });
   }
 
-  /** Appends in the order of the calls. Throws what the client throws, NoAnswer, or LogUnavailable once it is closed. */
+  /** Appends, in the order of the calls. Throws what the client throws, NoAnswer, or LogUnavailable once closed. */
   append(order: AppendOrder): Promise<Answer> {
     return this.#toLeader((client) => client.append(order, this.limits.deadlineMs));
   }
 
-  /** Events of a stream from a revision on, at most so many; none if there is no such stream. */
+  /** Events of a stream from a revision on; none if there is no such stream. */
   async readStream(
     stream: string,
     fromRevision: bigint,
@@ -178,7 +176,6 @@ export class Server {
     );
   }
 
-  /** Ends all calls, and closes the connection. */
   close(): void {
     this.#closed = true;
     this.#client.leave();
@@ -194,14 +191,13 @@ export class Server {
     return this.#clientOf(cluster ? { endpoints } : { endpoint });
   }
 
-  /** The client takes one endpoint, or several by which it looks for the leader. */
   #clientOf(servers: { endpoint: Endpoint | undefined } | { endpoints: readonly Endpoint[] }): Client {
     const { settings, credentials } = this.place;
     const options = { gossipTimeout: GOSSIP_TIMEOUT_S, ...settings, ...structuredClone(servers) };
     return new Client(options as SingleNodeOptions, this.credentials, credentials());
   }
 
-  /** Why a member does not answer, if it does not. */
+  /** Why a member refuses to answer, if so. */
   async #refusal(endpoint: Endpoint): Promise<LogUnavailable | undefined> {
     const client = this.#clientOf({ endpoint });
     try {
@@ -214,21 +210,21 @@ export class Server {
     }
   }
 
-  /** Makes the call, and once more if it met a member that follows another one: the client now knows the leader. */
+  /** Makes the call, and once more where it met a follower: the client then has the leader's address. */
   async #toLeader<T>(call: (client: Client) => Promise<T>): Promise<T> {
     try {
-      return await this.#heard(call);
+      return await this.#watchedCall(call);
     } catch (error) {
       if (!(error instanceof NotLeaderError)) throw error;
-      return this.#heard(call);
+      return this.#watchedCall(call);
     }
   }
 
   /**
-   * Makes the call. If nothing at all was heard of the server as long as it waited, its connection may be one that
-   * leads nowhere any more (a router forgot it): the next calls take a new one.
+   * Makes the call. Where the server sent nothing at all during the call, its connection may be dead (a router has
+   * dropped it): the next calls take a new one.
    */
-  async #heard<T>(call: (client: Client) => Promise<T>): Promise<T> {
+  async #watchedCall<T>(call: (client: Client) => Promise<T>): Promise<T> {
     this.#assertOpen();
     const client = this.#client;
     const began = performance.now();

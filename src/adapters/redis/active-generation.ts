@@ -5,49 +5,49 @@ import { type Deadline } from './deadline.js';
 import { type GenerationKey } from './keys.js';
 
 /**
- * After this time the active copy is asked for again, in milliseconds, by one list for all. What was replaced is
- * maintained for a grace period, so a list from it is late, but true.
+ * How long an answer is fresh, in milliseconds; then one list requests it for all. A generation that was replaced is
+ * maintained for a grace period: a list from it is late, but true.
  */
 export const ASK_AGAIN_MS = 500;
 
-/** No list is answered from a copy that was last known to be the active one longer ago, in milliseconds. */
+/** The longest time since the request that confirmed the active generation, in milliseconds. */
 const TRUSTED_MS = 1_000;
 
 interface Active {
   readonly copy: GenerationKey | undefined;
-  /** By this process' monotonic clock: it was the active one after this moment. */
+  /** When the request began, in milliseconds of `performance.now()`. */
   readonly askedAt: number;
 }
 
-/** Knows which copy lists are answered from, without asking the server for each. */
+/** Caches which generation is active. */
 export class ActiveGeneration {
   #active: Active = { copy: undefined, askedAt: -Infinity };
-  /** The copy that lists were last answered from, and since when, in milliseconds of `performance.now()`. */
+  /** The generation of the last lists, and since when, in milliseconds of `performance.now()`. */
   #shown: { readonly copy: GenerationKey; readonly since: number } | undefined;
-  /** What it replaced: until that moment other processes may still answer lists from it. */
+  /** The generation before it, which other processes may answer lists from until that moment. */
   #replaced: { readonly copy: GenerationKey; readonly until: number } | undefined;
   #asking: Promise<Active> | undefined;
 
   constructor(private readonly calls: RedisCalls) {}
 
-  /** Since when lists come from the same copy, in milliseconds of `performance.now()`; undefined before the first. */
+  /** Since when lists come from one generation, in milliseconds of `performance.now()`; undefined before the first. */
   get since(): number | undefined {
     return this.#shown?.since;
   }
 
-  /** The copy to answer lists from, as long as nobody has to be asked. */
+  /** The active generation, while it is known without a request. */
   fresh(): GenerationKey | undefined {
     const { copy, askedAt } = this.#active;
     const age = performance.now() - askedAt;
     return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? copy : undefined;
   }
 
-  /** The copy to answer lists from. Throws ReadModelIncomplete. */
+  /** The active generation. Throws ReadModelIncomplete. */
   async trusted(deadline: Deadline): Promise<GenerationKey> {
     return this.fresh() ?? this.#activeOr(deadline.race(this.#askForActive()));
   }
 
-  /** The same as it was at that moment or later. */
+  /** The active generation at that moment or later. */
   async trustedAfter(moment: number, deadline: Deadline): Promise<GenerationKey> {
     if (this.#active.askedAt < moment) this.forget();
     return this.trusted(deadline);
@@ -85,7 +85,7 @@ export class ActiveGeneration {
     return (active as GenerationKey | null) ?? undefined;
   }
 
-  /** Notes that a copy is the active one, where that is news. */
+  /** Records the active generation where it is another one. */
   #show(copy: GenerationKey | undefined): void {
     const before = this.#shown?.copy;
     if (copy === undefined || copy === before) return;
@@ -95,8 +95,8 @@ export class ActiveGeneration {
   }
 
   /**
-   * The positions as every process has them: for a moment after a switch others answer from what was replaced, which
-   * may not be as far. A copy that is gone is nobody's.
+   * The positions that every process has reached: for a moment after a switch others answer from the generation before,
+   * which may be behind. One that is gone is not used by any.
    */
   async #positionsForAll(
     copy: GenerationKey,
@@ -113,7 +113,7 @@ export class ActiveGeneration {
     });
   }
 
-  /** The next list asks for it; what is being asked now may be too old. */
+  /** Makes the next list request it; a request in flight may be too old. */
   forget(): void {
     this.#active = { copy: undefined, askedAt: -Infinity };
     this.#asking = undefined;
@@ -130,7 +130,7 @@ export class ActiveGeneration {
         ]);
         this.#show(active);
         if (active === copy) {
-          // Whoever is let go by this finds a list that is as far.
+          // A caller that these positions resolve has to find a list that is as far.
           if (askedAt > this.#active.askedAt) this.#active = { copy, askedAt };
           return new Map(
             partitions.flatMap((partition, index) => {

@@ -11,10 +11,13 @@ import { type GenerationKey, type Keys } from './keys.js';
 import { type Script } from './scripts.js';
 import { type Servers } from './servers.js';
 
-/** A list takes a millisecond; a client that waits two seconds has better things to do than to wait for more. */
+/** Deadline of a read, in milliseconds: a list takes one. */
 export const READ_MS = 2_000;
 
-/** An apply may stand behind others on a server that is catching up, and nobody waits for it but the projector. */
+/**
+ * Deadline of a write, in milliseconds: an apply may queue behind others on a server that is catching up, and only the
+ * projector waits for it.
+ */
 export const WRITE_MS = 5_000;
 
 export const PARTITION_NUMBERS: readonly number[] = Array.from(
@@ -22,10 +25,9 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
   (_, partition) => partition,
 );
 
-/** Calls of the port to the servers of one log's read model: each ends by itself, and closing waits for them. */
+/** Calls of the port to the servers of one read model: each has a deadline, and closing waits for them. */
 export class RedisCalls {
   readonly #copies = new Map<Generation, GenerationKey>();
-  /** Calls in flight. */
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
 
@@ -34,17 +36,17 @@ export class RedisCalls {
     readonly keys: Keys,
   ) {}
 
-  /** Throws from now on. */
+  /** Makes later calls throw. */
   stop(): void {
     this.#stop.abort();
   }
 
-  /** Resolves once no call is in flight any more. */
+  /** Resolves when no call is in flight. */
   async idle(): Promise<void> {
     while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
   }
 
-  /** The copy that a generation had when it was last asked for. */
+  /** The key of a generation as it was last read. */
   knownCopy(generation: Generation): GenerationKey | undefined {
     return this.#copies.get(generation);
   }
@@ -53,7 +55,7 @@ export class RedisCalls {
     this.#copies.delete(generation);
   }
 
-  /** One call of the port: it ends by itself, and closing waits for it. */
+  /** Makes one call of the port, with a deadline of `ms` milliseconds. */
   async call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     if (this.#stop.signal.aborted) throw closed();
     const call = withDeadline(ms, work);
@@ -65,7 +67,7 @@ export class RedisCalls {
     }
   }
 
-  /** Runs a script where those keys are; its text is sent only where the server does not have it yet. */
+  /** Runs a script on the server of a slot; its text is sent only where the server does not have it yet. */
   async run(
     { sha, body }: Script,
     slot: number,
@@ -107,7 +109,7 @@ export class RedisCalls {
     return positions.map((position) => position ?? START);
   }
 
-  /** Null for a partition that is not there. */
+  /** The positions; null for a partition that is missing. */
   storedPositions(
     copy: GenerationKey,
     partitions: readonly number[],

@@ -12,17 +12,17 @@ export interface RedisLogin {
   readonly password: string;
 }
 
-/** Files in PEM format; they are read again for each connection, so that a renewed certificate needs no restart. */
+/** PEM files; read for each connection, so that a renewed certificate needs no restart. */
 export interface RedisTls {
-  /** Undefined: the authorities that Node trusts. */
+  /** Undefined: Node's certificate authorities. */
   readonly caFile: string | undefined;
-  /** Undefined: no certificate of our own is shown. */
+  /** Undefined: no client certificate. */
   readonly own: { readonly certFile: string; readonly keyFile: string } | undefined;
 }
 
-/** Where a read model on Redis is, and how to get in. */
+/** A parsed connection string. */
 export interface RedisConnectionString {
-  /** One server; any of a cluster's; or the sentinels. */
+  /** One server; any members of a cluster; or the sentinels. */
   readonly nodes: readonly [RedisNode, ...RedisNode[]];
   readonly mode:
     | { readonly kind: 'standalone'; readonly database: number }
@@ -30,9 +30,9 @@ export interface RedisConnectionString {
     | {
         readonly kind: 'sentinel';
         readonly database: number;
-        /** The name by which the sentinels know the master. */
+        /** The master's name in the sentinels' configuration. */
         readonly master: string;
-        /** What the sentinels ask for. */
+        /** Of the sentinels. */
         readonly login: RedisLogin | undefined;
       };
   readonly login: RedisLogin | undefined;

@@ -9,44 +9,40 @@ import { serverAddress, redisError, isReply, RedisRefused } from './error-messag
 import { type RedisLogin, type RedisNode, type RedisTls } from './connection-string.js';
 
 /**
- * How long a connection may take until it can be used, in milliseconds: a few round trips of the slowest network
- * that one would run this over. What is frozen now is tried again after that, so it also bounds how late we notice.
+ * How long connecting may take, in milliseconds: a few round trips of a slow network. It also bounds how late a frozen
+ * server is noticed.
  */
 const CONNECT_MS = 1_500;
 
-/** Between two attempts: a server that is back is used again within the longest. */
+/** Pauses between attempts, in milliseconds: the longest until a server that is back is used. */
 const PAUSES = { firstMs: 50, longestMs: 800 };
 
-/** A connection that did not last so long, in milliseconds, counts as a failure: the next is not made at once. */
+/** A connection that is lost sooner counts as a failure, in milliseconds. */
 const BRIEF_MS = 1_000;
 
-/**
- * Commands of one connection that are unanswered at once. A healthy server answers so many in a tenth of a second,
- * and the whole of a projection's apply is 65.
- */
+/** Commands without an answer on one connection: a healthy server answers so many in 0.1 s, and an apply has 65. */
 const MAX_UNANSWERED = 10_000;
 
-/** How a server is spoken to. */
 export interface Access {
   readonly login: RedisLogin | undefined;
   readonly tls: RedisTls | undefined;
   readonly database: number;
 }
 
-/** Never connected: making a client from nothing costs 15 ms of computing, and a copy of one next to nothing. */
+/** Never connected: a client takes 15 ms to construct, and a copy of one next to nothing. */
 const TEMPLATE = createClient({
   name: 'plants',
   disableClientInfo: true,
   disableOfflineQueue: true,
   maintNotifications: 'disabled',
   commandsQueueMaxLength: MAX_UNANSWERED,
-  // A timer for every command, which ends only those that are not sent: our deadlines cover both.
+  // It would take a timer for each command, and end only those that are not sent.
   commandOptions: { timeout: 0 },
 });
 
 const newClient = async ({ login, tls, database }: Access, { host, port }: RedisNode) => {
   const secure = tls ? { tls: true as const, ...(await tlsFiles(tls)) } : {};
-  // Its own reconnecting has no deadline for the first exchange, which a frozen server never ends.
+  // The client's own reconnecting has no deadline for the handshake with a frozen server.
   const socket = {
     host,
     port,
@@ -85,8 +81,8 @@ const pemFile = async (parameter: string, file: string): Promise<Buffer> => {
 };
 
 /**
- * A connection to one server, for one use. `prepare` makes it fit for use, or throws why it is not.
- * Throws ReadModelUnavailable, in bounded time; RedisRefused where waiting would not help.
+ * Connects to a server, in bounded time. `prepare` checks the server and sets up the connection. Throws
+ * ReadModelUnavailable; RedisRefused where waiting does not help.
  */
 const connect = async (
   access: Access,
@@ -114,7 +110,7 @@ const connect = async (
   }
 };
 
-/** Asks a server one thing over a connection of its own. */
+/** Does one request over a connection of its own. */
 export const askOnce = async <T>(
   access: Access,
   node: RedisNode,

@@ -2,7 +2,7 @@ import { type Coordination, type Report } from '../../ports/coordination.js';
 import { READ_MS, type RedisCalls } from './calls.js';
 import { REPORT, REPORTS, RETURN_LEASE, TAKE_LEASE } from './scripts.js';
 
-/** What the processes of one log know of each other. */
+/** The lease and the reports of one log's processes. */
 export class RedisCoordination implements Coordination {
   constructor(private readonly calls: RedisCalls) {}
 

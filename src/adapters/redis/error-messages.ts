@@ -1,21 +1,21 @@
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { type RedisNode } from './connection-string.js';
 
-/** Waiting does not help: somebody has to change something. Once it is running, the service keeps trying all the same. */
+/** Waiting does not help: a person has to change something. A running service keeps trying all the same. */
 export class RedisRefused extends ReadModelUnavailable {}
 
 export const serverAddress = ({ host, port }: RedisNode): string =>
   `redis at ${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 interface ErrorMeaning {
-  /** Found in the server's answer, or in the code or message of what the connection failed with. */
+  /** Matched with the server's answer, or the code or message of a connection's error. */
   readonly sign: RegExp;
-  /** Follows the server's address; $1 is the first group of the sign. */
+  /** Follows the server's address; $1 is the first group. */
   readonly meaning: string;
   readonly definite?: true;
 }
 
-/** In order: what comes first is meant. */
+/** The first match counts. */
 const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   {
     sign: /WRONGPASS|invalid username-password|invalid password/,
@@ -118,7 +118,7 @@ const ERROR_MEANINGS: readonly ErrorMeaning[] = [
   },
 ];
 
-/** What was thrown on the way to a server, as one line that says what it means. */
+/** The port's error for a client's error, in one line that says what it means. */
 export const redisError = (thrown: unknown, node: RedisNode): ReadModelUnavailable => {
   if (thrown instanceof ReadModelUnavailable) return thrown;
   const { code = '', message } = thrown as Error & { code?: string };
@@ -133,7 +133,7 @@ export const redisError = (thrown: unknown, node: RedisNode): ReadModelUnavailab
   });
 };
 
-/** Whether a server answered with this error: the first word of what it says, or after the trace of a script. */
+/** Whether a server answered with this error: the first word of its answer, or of that of a script. */
 export const isReply = (
   error: unknown,
   word: string,

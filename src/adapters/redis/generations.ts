@@ -9,14 +9,14 @@ import { type GenerationKey, generationOf, newKeySuffix } from './keys.js';
 import { CREATE, DROP, PROMOTE } from './scripts.js';
 import { PARKED_KEPT } from './stored-texts.js';
 
-/** Keys that one step of a scan looks at: the server is busy for less than a millisecond. */
+/** Keys of one step of a scan: less than a millisecond of the server's time. */
 export const SCAN_KEYS = 500;
 
-/** The generations of the port, each a copy of the lists. */
+/** The generations of one log. */
 export class RedisGenerations {
   #sweeping: Promise<void> = Promise.resolve();
 
-  /** `onMoved` is called when another copy has become the active one. */
+  /** `onMoved` is called when another generation has become the active one. */
   constructor(
     private readonly calls: RedisCalls,
     private readonly active: ActiveGeneration,
@@ -24,7 +24,7 @@ export class RedisGenerations {
     private readonly onMoved: () => void,
   ) {}
 
-  /** Resolves once nothing is removed in the background any more. */
+  /** Resolves when no sweep runs in the background. */
   swept(): Promise<void> {
     return this.#sweeping;
   }
@@ -53,7 +53,7 @@ export class RedisGenerations {
       );
       const generation = Number(number) as Generation;
       await this.#ensurePositions(await this.calls.copyOf(generation, deadline), deadline);
-      // The first one: what a server that has lost its list of copies still holds of them is of no use.
+      // A first generation: the server may hold keys of generations that its registry has lost.
       if (generation === 1) this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
       return generation;
     });
@@ -61,7 +61,7 @@ export class RedisGenerations {
 
   promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
     return this.calls.call(WRITE_MS, async (deadline) => {
-      // Promotions that cross each other: who was overtaken compares again, until the deadline.
+      // After a concurrent promotion the comparison is repeated, until the deadline.
       for (;;) {
         const registry = await this.calls.registry(deadline);
         const copy = registry.get(`${generation}`) as GenerationKey | undefined;
@@ -77,7 +77,7 @@ export class RedisGenerations {
         if (replaces !== undefined && `${replaces}` !== (activeNumber ?? 'none'))
           throw new ActiveChanged(`the active generation is ${activeNumber ?? 'none'}, not ${replaces}`);
         if (active !== undefined) {
-          // First those that lists are answered from: where they move on meanwhile, the others do so, too.
+          // The active ones first: while they advance, those of the other generation do so, too.
           const theirs = await this.calls.positionsOf(active, deadline);
           const ours = await this.calls.positionsOf(copy, deadline);
           const partition = ours.findIndex(
@@ -125,7 +125,7 @@ export class RedisGenerations {
     await this.#sweep();
   }
 
-  /** A partition without one is not there: only data that were lost look so, once the copy is the active one. */
+  /** Sets the positions that are missing: a partition without one counts as lost once its generation is active. */
   async #ensurePositions(copy: GenerationKey, deadline: Deadline): Promise<void> {
     await Promise.all(
       PARTITION_NUMBERS.flatMap((partition) => {
@@ -140,35 +140,35 @@ export class RedisGenerations {
   }
 
   /**
-   * Removes, in small steps, the keys of every copy that is not in the list: of this one's drop, of those that
-   * were interrupted, and of those that the server has forgotten.
+   * Removes, in steps, the keys of generations that are not in the registry: dropped ones, and those that the server
+   * has forgotten.
    */
   async #sweep(): Promise<void> {
     const alive = new Set<string>();
-    for (const link of this.calls.servers.all()) {
+    for (const connection of this.calls.servers.all()) {
       let cursor = '0';
       do {
         cursor = await this.calls.call(WRITE_MS, (deadline) =>
-          this.#sweepStep(link, cursor, alive, deadline),
+          this.#sweepStep(connection, cursor, alive, deadline),
         );
       } while (cursor !== '0');
     }
   }
 
   async #sweepStep(
-    link: RedisConnection,
+    connection: RedisConnection,
     cursor: string,
     alive: Set<string>,
     deadline: Deadline,
   ): Promise<string> {
     const command = ['SCAN', cursor, 'MATCH', this.calls.keys.copies, 'COUNT', `${SCAN_KEYS}`];
-    const [next, found] = (await link.send(command, deadline)) as [string, string[]];
+    const [next, found] = (await connection.send(command, deadline)) as [string, string[]];
     const candidates = found.flatMap((key) => {
       const parsed = this.calls.keys.parse(key);
       return parsed === undefined || alive.has(parsed.copy) ? [] : [{ key, ...parsed }];
     });
     if (candidates.length > 0) {
-      // Asked after the keys were seen: a copy is in the list before its first key is made.
+      // Read after the keys: a generation is in the registry before its first key is made.
       for (const copy of (await this.calls.registry(deadline)).values()) alive.add(copy);
       const bySlot = new Map<number, string[]>();
       for (const { copy, slot, key } of candidates)

@@ -2,37 +2,37 @@ import { createHash, randomBytes } from 'node:crypto';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Generation, PARTITIONS, partitionOf } from '../../ports/read-model.js';
 
-/** A Redis Cluster has so many slots. */
+/** Slots of a Redis Cluster. */
 export const SLOTS = 16_384;
 
 /**
- * One copy of the read model as its keys name it: the generation's number and a random part. The number may be
- * given again after the server has lost its data; what an earlier one has left behind is never taken for it.
+ * A generation in the names of keys: its number and a random part, as the server gives numbers again after it has lost
+ * its data.
  */
 export type GenerationKey = string & { readonly __brand: 'Copy' };
 
 export const newKeySuffix = (): string => randomBytes(6).toString('hex');
 
 /**
- * The keys of one log's read model. Each partition has one hash tag, so that a cluster keeps what belongs together
- * on one server, where one script can touch it. docs/redis-keys.md shows them.
+ * The keys of one log's read model, see docs/redis-keys.md. A cluster keeps the keys of a partition's hash tag on one
+ * server, where one script can use them.
  */
 export class Keys {
-  /** Tells this log from others on the same server; short, since it stands in every owner's key. */
+  /** Distinguishes logs on one server; short, since it is in each owner's key. */
   readonly log: string;
-  /** Hash of all copies: see scripts.ts. */
+  /** Hash: the registry of generations, see scripts.ts. */
   readonly generations: string;
-  /** The holder of the projector's lease. */
+  /** String: the holder of the projector's lease. */
   readonly lease: string;
-  /** Hash of what processes tell about themselves: see scripts.ts. */
+  /** Hash: the reports of processes, see scripts.ts. */
   readonly reports: string;
-  /** Hints that something has moved are published here. */
+  /** Channel for notifications of changed positions. */
   readonly channel: string;
   /** A key to try commands on. */
   readonly probe: string;
-  /** Matches every key of a copy. */
+  /** Matches the keys of all generations. */
   readonly copies: string;
-  /** The cluster's slot of the keys that belong to no partition. */
+  /** The slot of the keys that belong to no partition. */
   readonly slot: number;
   readonly #slots: readonly number[];
 
@@ -48,17 +48,17 @@ export class Keys {
     this.#slots = Array.from({ length: PARTITIONS }, (_, partition) => slotOf(this.#tag(partition)));
   }
 
-  /** The cluster's slot of a partition's keys. */
+  /** The slot of a partition's keys. */
   slotOf(partition: number): number {
     return this.#slots[partition] ?? this.slot;
   }
 
-  /** String, expires: a counter of requests, on the server of the partition that its name falls into. */
+  /** String, expires: a counter of requests, in the partition of its name. */
   counter(name: string): string {
     return `plants:{${this.#tag(partitionOf(name))}}:rate:${encodeOwner(name)}`;
   }
 
-  /** String: up to where the copy's partition has come. */
+  /** String: the position of a partition. */
   position(copy: GenerationKey, partition: number): string {
     return `plants:{${this.#tag(partition)}}:g${copy}:position`;
   }
@@ -73,12 +73,12 @@ export class Keys {
     return `plants:{${this.#tag(partition)}}:g${copy}:parked`;
   }
 
-  /** Matches the keys of plants of a copy. */
+  /** Matches the keys of plants of a generation. */
   owners(copy: GenerationKey): string {
     return `plants:{${this.log}:*}:g${copy}:owner:*`;
   }
 
-  /** Whose plants a key found by `owners` holds; undefined where it is none that `plants` gives. */
+  /** The owner of a key found by `owners`; undefined for a key that `plants` never returns. */
   ownerOf(copy: GenerationKey, key: string): string | undefined {
     const mark = `:g${copy}:owner:`;
     const owner = decodeOwner(key.slice(key.indexOf(mark) + mark.length));
@@ -89,7 +89,7 @@ export class Keys {
     return `${this.log}:${String(partition).padStart(2, '0')}`;
   }
 
-  /** The copy and the slot that a key found by `copies` belongs to. */
+  /** The generation and the slot of a key found by `copies`. */
   parse(key: string): { copy: GenerationKey; slot: number } | undefined {
     const [, partition, copy] = /^plants:\{[0-9a-f]+:(\d\d)\}:g(\d+-[0-9a-f]+):/.exec(key) ?? [];
     return copy === undefined
@@ -98,11 +98,11 @@ export class Keys {
   }
 }
 
-/** The generation that a field of the hash of generations stands for; undefined for the fields that say else. */
+/** The number in a field of the registry; undefined for other fields. */
 export const generationOf = (field: string): Generation | undefined =>
   /^\d+$/.test(field) ? (Number(field) as Generation) : undefined;
 
-/** CRC-16/XMODEM of a hash tag, which is how a cluster places keys. */
+/** The slot of a hash tag: its CRC-16/XMODEM. */
 const slotOf = (tag: string): number => {
   let crc = 0;
   for (const byte of Buffer.from(tag)) {

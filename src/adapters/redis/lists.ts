@@ -7,11 +7,11 @@ import { type GenerationKey } from './keys.js';
 import { type Script, APPLY, LIST, PAGE } from './scripts.js';
 import { lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
 
-/** Reads and changes the lists of one copy. */
+/** Reads and changes lists of a generation. */
 export class RedisLists {
   constructor(private readonly calls: RedisCalls) {}
 
-  /** Undefined where the copy does not have that partition (any more). */
+  /** A page; undefined where the generation lacks the partition. */
   async page(
     copy: GenerationKey,
     owner: string,

@@ -2,8 +2,8 @@ import { READ_MS, type RedisCalls } from './calls.js';
 import { PROBE } from './scripts.js';
 
 /**
- * Every command of ours once, so that a missing permission has a name before anybody needs it: from within a
- * script, the server does not say which.
+ * Runs each command once, so that opening reports a missing permission: from within a script the server does not name
+ * it.
  */
 export const probe = (calls: RedisCalls): Promise<void> => {
   return calls.call(READ_MS, async (deadline) => {
@@ -36,7 +36,9 @@ export const probe = (calls: RedisCalls): Promise<void> => {
     ])
       await calls.servers.send(slot, command, deadline);
     await Promise.all(
-      calls.servers.all().map((link) => link.send(['SCAN', '0', 'MATCH', copies, 'COUNT', '1'], deadline)),
+      calls.servers
+        .all()
+        .map((connection) => connection.send(['SCAN', '0', 'MATCH', copies, 'COUNT', '1'], deadline)),
     );
   });
 };

@@ -37,17 +37,17 @@ import { serverCheck } from './server-check.js';
 import { accessTo, serversAt } from './servers.js';
 import { lastOfEachPlant, memberOf, PARKED_COUNT, parkedOwnerOf, parkedText } from './stored-texts.js';
 
-/** How long a start waits for what may pass by itself, in milliseconds: a server that starts at the same time. */
+/** How long a start waits for a server that starts at the same time, in milliseconds. */
 const PATIENCE_MS = 10_000;
 
 export interface RedisOptions {
-  /** Hears, in one line, what does not prevent the start but should be known. */
+  /** Receives, in one line, what does not prevent the start. */
   readonly onWarning?: (message: string) => void;
-  /** How long opening waits for what may pass by itself, in milliseconds; 10 seconds without it. */
+  /** How long opening waits where that may help, in milliseconds; 10 seconds without it. */
   readonly patienceMs?: number;
 }
 
-/** Where a scan of one server stands. A cursor means nothing to another server, nor to the same after a restart. */
+/** The state of a scan of one server. A cursor is valid on one server, until it restarts. */
 interface Scan {
   readonly cursor: string;
   readonly connection: number;
@@ -62,7 +62,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #subscriber: RedisConnection;
   readonly #waiters = new Waiters((partitions) => this.#active.positions(partitions));
   readonly #kept = new PageCache<GenerationKey>();
-  /** Positions that are about to be asked for, by key. */
+  /** Requests for positions of this turn of the event loop, by key. */
   readonly #wanted = new Map<string, Promise<Position | null>>();
   #closing: Promise<void> | undefined;
 
@@ -86,7 +86,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
           this.#active.forget();
           this.#waiters.wake();
         });
-        // What was published while there was no connection has not been heard.
+        // Notifications are lost while there is no connection.
         this.#active.forget();
         this.#waiters.wake();
       },
@@ -152,7 +152,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#calls.call(READ_MS, async (deadline) => {
       const copy = await this.#calls.copyOf(generation, deadline);
       const positions = await this.#calls.positionsOf(copy, deadline);
-      // A drop first takes the generation from the list, and then its positions: they were whole if it is still there.
+      // A drop removes the generation from the registry first: its positions were whole if it is still there.
       if ((await this.#calls.copyOf(generation, deadline)) !== copy) throw missing(generation);
       return positions;
     });
@@ -166,7 +166,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
           this.#calls.copyOf(generation, deadline),
           ...partitions.map((changes) => this.#lists.apply(copy, changes, deadline)),
         ]);
-        // The number was given again, after all data were lost.
+        // The server has lost its data and given the number again.
         if (now !== copy) continue;
         if (partitions.some(({ from }, index) => (positions[index] ?? START) > from)) {
           this.#waiters.wake();
@@ -238,7 +238,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
       };
       const page =
         (await read(await this.#active.trusted(deadline))) ??
-        // It has been replaced and dropped, or the server has lost its data.
+        // It was dropped, or the server has lost its data.
         (await read(await this.#active.trustedAfter(performance.now(), deadline)));
       if (!page)
         throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
@@ -364,7 +364,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return asking;
   }
 
-  /** Only a hint: whoever does not hear it looks by himself. */
+  /** Notifies other processes, which also poll. */
   #publish(): void {
     const hint = this.#calls.call(READ_MS, (deadline) =>
       this.#calls.servers.send(this.#calls.keys.slot, ['PUBLISH', this.#calls.keys.channel, ''], deadline),
@@ -374,10 +374,8 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 }
 
 /**
- * The read model on Redis, for the log with that identity. Others may be on the same server, on the same keys'
- * prefix even: each log has its own.
- *
- * Throws ReadModelUnavailable, in one line that says what to change, where the server cannot be used.
+ * Opens the read model of a log on Redis; the keys of each log are its own. Throws ReadModelUnavailable, in one line
+ * that says what to change.
  */
 export const openRedisReadModel = async (
   place: RedisConnectionString,

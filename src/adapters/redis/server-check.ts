@@ -3,13 +3,10 @@ import { serverAddress, redisError, isReply, RedisRefused } from './error-messag
 import { type RedisNode, type RedisConnectionString } from './connection-string.js';
 import { type Prepare } from './servers.js';
 
-/** ACL with commands and keys as we use them, and the fixes of scripts' replication, are in every 6.2. */
+/** 6.2 is the first with the ACL rules, and with the fixes of scripts' replication, that the service needs. */
 const LEAST_VERSION = { major: 6, minor: 2 };
 
-/**
- * What is wrong with a server for our use, by its own answer to INFO: undefined if nothing is. A field that it
- * does not tell is taken for good.
- */
+/** Why a server cannot be used, by its INFO; undefined if it can. A missing field counts as right. */
 export const serverProblem = (
   info: string,
   node: RedisNode,
@@ -49,7 +46,7 @@ export const serverProblem = (
   return undefined;
 };
 
-/** Looks at each server that a connection is made to. `onWarning` hears, once, what could not be looked at. */
+/** Checks each server after connecting. `onWarning` is called once, where INFO is not allowed or incomplete. */
 export const serverCheck = (
   kind: RedisConnectionString['mode']['kind'],
   onWarning: (message: string) => void,

@@ -6,29 +6,29 @@ import { type Access, askOnce, RedisConnection, type RedisClient } from './conne
 import { SLOTS } from './keys.js';
 import { type RedisNode, type RedisConnectionString } from './connection-string.js';
 
-/** A command goes from one server of a cluster to another at most so often: slots that move need two. */
+/** Redirections of one command: slots that move need two. */
 const MAX_REDIRECTIONS = 5;
 
-/** How many nodes of a cluster are asked at once where its slots are: one of them may be frozen. */
+/** Members of a cluster that are asked at once for its slots: one of them may be frozen. */
 const ASKED_AT_ONCE = 3;
 
-/** How long a cluster's failure is not looked into again, in milliseconds: every call that fails asks for it. */
+/** The shortest time between two requests for a cluster's slots, in milliseconds: each call that fails causes one. */
 const REFRESH_EVERY_MS = 250;
 
-/** Makes a new connection fit for use, or throws why it is not. */
+/** Checks and sets up a new connection; throws why it cannot be used. */
 export type Prepare = (client: RedisClient, node: RedisNode) => Promise<void>;
 
 /** The server or servers that hold the read model. Every method throws ReadModelUnavailable. */
 export interface Servers {
-  /** Resolves once all of them are connected; throws why they are not, at once where waiting is no use. */
+  /** Resolves when all are connected; throws why they are not, at once where waiting does not help. */
   ready(deadline: Deadline): Promise<void>;
-  /** The answer of the server that has the keys of that slot. */
+  /** Sends a command to the server of a slot. */
   send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown>;
   /** One connection to each server that holds keys. */
   all(): readonly RedisConnection[];
-  /** When the youngest of those connections was made, in milliseconds of `performance.now()`. */
+  /** When the newest of those connections was made, in milliseconds of `performance.now()`. */
   readonly since: number;
-  /** Where one of them is, to subscribe there. */
+  /** The address of one of them, to subscribe there. */
   find(): RedisNode | Promise<RedisNode>;
   /** May be called twice. */
   close(): Promise<void>;
@@ -56,38 +56,38 @@ export const accessTo = ({ login, tls, mode }: RedisConnectionString): Access =>
 });
 
 class OneServer implements Servers {
-  readonly #link: RedisConnection;
+  readonly #connection: RedisConnection;
 
   constructor(
     access: Access,
     readonly find: () => RedisNode | Promise<RedisNode>,
     prepare: Prepare,
   ) {
-    this.#link = new RedisConnection(access, find, prepare);
+    this.#connection = new RedisConnection(access, find, prepare);
   }
 
   ready(deadline: Deadline): Promise<void> {
-    return this.#link.ready(deadline);
+    return this.#connection.ready(deadline);
   }
 
   send(_slot: number, args: readonly string[], deadline: Deadline): Promise<unknown> {
-    return this.#link.send(args, deadline);
+    return this.#connection.send(args, deadline);
   }
 
   all(): readonly RedisConnection[] {
-    return [this.#link];
+    return [this.#connection];
   }
 
   get since(): number {
-    return this.#link.since;
+    return this.#connection.since;
   }
 
   close(): Promise<void> {
-    return this.#link.close();
+    return this.#connection.close();
   }
 }
 
-/** Where the master is, by the first sentinel that knows it. */
+/** The master's address, from the first sentinel that has it. */
 const masterBy = async (
   sentinels: readonly RedisNode[],
   master: string,
@@ -116,12 +116,12 @@ class ClusterServers implements Servers {
   readonly #access: Access;
   readonly #seeds: RedisConnectionString['nodes'];
   readonly #prepare: Prepare;
-  readonly #links = new Map<string, RedisConnection>();
-  /** The address of each slot's master. Until they are known, any node says where to go. */
+  readonly #connections = new Map<string, RedisConnection>();
+  /** The address of each slot's master; of any member before they are known. */
   #owners: readonly string[];
   #refreshing: Promise<void> | undefined;
   #refreshed = -Infinity;
-  /** Why the slots could not be asked for the last time. */
+  /** Why the last request for the slots failed. */
   #failure: ReadModelUnavailable | undefined;
   #closed = false;
 
@@ -133,7 +133,7 @@ class ClusterServers implements Servers {
   }
 
   async ready(deadline: Deadline): Promise<void> {
-    // An attempt has its own deadline, and says better than ours what is wrong.
+    // An attempt has its own deadline, with a more exact error.
     for (;;) {
       await this.#refresh();
       const failure = this.#failure;
@@ -142,7 +142,7 @@ class ClusterServers implements Servers {
       if (failure instanceof RedisRefused) throw failure;
       await pause(REFRESH_EVERY_MS);
     }
-    await Promise.all(this.all().map((link) => link.ready(deadline)));
+    await Promise.all(this.all().map((connection) => connection.ready(deadline)));
   }
 
   async send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown> {
@@ -150,8 +150,8 @@ class ClusterServers implements Servers {
     let asking = false;
     for (let redirections = 0; ; redirections++) {
       try {
-        const link = this.#linkTo(address);
-        return await (asking ? link.sendAsking(args, deadline) : link.send(args, deadline));
+        const connection = this.#connectionTo(address);
+        return await (asking ? connection.sendAsking(args, deadline) : connection.send(args, deadline));
       } catch (error) {
         const redirection = redirectionOf(error, address);
         if (!redirection || redirections === MAX_REDIRECTIONS) {
@@ -165,12 +165,12 @@ class ClusterServers implements Servers {
   }
 
   all(): readonly RedisConnection[] {
-    return this.#masters().map((address) => this.#linkTo(address));
+    return this.#masters().map((address) => this.#connectionTo(address));
   }
 
   get since(): number {
     let youngest = 0;
-    for (const { since } of this.#links.values()) youngest = Math.max(youngest, since);
+    for (const { since } of this.#connections.values()) youngest = Math.max(youngest, since);
     return youngest;
   }
 
@@ -182,18 +182,18 @@ class ClusterServers implements Servers {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#refreshing;
-    await Promise.all([...this.#links.values()].map((link) => link.close()));
+    await Promise.all([...this.#connections.values()].map((connection) => connection.close()));
   }
 
-  #linkTo(address: string): RedisConnection {
+  #connectionTo(address: string): RedisConnection {
     if (this.#closed) throw new ReadModelUnavailable('the read model has been closed');
-    let link = this.#links.get(address);
-    if (!link) {
+    let connection = this.#connections.get(address);
+    if (!connection) {
       const node = nodeOf(address);
-      link = new RedisConnection(this.#access, () => node, this.#prepare);
-      this.#links.set(address, link);
+      connection = new RedisConnection(this.#access, () => node, this.#prepare);
+      this.#connections.set(address, connection);
     }
-    return link;
+    return connection;
   }
 
   #ownerOf(slot: number): string {
@@ -214,14 +214,14 @@ class ClusterServers implements Servers {
     this.#refreshing ??= this.#refresh();
   }
 
-  /** Asks where the slots are, and lets go of servers that have none. Never rejects: `#failure` says why not. */
+  /** Requests the slots, and closes connections to servers without any. Never rejects: `#failure` is set. */
   async #refresh(): Promise<void> {
     try {
       this.#owners = await this.#askForSlots();
       this.#failure = undefined;
-      const gone = [...this.#links].filter(([address]) => !this.#owners.includes(address));
-      for (const [address] of gone) this.#links.delete(address);
-      await Promise.all(gone.map(([, link]) => link.close()));
+      const gone = [...this.#connections].filter(([address]) => !this.#owners.includes(address));
+      for (const [address] of gone) this.#connections.delete(address);
+      await Promise.all(gone.map(([, connection]) => connection.close()));
     } catch (error) {
       this.#failure = error as ReadModelUnavailable;
     } finally {
@@ -254,7 +254,7 @@ class ClusterServers implements Servers {
 
 interface Redirection {
   readonly address: string;
-  /** For this command only: the slot is on its way. */
+  /** For this command only: the slot is being moved. */
   readonly asking: boolean;
 }
 
@@ -264,7 +264,7 @@ const redirectionOf = (error: unknown, asked: string): Redirection | undefined =
   return { address: addressOf(addressOrAsked(host, Number(port), nodeOf(asked))), asking: word === 'ASK' };
 };
 
-/** A server that does not tell its address is the one that was asked, or another port there. */
+/** A server that omits its address is the one that was asked, or another port there. */
 const addressOrAsked = (host: string | null | undefined, port: number, asked: RedisNode): RedisNode => ({
   host: host === null || host === undefined || host === '' || host === '?' ? asked.host : host,
   port,

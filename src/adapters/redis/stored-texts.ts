@@ -1,18 +1,18 @@
 import { type Position } from '../../ports/event-log.js';
 import { type Page, type ParkedOwner, type RowChange } from '../../ports/read-model.js';
 
-/** The field of a partition's hash of parked owners that says how many there are: no owner is encoded so. */
+/** The field of the hash of parked owners with their number; no owner is encoded so. */
 export const PARKED_COUNT = '#';
 
 /**
- * A field that keeps the hash there while no owner is parked: while a cluster moves a slot, a script is refused
- * (TRYAGAIN) unless all of its keys exist where it runs. No owner is encoded so.
+ * A field that keeps the hash in existence while no owner is parked: while a cluster moves a slot, a script is refused
+ * (TRYAGAIN) unless all of its keys exist on one server. No owner is encoded so.
  */
 export const PARKED_KEPT = '#kept';
 
 /**
- * The earlier changes of a plant leave nothing behind. But those before and after a refused event of the owner are kept
- * apart: what follows that may have to be left out.
+ * The last change of each plant. Those before and after a refused event of the owner are kept apart, as the later ones
+ * may have to be left out.
  */
 export const lastOfEachPlant = (
   changes: readonly RowChange[],
@@ -30,11 +30,11 @@ export const lastOfEachPlant = (
   return last.values();
 };
 
-/** Where an owner is parked, as the hash of parked owners holds it after `applied|missed|`. */
+/** The text of a parked owner, as the hash holds it after `applied|missed|`. */
 export const parkedText = ({ position, stream, revision, kind, reason }: ParkedOwner): string =>
   JSON.stringify({ position, stream, revision, kind, reason });
 
-/** The parked owner that a field of the hash stands for. */
+/** Parses a field of the hash of parked owners. */
 export const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
   const [, applied = '', event = ''] = /^([^|]*)\|[^|]*\|(.*)$/s.exec(text) ?? [];
   return {
@@ -45,8 +45,8 @@ export const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
 };
 
 /**
- * A row as a sorted set holds it: the id, since two plants of an owner may have the same row; and the row's length
- * (in UTF-16 units), by which many of them are taken from one text, whatever a row contains.
+ * A row in a sorted set: the id, since two plants of an owner may have the same row; and the row's length in UTF-16
+ * units, which separates rows in one text.
  */
 export const memberOf = (id: number, row: string): string => `${id}:${row.length}:${row}`;
 
@@ -64,7 +64,7 @@ export const pageOf = (text: string, owner: string, limit: number): Page => {
   return { rows, more: at < text.length, ...headOf(text.slice(0, lineEnd), owner) };
 };
 
-/** A position, and where the owner is parked if so. */
+/** Parses a position, and the parked owner after it, if any. */
 const headOf = (head: string, owner: string): Pick<Page, 'position' | 'parked'> => {
   const space = head.indexOf(' ');
   if (space === -1) return { position: head as Position };
@@ -73,8 +73,8 @@ const headOf = (head: string, owner: string): Pick<Page, 'position' | 'parked'> 
 };
 
 /**
- * The same of members and their scores. A member that is not the one of its score stands there whole, as a row that the
- * projection never writes; a member more of the last score belongs to the page, which would not be met again.
+ * As `pageOf`, of members and scores. A member that does not have its score's id is returned whole, as a row that the
+ * projection never writes; a further member of the last score belongs to the page, as the next one begins after it.
  */
 export const scoredPageOf = (
   [head, found]: [head: string, members: string[]],

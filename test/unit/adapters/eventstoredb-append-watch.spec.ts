@@ -18,7 +18,7 @@ describe('the watch over appends', () => {
         },
       );
     });
-    await expect(watch?.noting('plant-a/1', Promise.reject(away))).rejects.toThrow(away);
+    await expect(watch?.recording('plant-a/1', Promise.reject(away))).rejects.toThrow(away);
     expect(watch?.health).toMatchObject({ state: 'failing', reason: away.message });
     await well;
     const pauses = asked.slice(1).map((at, i) => at - (asked[i] ?? 0));
