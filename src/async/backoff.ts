@@ -1,13 +1,13 @@
 /** Pauses between tries, in milliseconds. */
 export interface BackoffRange {
-  /** After the first failure; each further pause is twice as long. */
+  /** After the first failure; doubled by each further one. */
   readonly firstMs: number;
   readonly longestMs: number;
 }
 
-/** The pause after so many failures before the last one, in milliseconds. */
+/** The pause after one failure and `failuresBefore` earlier ones, in milliseconds. */
 export const backoffMs = (failuresBefore: number, { firstMs, longestMs }: BackoffRange): number =>
   Math.min(firstMs * 2 ** failuresBefore, longestMs);
 
-/** Up to half less, at random: processes that failed at the same moment do not try again at the same moment. */
+/** Shortens a pause at random, by up to half, so that processes which failed together do not retry together. */
 export const withJitter = (ms: number): number => ms * (0.5 + Math.random() / 2);

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-/** Settles as `work`; rejects with `late()` where that takes longer than `ms` milliseconds, and `work` goes on. */
+/** Settles as `work`, or rejects with `late()` after `ms` milliseconds, while `work` continues. */
 export const within = async <Result>(
   ms: number,
   work: Promise<Result>,
@@ -19,12 +19,12 @@ export const within = async <Result>(
   }
 };
 
-/** How much sooner than asked a signal may abort, as a share of the time asked for. */
+/** How much sooner a signal may abort, as a share of its time. */
 const SLACK = 1 / 40;
 
 /**
- * Signals that abort after a time, one for all who ask at about the same moment: thousands of writes a second wait
- * for the lists, nearly none of them until the end, and a timer and a signal for each took a twentieth of a create.
+ * Signals that abort after a time, shared by callers of about the same moment: a timer and a signal for each of
+ * thousands of waiting writes took a twentieth of a create.
  */
 export class SharedDeadline {
   #signal: AbortSignal | undefined;
@@ -34,13 +34,13 @@ export class SharedDeadline {
   /** `afterMs` is the time in milliseconds, a whole number. */
   constructor(private readonly afterMs: number) {}
 
-  /** Aborts when that time has passed, or a fortieth of it sooner. */
+  /** A signal that aborts after that time, or a fortieth of it sooner. */
   signal(): AbortSignal {
     const now = performance.now();
     if (!this.#signal || now >= this.#sharedUntil) {
       this.#signal = AbortSignal.timeout(this.afterMs);
       this.#sharedUntil = now + this.afterMs * SLACK;
-      setMaxListeners(Infinity, this.#signal); // as many as there are writes in progress: no leak
+      setMaxListeners(Infinity, this.#signal); // one for each write in flight: no leak
     }
     return this.#signal;
   }

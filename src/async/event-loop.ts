@@ -1,7 +1,7 @@
-/** How long after a request others are taken to be there, in milliseconds. */
-const OTHERS_MS = 250;
+/** How long after a request more are expected, in milliseconds. */
+const REQUESTS_EXPECTED_MS = 250;
 
-/** The pause between two steps of long work while others are there, in milliseconds: as long as a step takes. */
+/** The pause between two steps of long work while requests come, in milliseconds: as long as a step. */
 const PAUSE_MS = 1;
 
 /** Resumes callers one at a time, each in another turn of the event loop, first come, first served. */
@@ -23,22 +23,22 @@ class LoopTurns {
 
 let lastRequest = -Infinity;
 
-/** Notes a short request: others like it may follow. */
+/** Records a short request. */
 export const noteRequest = (): void => {
   lastRequest = performance.now();
 };
 
 /**
- * Resolves in a later turn of the event loop, for one caller in each turn. What is awaited before many short pieces of
- * work that come at once: after `setImmediate`, all of them would be done in the same turn.
+ * Resolves in a later turn of the event loop, for one caller a turn: after `setImmediate` all callers would run in the
+ * same turn.
  */
 export const nextLoopTurn = new LoopTurns(setImmediate).next;
 
 /**
- * As `nextLoopTurn`, for long work that is done in steps of a millisecond at most: while others ask for something, there
- * is a pause after each step, so that all long work together takes half of the event loop's time.
+ * As `nextLoopTurn`, for long work in steps of a millisecond at most: while requests come it pauses after each step, so
+ * that all long work together takes half of the event loop's time.
  */
 export const nextStep = new LoopTurns((go) => {
-  if (performance.now() - lastRequest < OTHERS_MS) setTimeout(go, PAUSE_MS);
+  if (performance.now() - lastRequest < REQUESTS_EXPECTED_MS) setTimeout(go, PAUSE_MS);
   else setImmediate(go);
 }).next;

@@ -5,7 +5,7 @@ export class NotBegun extends Error {
 
 /** The limits of a queue. */
 export interface QueueLimits {
-  /** Works of all keys that run at the same time. */
+  /** Works of all keys that run at a time. */
   readonly atOnce: number;
   /** Works that wait for one key. */
   readonly waitingForKey: number;
@@ -16,9 +16,8 @@ export interface QueueLimits {
 }
 
 /**
- * Runs work for many keys, one at a time for each key and a few in all. Who waits is served in turns, a key after the
- * other, and the key that was served last comes last: a key with much work waiting delays another key by one work, and
- * not by all of its own.
+ * Runs work for many keys, one at a time for each key and `atOnce` in all. Keys are served in turn: one with much work
+ * waiting delays another key by one work.
  */
 export class FairQueue {
   readonly #running = new Set<string>();
@@ -28,7 +27,7 @@ export class FairQueue {
 
   constructor(private readonly limits: QueueLimits) {}
 
-  /** Runs `work` when it is its turn. Throws NotBegun, the reason of `signal` if it aborts before, and what `work` throws. */
+  /** Runs `work` in turn. Throws NotBegun, the reason of `signal` if it aborts before, and what `work` throws. */
   async run<Result>(key: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
     signal.throwIfAborted();
     if (this.#running.size < this.limits.atOnce && !this.#running.has(key)) this.#running.add(key);
@@ -78,7 +77,6 @@ export class FairQueue {
     });
   }
 
-  /** Begins what waits, while there is room. */
   #begin(): void {
     for (const [key, [next]] of this.#waiting) {
       if (this.#running.size >= this.limits.atOnce) return;

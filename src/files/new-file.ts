@@ -1,14 +1,14 @@
 import { chownSync, closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** Only its owner may list a folder, or read a file, that is made here. */
+/** Folders and files that are created are readable by their owner alone. */
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 
 /**
- * Makes a folder, and those that it is in, as far as they are missing; each is durable. Throws an error of the file
- * system. Not by `recursive: true`: where the system refuses a folder with ENOENT, as Linux does in /proc, Node (20 to
- * 24 at least) tries again without end.
+ * Creates a folder and its parents, as far as missing; each is durable. Throws an error of the file system. Not by
+ * `recursive: true`: where the system refuses a folder with ENOENT, as Linux does in /proc, Node (20 to 24 at least)
+ * retries without end.
  */
 export const makeFolder = (folder: string): void => {
   const path = resolve(folder);
@@ -30,8 +30,8 @@ export const makeFolder = (folder: string): void => {
 };
 
 /**
- * Makes an empty file. Throws an error of the file system, EEXIST where something stands at its name already: an
- * existing file is never opened, since closing one that SQLite uses in this process would drop SQLite's locks.
+ * Creates an empty file. Throws an error of the file system, EEXIST where the name exists: an existing file is never
+ * opened, as closing one that SQLite uses in this process would drop SQLite's locks.
  */
 export const makeFile = (file: string): void => {
   const handle = openSync(file, 'wx', FILE_MODE);
@@ -43,7 +43,7 @@ export const makeFile = (file: string): void => {
   }
 };
 
-/** What systems and file systems answer that know no fsync of a folder; another error is one of the disk. */
+/** Errors of systems and file systems without an fsync of folders; others are errors of the disk. */
 const NOT_KNOWN = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
 /** Makes the names in a folder durable, where that can be done: Windows and some network file systems cannot. */

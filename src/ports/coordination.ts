@@ -1,31 +1,29 @@
-/** What a process says about itself. */
+/** A process's report. */
 export interface Report {
   readonly process: string;
   readonly text: string;
 }
 
 /**
- * What the processes of one log know of each other. Nothing here has to outlive a restart of the store.
- *
- * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
+ * The lease and the reports of one log's processes, which need not outlive a restart of the store. Every method throws
+ * ReadModelUnavailable where the store cannot be used, in bounded time.
  */
 export interface Coordination {
   /**
-   * Takes the projector's lease, or keeps it, until `forMs` milliseconds from now by the store's clock. False, and
-   * nothing changes, while another holder's has not run out. It only saves work: several who believe that they hold
-   * it do no harm, and a store that loses its data loses it too.
+   * Takes or renews the projector's lease until `forMs` milliseconds from now by the store's clock. False, without a
+   * change, while another holder's has not expired. It only saves work: several holders do no harm.
    */
   takeLease(holder: string, forMs: number): Promise<boolean>;
 
-  /** Gives the lease back, so that another may take it at once. Nothing happens where `holder` does not hold it. */
+  /** Returns the lease, so that another process can take it at once. No effect where `holder` does not hold it. */
   returnLease(holder: string): Promise<void>;
 
   /**
-   * Tells `text` about a process, in place of what was told before, for `forMs` (whole) milliseconds from now by
-   * the store's clock. A few KB at most: the store keeps it in memory, and does not look into it.
+   * Replaces a process's report, for `forMs` (whole) milliseconds from now by the store's clock. A few KB at most,
+   * which the store keeps in memory.
    */
   report(process: string, text: string, forMs: number): Promise<void>;
 
-  /** What was told about each process and still holds, in ascending order of `process` as JavaScript compares. */
+  /** The reports that have not expired, in ascending order of `process` as JavaScript compares. */
   reports(): Promise<Report[]>;
 }

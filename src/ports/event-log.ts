@@ -1,6 +1,6 @@
 /**
- * An event's place in the whole log: an opaque text whose string order is the order of the log, so that SQL, Lua
- * and JavaScript all compare it with `<`. All positions of one log have the same length.
+ * An event's position in the log: an opaque text whose string order is log order, so that SQL, Lua and JavaScript all
+ * compare it with `<`. All positions of one log have the same length.
  */
 export type Position = string & { readonly __brand: 'Position' };
 
@@ -17,15 +17,15 @@ export type ExpectedRevision = 'none' | bigint;
 /** A JSON value that survives being stored: no undefined, no bigint, no NaN. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
 
-/** What is known about how an event came to be. */
+/** The origin of an event. */
 export type EventMetadata = Readonly<{
   /** The version of the event's type, from 1. */
   schemaVersion: number;
   /** When it was decided: RFC 3339, UTC, from the clock port. */
   decidedAt: string;
-  /** Who asked: the token's subject, and the client that it was issued to where the token says so. */
+  /** The token's subject, and the client that it was issued to, where the token names one. */
   actor: Readonly<{ sub: string; clientId?: string }>;
-  /** The same for everything that follows from one request of a client. */
+  /** The same for all that one request of a client causes. */
   correlationId: string;
   /** The command that caused the event. */
   causationId: string;
@@ -33,7 +33,7 @@ export type EventMetadata = Readonly<{
   traceparent?: string;
 }>;
 
-/** An event that is to be appended. `id` is a UUID, the same again whenever the same append is retried. */
+/** An event to append. `id` is a UUID, the same whenever the append is retried. */
 export interface NewEvent {
   readonly id: string;
   readonly type: string;
@@ -42,8 +42,8 @@ export interface NewEvent {
 }
 
 /**
- * An event as the log holds it. `data` and `metadata` are parsed JSON and not to be trusted before the codec has
- * looked: text that is no JSON comes as a string.
+ * An event of the log. `data` and `metadata` are parsed JSON, not validated: the codec does that. Text that is no JSON
+ * is a string.
  */
 export interface RecordedEvent {
   readonly stream: string;
@@ -55,13 +55,13 @@ export interface RecordedEvent {
   readonly metadata: unknown;
 }
 
-/** Where the last event of an append stands. */
+/** The last event of an append. */
 export interface Appended {
   readonly revision: bigint;
   readonly position: Position;
 }
 
-/** Whether appends work, as far as the last ones tell. */
+/** Whether appends succeed, by the last ones. */
 export interface AppendHealth {
   /**
    * `failing`: the last append failed, and later ones may succeed. `stopped`: none is accepted before this process is
@@ -76,7 +76,6 @@ export interface AppendHealth {
   readonly restartHelps: boolean;
 }
 
-/** A piece of a subscription. */
 export interface LogBatch {
   /** The next events in log order: at most 500, possibly none. */
   readonly events: readonly RecordedEvent[];
@@ -86,22 +85,22 @@ export interface LogBatch {
   readonly caughtUp: boolean;
 }
 
-/** How soon after the last event a subscription gives its next batch, an empty one if need be, in milliseconds. */
+/** Time from the last event to a subscription's next batch, perhaps empty, in milliseconds. */
 export const QUIET_AFTER_MS = 250;
 
 /**
- * The truth: an append-only log of events in streams. There is no update, no delete and no overwrite.
+ * The source of truth: an append-only log of events in streams, without update, delete or overwrite.
  *
  * An implementer guarantees:
  * - an append that returned is durable, is in the log exactly once, and was atomic;
  * - revisions of a stream count from 0 without a gap;
- * - every reader sees the events in one order, that of their positions, and never one before its predecessor;
- * - appends that one instance is given one after the other are written in that order, as far as they are written;
+ * - every reader reads the events in one order, that of their positions, and never one before its predecessor;
+ * - appends that are called on one instance are written in the order of the calls, as far as they are written;
  * - an append with the same event ids at the same expected revision succeeds again, with the first result.
  *
- * Every method throws LogUnavailable where the log cannot be reached or used (and after `close`), in bounded time.
+ * Every method throws LogUnavailable where the log cannot be used (and after `close`), in bounded time.
  *
- * It is a class without code only so that Nest can inject by it.
+ * An abstract class without code, so that Nest can inject by it.
  */
 export abstract class EventLog {
   /**
@@ -111,60 +110,63 @@ export abstract class EventLog {
   abstract append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
   /**
-   * The events of a stream after a revision (from the first one, without it), in order, at most `limit` of them (all of
-   * them, without it); none if the stream does not exist. A stream grows forever: whoever cannot know that it is short
-   * reads it in pages.
+   * The events of a stream after a revision (from the first, without it), in order, up to `limit`; none if the stream
+   * does not exist. A long stream is read in pages.
    */
   abstract readStream(stream: string, after?: bigint, limit?: number): Promise<RecordedEvent[]>;
 
-  /** The last event of a stream; undefined if the stream does not exist. Costs the same however long the stream is. */
+  /**
+   * The last event of a stream; undefined if the stream does not exist. The cost does not depend on the stream's
+   * length.
+   */
   abstract readLast(stream: string): Promise<RecordedEvent | undefined>;
 
-  /** All events after a position up to the end of the log as it was when the end was reached. */
+  /** All events after a position, up to the end of the log when it is reached. */
   abstract readAll(after: Position): AsyncIterable<RecordedEvent>;
 
   /**
-   * All events after a position, and then those still to come, until `signal` aborts (it then ends, without an
-   * error). A caller gets a batch at least once a second, and QUIET_AFTER_MS after the last event, an empty one
-   * where nothing happened, so that it needs no timer of its own. Throws LogUnavailable when it cannot go on; re-subscribing is the caller's decision.
+   * All events after a position, existing and future ones, until `signal` aborts (it then ends without an error).
+   * Yields a batch at least once a second, and QUIET_AFTER_MS after the last event, an empty one where nothing
+   * happened, so that callers need no timer. Throws LogUnavailable when it cannot continue; the caller decides whether
+   * to subscribe again.
    */
   abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
 
-  /** The position of the last event, or START in an empty log: none that this log has given is beyond it. */
+  /** The position of the last event, or START in an empty log. */
   abstract head(): Promise<Position>;
 
   /**
-   * How much reading there is after one position, up to another, in a unit of the log's own that is good for nothing
-   * but shares: events or bytes. 0 where `upTo` is not after it.
+   * The amount of reading between two positions, in events or bytes, good for shares only; 0 where `upTo` is not after
+   * the first one.
    */
   abstract distance(after: Position, upTo: Position): number;
 
-  /** How many events are after one position, up to another; undefined where the positions of the log do not say. */
+  /** The number of events after one position, up to another; undefined where positions do not show it. */
   abstract count(after: Position, upTo: Position): number | undefined;
 
-  /** Resolves if appends and reads would work, as far as that is known. */
+  /** Resolves if appends and reads are expected to succeed. */
   abstract ready(): Promise<void>;
 
   /**
-   * Looks at all events after a position, some at a time: whether each is found by its stream as it stands in the log,
-   * follows the one before it in that stream, and is stored as the bytes that an append writes. Gives how far it is. Throws LogDamaged at the first that does not,
-   * and where the store as a whole is not as this service made it. A log whose server does so itself gives nothing.
+   * Checks all events after a position in steps, and yields the position of each step: whether each event is found by
+   * its stream, follows the one before it in the stream, and is stored as the bytes that an append writes. Throws
+   * LogDamaged at the first fault, also of the store as a whole. Yields nothing where the server checks its log itself.
    */
   abstract check(after: Position): AsyncIterable<Position>;
 
   /**
-   * Whether appends work, by the outcomes of the last ones. While they fail the log is tried again, at least every
-   * five seconds and without appending anything, so that the state is `ok` again soon after they would succeed.
+   * Whether appends succeed, by the last ones. While they fail the log is tested at least every five seconds, without
+   * appending, so that the state is `ok` soon after they would succeed.
    */
   abstract health(): AppendHealth;
 
   /**
-   * What tells this log from every other one, also from a new one at the same place; stable over restarts. A
-   * read model belongs to the log with its identity.
+   * Identifies this log, also against a new one at the same place; stable over restarts. A read model belongs to the
+   * log with its identity.
    */
   abstract identity(): string;
 
-  /** Lets appends that have been handed over finish, then lets go of everything. May be called twice. */
+  /** Waits for appends that were handed over, then closes everything. May be called twice. */
   abstract close(): Promise<void>;
 }
 
@@ -179,7 +181,7 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** A position is none of this log, or one that it has not reached. `where` names the parameter that holds it. */
+/** A position is not of this log, or after its end. `where` names the parameter. */
 export class UnknownPosition extends Error {
   override readonly name = 'UnknownPosition';
   constructor(
@@ -195,12 +197,12 @@ export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown';
 }
 
-/** The log contradicts itself: what is read by stream is not what stands in its order. The message is one line. */
+/** The log contradicts itself: reading by stream and in log order differ. The message is one line. */
 export class LogDamaged extends Error {
   override readonly name = 'LogDamaged';
   constructor(
     message: string,
-    /** The event that it was noticed at, where it was one. */
+    /** The event with the fault, if it is one event's. */
     readonly at: Pick<RecordedEvent, 'position' | 'stream' | 'revision'> | undefined,
   ) {
     super(message);

@@ -3,22 +3,20 @@ import { type Generation } from './read-model.js';
 
 export interface GenerationInfo {
   readonly generation: Generation;
-  /** Lists are answered from the active one; there is at most one. */
+  /** Lists are read from the active one; there is at most one. */
   readonly active: boolean;
 }
 
 /**
- * The generations of the read model of one log; those of other logs in the same store are invisible.
- *
- * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
- *
- * It is a class without code only so that Nest can inject by it.
+ * The generations of the read model of one log; those of other logs are invisible. Every method throws
+ * ReadModelUnavailable where the store cannot be used, in bounded time. An abstract class without code, so that Nest
+ * can inject by it.
  */
 export abstract class Generations {
   /** All generations, in ascending order. */
   abstract generations(): Promise<GenerationInfo[]>;
 
-  /** Makes a new, empty, inactive generation whose partitions all stand at START. */
+  /** Creates an empty, inactive generation whose partitions are at START. */
   abstract createGeneration(): Promise<Generation>;
 
   /**
@@ -41,12 +39,12 @@ export class GenerationActive extends Error {
   override readonly name = 'GenerationActive';
 }
 
-/** A generation stands before the active one, so that lists would go backwards if it were promoted. */
+/** A generation is behind the active one: lists would go backwards if it were promoted. */
 export class NotAsFar extends Error {
   override readonly name = 'NotAsFar';
 }
 
-/** Another generation is active than the one that was to be replaced. */
+/** Another generation is active than the one to be replaced. */
 export class ActiveChanged extends Error {
   override readonly name = 'ActiveChanged';
 }

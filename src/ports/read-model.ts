@@ -2,7 +2,7 @@ import { type RefusalKind } from '../plants/errors.js';
 import { encodeOwner } from '../plants/stream.js';
 import { type Position } from './event-log.js';
 
-/** Owners are spread over this many partitions. It is fixed: another number means a new generation. */
+/** The number of partitions. Fixed: another number needs a new generation. */
 export const PARTITIONS = 64;
 
 /** The partition of an owner, 0 to PARTITIONS - 1: FNV-1a (32 bits) over the encoded owner. */
@@ -14,10 +14,10 @@ export const partitionOf = (owner: string): number => {
   return (hash >>> 0) % PARTITIONS;
 };
 
-/** One whole copy of the read model, numbered from 1. */
+/** The number of a whole copy of the read model, from 1. */
 export type Generation = number & { readonly __brand: 'Generation' };
 
-/** What one event does to a row. `row` is the text that a list answers with, or undefined to remove it. */
+/** A change of a row by one event. `row` is the text in lists; undefined to remove it. */
 export interface RowChange {
   readonly position: Position;
   readonly owner: string;
@@ -26,8 +26,8 @@ export interface RowChange {
 }
 
 /**
- * An owner whose list cannot be told from `position` on, since the codec refuses the event there. Nothing of what
- * follows is applied until the owner is healed.
+ * An owner with an event, at `position`, that the codec refuses: later events are not applied until the owner is
+ * healed.
  */
 export interface ParkedOwner {
   readonly owner: string;
@@ -36,36 +36,36 @@ export interface ParkedOwner {
   readonly stream: string;
   readonly revision: number;
   readonly kind: RefusalKind;
-  /** What is wrong with the event, in one line. */
+  /** The codec's reason, in one line. */
   readonly reason: string;
-  /** The owner's events up to here are in the rows: to heal, read the log after it. Before the event at first. */
+  /** The position up to which the owner's events are in the rows: healing reads the log after it. */
   readonly applied: Position;
 }
 
-/** What happened in one partition after position `from` up to and including position `upTo`. */
+/** The changes of one partition after `from`, up to and including `upTo`. */
 export interface PartitionChanges {
   readonly partition: number;
   readonly from: Position;
   readonly upTo: Position;
   /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
   readonly changes: readonly RowChange[];
-  /** Events that the codec refuses, in log order, in the same range: each parks its owner, unless that is parked. */
+  /** Events of the same range that the codec refuses, in log order: each parks its owner, unless it is parked. */
   readonly refused?: readonly ParkedOwner[];
 }
 
-/** A step of bringing a parked owner's rows up to date. */
+/** A step that brings a parked owner's rows up to date. */
 export interface Healing {
   readonly owner: string;
-  /** What `applied` of the parked owner was when the log was read: another step has been faster where it is not. */
+  /** `applied` of the parked owner when the log was read; another value means that another step was faster. */
   readonly from: Position;
   readonly upTo: Position;
-  /** What the owner's events after `from` up to `upTo` do, in log order. */
+  /** The changes by the owner's events after `from`, up to `upTo`, in log order. */
   readonly changes: readonly RowChange[];
-  /** The owner's list is answered again; stays parked, with the rows up to `upTo`; or is parked at a later event. */
+  /** The owner's next state: lists are answered; still parked, with rows up to `upTo`; or parked at a later event. */
   readonly then: 'answered' | 'parked' | ParkedOwner;
 }
 
-/** A part of an owner's list. */
+/** A page of an owner's list. */
 export interface Page {
   /** In ascending order of id: the stored texts as they are. */
   readonly rows: readonly { readonly id: number; readonly row: string }[];
@@ -73,11 +73,11 @@ export interface Page {
   readonly more: boolean;
   /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is parked. */
   readonly position: Position;
-  /** Where the owner is parked: the rows are then no list, but what healing begins with. Never so in a list. */
+  /** If the owner is parked: the rows are then where healing begins. Never in a list. */
   readonly parked?: ParkedOwner;
 }
 
-/** A part of an owner's list, as it is answered. */
+/** A page of an owner's list, as the body of an answer. */
 export interface LongPage {
   /** A JSON array of the stored texts, in ascending order of id, in UTF-8. */
   readonly body: Uint8Array;
@@ -89,17 +89,14 @@ export interface LongPage {
 }
 
 /**
- * The lists of all owners, derived from the log and never a source of truth: it may be thrown away at any time.
- * One instance belongs to one log; what another log's projection has stored is invisible to it.
- *
- * Every method throws ReadModelUnavailable where the store cannot be reached or used, in bounded time.
- *
- * It is a class without code only so that Nest can inject by it.
+ * The lists of all owners, derived from the log: it can be deleted at any time. One instance belongs to one log; data
+ * of other logs is invisible. Every method throws ReadModelUnavailable where the store cannot be used, in bounded time.
+ * An abstract class without code, so that Nest can inject by it.
  */
 export abstract class ReadModel {
   /**
-   * Since when lists come from one and the same store without interruption, in milliseconds of `performance.now()`. What
-   * anybody has read before that may be missing now: after a failover to an older replica, or another switch.
+   * Since when lists come from one store without interruption, in milliseconds of `performance.now()`. Data that was
+   * read before may be missing after a failover to an older replica, or a switch.
    */
   abstract readonly steadySince: number;
 
@@ -170,16 +167,16 @@ export abstract class ReadModel {
   abstract owners(generation: Generation): AsyncIterable<string>;
 
   /**
-   * Resolves once the partition of the active generation stands at `position` or after it. Rejects with the
-   * signal's reason when that aborts first; while the store is unavailable or no generation active it goes on waiting.
+   * Resolves once the partition of the active generation is at `position` or after it; waits while the store is
+   * unavailable or no generation is active. Rejects with the reason of `signal`.
    */
   abstract reached(partition: number, position: Position, signal: AbortSignal): Promise<void>;
 
-  /** Lets go of everything. Waiters of `reached` are rejected. May be called twice. */
+  /** Closes everything, and rejects callers of `reached`. May be called twice. */
   abstract close(): Promise<void>;
 }
 
-/** The store of the read model cannot be reached or used. */
+/** The store cannot be used. */
 export class ReadModelUnavailable extends Error {
   override readonly name = 'ReadModelUnavailable';
 }
@@ -189,7 +186,7 @@ export class ReadModelIncomplete extends Error {
   override readonly name = 'ReadModelIncomplete';
 }
 
-/** The owner's list cannot be told: one of the owner's events cannot be read. */
+/** The owner's list is not known: an event of the owner cannot be read. */
 export class OwnerParked extends Error {
   override readonly name = 'OwnerParked';
   constructor(readonly parked: ParkedOwner) {
@@ -202,12 +199,15 @@ export class GenerationMissing extends Error {
   override readonly name = 'GenerationMissing';
 }
 
-/** The read model holds what this service never writes there: somebody else has. A rebuild makes it good. */
+/** The read model holds data that this service never writes. A rebuild repairs it. */
 export class ReadModelTampered extends Error {
   override readonly name = 'ReadModelTampered';
 }
 
-/** The read model holds what its log does not: the log has lost events, or is a copy from before them. A rebuild heals it. */
+/**
+ * The read model holds events that its log lacks: the log has lost them, or was put back to an earlier state. A rebuild
+ * repairs it.
+ */
 export class ReadModelAhead extends Error {
   override readonly name = 'ReadModelAhead';
 }

@@ -3,17 +3,17 @@ import { type Position } from './event-log.js';
 /** Leaves between two marks of the map from positions to indices. */
 export const MARK_EVERY = 256;
 
-/** How far the tree is, as it was stored: everything in it belongs together. */
+/** A stored state of the tree. */
 export interface StoredTree {
   /** Leaves in the tree. */
   readonly size: number;
-  /** Where the event of the last leaf stands in the log; START of an empty tree. */
+  /** The position of the last leaf's event; START of an empty tree. */
   readonly position: Position;
-  /** The hashes of the complete subtrees that it consists of, from left to right (a TreeState). */
+  /** The hashes of its complete subtrees, from left to right (a TreeState). */
   readonly hashes: Uint8Array;
 }
 
-/** Hashes that a tile has gained: they come behind the `from` hashes that it has. 32 bytes each. */
+/** Hashes that are appended to the `from` hashes of a tile, 32 bytes each. */
 export interface TileGrowth {
   readonly level: number;
   readonly index: number;
@@ -21,13 +21,13 @@ export interface TileGrowth {
   readonly hashes: Uint8Array;
 }
 
-/** The position right before the leaf with this index, which is a multiple of MARK_EVERY: START before the first. */
+/** The position before the leaf with this index, a multiple of MARK_EVERY; START before the first. */
 export interface Mark {
   readonly index: number;
   readonly before: Position;
 }
 
-/** Leaves that are appended, and all that follows from them. */
+/** Leaves to append, with their tiles and marks. */
 export interface TreeGrowth {
   /** The size that the stored tree has. */
   readonly from: number;
@@ -36,7 +36,7 @@ export interface TreeGrowth {
   readonly marks: readonly Mark[];
 }
 
-/** A checkpoint that was signed. What is published is its note, byte by byte. */
+/** A signed checkpoint. Its note is published byte by byte. */
 export interface SignedCheckpoint {
   readonly size: number;
   readonly root: Uint8Array;
@@ -46,14 +46,17 @@ export interface SignedCheckpoint {
   readonly signedAt: string;
 }
 
-/** The log is not what was put in the tree, or the tree is not what was signed. It stands until a person lifts it. */
+/** The log differs from the tree, or the tree from what was signed. Stands until an operator lifts it. */
 export interface Alarm {
-  /** What seems to have been done: to an event of the log, to the end of the log, to the stored tree itself, or to the log's store. `fork`: it is not what the same key had signed, as the log records. */
+  /**
+   * The kind of alteration: of an event, of the log's end, of the stored tree, or of the log's store. `fork`: it
+   * differs from what the same key had signed, as the log records.
+   */
   readonly kind:
     'changed' | 'missing' | 'inserted' | 'swapped' | 'moved' | 'shorter' | 'tree' | 'contradiction' | 'fork';
-  /** The first leaf that is not as it was, where one is known. */
+  /** The first leaf that differs, where known. */
   readonly index?: number;
-  /** Where the log now holds another event than that, and which one; not known where it holds none. */
+  /** The event that the log has instead, if any. */
   readonly position?: string;
   readonly stream?: string;
   readonly revision?: string;
@@ -99,34 +102,34 @@ export abstract class TreeStore {
    */
   abstract saveCheckpoint(checkpoint: SignedCheckpoint): Promise<void>;
 
-  /** The last one that was signed. */
+  /** The last signed checkpoint. */
   abstract latestCheckpoint(): Promise<SignedCheckpoint | undefined>;
 
-  /** The one of this size, if one was signed. */
+  /** The checkpoint of a size. */
   abstract checkpoint(size: number): Promise<SignedCheckpoint | undefined>;
 
-  /** The first one that holds so many leaves or more: the oldest proof that they were there. */
+  /** The first checkpoint of this size or more: the oldest proof of a leaf. */
   abstract checkpointFrom(size: number): Promise<SignedCheckpoint | undefined>;
 
-  /** Raises an alarm. Nothing happens where one stands already: the first is what counts. */
+  /** Raises an alarm. No effect where one stands: the first one counts. */
   abstract raise(alarm: Alarm): Promise<void>;
 
   /** The alarm that stands. */
   abstract alarm(): Promise<Alarm | undefined>;
 
-  /** Lifts the alarm that stands, if any; who did so and why is kept with it. */
+  /** Lifts the alarm that stands, if any, and stores by whom and why. */
   abstract lift(by: string, reason: string): Promise<Alarm | undefined>;
 
-  /** Lets go of everything. May be called twice. */
+  /** Closes everything. May be called twice. */
   abstract close(): Promise<void>;
 }
 
-/** The store of the tree cannot be reached or used. The message is one line. */
+/** The store cannot be used. The message is one line. */
 export class TreeUnavailable extends Error {
   override readonly name = 'TreeUnavailable';
 }
 
-/** Another process has appended to the tree, or signed a checkpoint: read it again. */
+/** Another process has appended or signed: read the tree again. */
 export class TreeMoved extends Error {
   override readonly name = 'TreeMoved';
 }

@@ -271,12 +271,12 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 
   async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
     const copy = await this.#calls.call(READ_MS, (deadline) => this.#calls.copyOf(generation, deadline));
-    for (const link of this.#calls.servers.all()) {
-      let scan: Scan | undefined = { cursor: '0', connection: link.connection };
+    for (const server of this.#calls.servers.all()) {
+      let scan: Scan | undefined = { cursor: '0', connection: server.connection };
       while (scan) {
         const from: Scan = scan;
         const step = await this.#calls.call(READ_MS, (deadline) =>
-          this.#ownersStep(link, from, generation, copy, deadline),
+          this.#ownersStep(server, from, generation, copy, deadline),
         );
         yield* step.owners;
         scan = step.next;
@@ -302,7 +302,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   async #ownersStep(
-    link: RedisConnection,
+    server: RedisConnection,
     { cursor, connection }: Scan,
     generation: Generation,
     copy: GenerationKey,
@@ -310,9 +310,9 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   ): Promise<{ owners: string[]; next: Scan | undefined }> {
     const match = this.#calls.keys.owners(copy);
     const command = ['SCAN', cursor, 'MATCH', match, 'COUNT', `${SCAN_KEYS}`];
-    const [following, found] = (await link.send(command, deadline)) as [string, string[]];
-    const now = link.connection;
-    // Asked after the keys were seen, as for a page.
+    const [following, found] = (await server.send(command, deadline)) as [string, string[]];
+    const now = server.connection;
+    // Read after the keys, as for a page.
     if ((await this.#calls.copyOf(generation, deadline)) !== copy) throw missing(generation);
     const owners = found.map((key) => {
       const owner = this.#calls.keys.ownerOf(copy, key);
@@ -326,7 +326,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return { owners, next: following === '0' ? undefined : { cursor: following, connection: now } };
   }
 
-  /** How many owners are parked in each partition. */
+  /** The number of parked owners of each partition. */
   async #parkedCounts(copy: GenerationKey, deadline: Deadline): Promise<number[]> {
     const counts = await Promise.all(
       PARTITION_NUMBERS.map((partition) =>
@@ -341,8 +341,8 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /**
-   * Where a partition stands; null where it is not there. One question for all lists that came in the same turn of
-   * the event loop: it is sent when they are all there, and so none is answered with what was so before it came.
+   * The position of a partition; null where it is missing. One request for all lists of a turn of the event loop, sent
+   * at its end, so that none is answered with a position from before its request.
    */
   #positionOfMany(copy: GenerationKey, partition: number): Promise<Position | null> {
     const key = this.#calls.keys.position(copy, partition);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** A Lua script. Redis runs it as one: nobody sees a state in between. */
+/** A Lua script, which Redis runs atomically. */
 export interface Script {
   readonly body: string;
   readonly sha: string;
@@ -9,8 +9,8 @@ export interface Script {
 const script = (body: string): Script => ({ body, sha: createHash('sha1').update(body).digest('hex') });
 
 /**
- * A counter of requests. KEYS: the counter. ARGV: how much to add, and after how many milliseconds it is forgotten.
- * Answers what it is now, and how many milliseconds are left.
+ * A counter of requests. KEYS: the counter. ARGV: the amount to add, its lifetime in milliseconds. Returns the total,
+ * and the milliseconds that are left.
  */
 export const COUNT = script(`
 local total = redis.call('INCRBY', KEYS[1], ARGV[1])
@@ -24,9 +24,9 @@ return {total, left}
 
 /**
  * Rows and position of one partition. KEYS: the position, an owner's plants, the parked owners. ARGV: the least score,
- * how many, the owner. Nothing if the copy does not have that partition (any more); otherwise one text, since that costs
- * the caller half of what an array of rows does: the position, a space and where the owner is parked (if so), a line
- * end, and the members one after the other.
+ * the limit, the owner. Returns nothing where the generation lacks the partition; else one text, which takes the caller
+ * half the time of an array: the position, a space and the parked owner (if so), a line end, and the members one after
+ * the other.
  */
 export const LIST = script(`
 local position = redis.call('GET', KEYS[1])
@@ -36,7 +36,7 @@ return position .. (parked and ' ' .. parked or '') .. '\\n' ..
   table.concat(redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'LIMIT', 0, ARGV[2]))
 `);
 
-/** As LIST, with the score behind each member, as an array: for verification, which is not to be fooled by a score. */
+/** As LIST, as an array with the scores: verification compares them with the members. */
 export const PAGE = script(`
 local position = redis.call('GET', KEYS[1])
 if not position then return false end
@@ -45,7 +45,7 @@ return {position .. (parked and ' ' .. parked or ''),
   redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])}
 `);
 
-/** Positions have one length, but for the start, which is empty. Lua's own < would follow the server's language. */
+/** Positions have one length, except the empty start. Lua's own < depends on the server's locale. */
 const BEFORE = `
 local function before(a, b)
   if #a ~= #b then return #a < #b end
@@ -58,8 +58,9 @@ end
 `;
 
 /**
- * A partition's hash of parked owners: the field # holds how many there are, #kept keeps it, every other one is an encoded owner. Its
- * value is `applied|missed|` and JSON: see ParkedOwner. Changes of the owner may have been left out up to `missed`.
+ * A partition's hash of parked owners: the field # holds their number, #kept keeps the hash in existence, each other
+ * field is an encoded owner with `applied|missed|` and JSON (see ParkedOwner). Changes of the owner may have been left
+ * out up to `missed`.
  */
 const PARKED = `
 local function parkedAs(owner)
@@ -70,13 +71,11 @@ end
 `;
 
 /**
- * What happened in one partition. KEYS: the position, the parked owners, then plants of owners. ARGV: from, upTo, the
- * number of refused events; for each of these its owner, its position, the position before it, and JSON; for each plant
- * that has changed in between which key, the id, the position, and the new member or nothing. Answers the position
- * afterwards.
- *
- * The first write may be refused (memory, a full disk) and must therefore change nothing; all further ones of a
- * script are let through. The position moves last: where a row cannot be written, the batch comes again.
+ * Applies changes to one partition. KEYS: the position, the parked owners, then plants of owners. ARGV: from, upTo, the
+ * number of refused events; for each of these its owner, its position, the position before it, and JSON; for each
+ * changed plant the number of its key, the id, the position, and the new member or nothing. Returns the position
+ * afterwards. The first write may be refused (memory, a full disk) and must change nothing; further ones of a script
+ * are not refused. The position is set last: where a row cannot be written, the batch is applied again.
  */
 export const APPLY = script(`${BEFORE}${PARKED}
 local stored = redis.call('GET', KEYS[1])
@@ -126,8 +125,8 @@ return upTo
 
 /**
  * A step of healing a parked owner. KEYS: the position, the parked owners, the owner's plants. ARGV: the owner, from,
- * upTo, where the partition must stand at least, what becomes of the owner (answered, parked, or the JSON of the next
- * refused event), then for each plant that has changed the id, and the new member or nothing. Answers whether it was done.
+ * upTo, the least position of the partition, the owner's next state (answered, parked, or the JSON of the next refused
+ * event), then for each changed plant the id, and the new member or nothing. Returns whether it was done.
  */
 export const HEAL = script(`${BEFORE}${PARKED}
 local owner, upTo, becomes = ARGV[1], ARGV[3], ARGV[5]
@@ -153,10 +152,9 @@ return 1
 `);
 
 /**
- * A new copy. KEYS: the hash of generations. ARGV: the log's identity, a random suffix. Answers its number.
- *
- * The hash has the fields: log, its identity, for people; last, the highest number that was given; for each copy
- * its number, with the copy's name; and active, with the name of the copy that lists are answered from.
+ * Registers a new generation. KEYS: the registry. ARGV: the log's identity, a random suffix. Returns its number. Fields
+ * of the registry: log, the identity, for operators; last, the highest number so far; for each generation its number,
+ * with its key; and active, with the key of the active one.
  */
 export const CREATE = script(`
 local number = string.format('%d', redis.call('HINCRBY', KEYS[1], 'last', 1))
@@ -164,10 +162,7 @@ redis.call('HSET', KEYS[1], 'log', ARGV[1], number, number .. '-' .. ARGV[2])
 return number
 `);
 
-/**
- * KEYS: the hash of generations. ARGV: a number, its copy, and the copy that was active when they were compared,
- * or nothing.
- */
+/** KEYS: the registry. ARGV: a number, its key, and the key that was active at the comparison, or nothing. */
 export const PROMOTE = script(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'missing' end
 if (redis.call('HGET', KEYS[1], 'active') or '') ~= ARGV[3] then return 'moved' end
@@ -175,7 +170,7 @@ redis.call('HSET', KEYS[1], 'active', ARGV[2])
 return 'promoted'
 `);
 
-/** KEYS: the hash of generations. ARGV: a number. From then on the copy is nobody's. */
+/** KEYS: the registry. ARGV: a number, which is removed unless it is active. */
 export const DROP = script(`
 local copy = redis.call('HGET', KEYS[1], ARGV[1])
 if copy and copy == redis.call('HGET', KEYS[1], 'active') then return 'active' end
@@ -183,7 +178,7 @@ redis.call('HDEL', KEYS[1], ARGV[1])
 return 'dropped'
 `);
 
-/** KEYS: the lease. ARGV: who wants it, for how many milliseconds. */
+/** KEYS: the lease. ARGV: a holder, for how many milliseconds. */
 export const TAKE_LEASE = script(`
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -191,15 +186,15 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
-/** KEYS: the lease. ARGV: who gives it back. */
+/** KEYS: the lease. ARGV: its holder. */
 export const RETURN_LEASE = script(`
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1
 `);
 
 /**
- * KEYS: the hash of reports. A field is a process, and its value until when it holds, in milliseconds by the
- * server's clock, a colon, and the text. What does not hold any more is removed by whoever comes next.
+ * KEYS: the hash of reports. A field is a process; its value is when it expires, in milliseconds of the server's clock,
+ * a colon, and the text. Each script removes what has expired.
  */
 const HOLDING_REPORTS = `
 local time = redis.call('TIME')
@@ -213,16 +208,16 @@ for i = 1, #all, 2 do
 end
 `;
 
-/** KEYS: the hash of reports. ARGV: a process, its text, for how many milliseconds it holds. */
+/** KEYS: the hash of reports. ARGV: a process, its text, its lifetime in milliseconds. */
 export const REPORT = script(`${HOLDING_REPORTS}
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%d', now + ARGV[3]) .. ':' .. ARGV[2])
 return 1
 `);
 
-/** KEYS: the hash of reports. Answers pairs of process and text. */
+/** KEYS: the hash of reports. Returns pairs of process and text. */
 export const REPORTS = script(`${HOLDING_REPORTS}
 return holding
 `);
 
-/** Does nothing with its key, which shows that scripts may be run. */
+/** Does nothing: tests whether scripts may be run. */
 export const PROBE = script('return 1');

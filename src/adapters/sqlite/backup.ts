@@ -17,12 +17,12 @@ import {
 import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
 import { createFile, toPosition } from './event-log.js';
 
-/** Events that are read in one go: a few milliseconds, after which somebody who asks to stop is heard. */
+/** Events of one read: a few milliseconds, after which the signal is checked. */
 const CHUNK = 500;
 
 /**
- * What a backup says about itself: SQLite alone would not notice a changed letter in an event. A log with this table
- * in it works like any other, so a backup can also be put in place by hand.
+ * The checksum of a backup: SQLite would not notice a changed letter in an event. A log may have this table, so that a
+ * backup can be put in place by hand.
  */
 const RECORD = `
   CREATE TABLE backup (
@@ -31,20 +31,17 @@ const RECORD = `
   ) STRICT;
 `;
 
-/** How far it is. `events` of `total` are done in this phase. */
 export interface BackupProgress {
-  /** Making the copy; reading the log once more; reading the copy from the beginning. */
+  /** Making the copy; reading the log again; reading the copy. */
   readonly phase: 'copying' | 'comparing' | 'checking';
   readonly events: number;
   readonly total: number;
 }
 
-/** What a backup, or a restored log, holds. */
 export interface CopiedLog {
   readonly events: number;
   /** The position of its last event, or START. */
   readonly head: Position;
-  /** The size of its file. */
   readonly bytes: number;
 }
 
@@ -55,13 +52,10 @@ export interface BackupWatch {
 }
 
 /**
- * Copies the log in a file, as it is at one moment, into a new file; others may write to the log meanwhile, and do not
- * wait. The copy holds a checksum of what was read from the log, is read back and checked, and only then gets its
- * name: whatever stands under that name is whole. It takes the copy's space, and while it is made, what is written to
- * the log stays in its write-ahead log.
- *
- * Throws BackupRefused, also where there is a file of that name already; LogUnavailable where no file can be made
- * there; and the signal's reason.
+ * Copies a log, as it is at one moment, into a new file, while other processes write to it without waiting. The copy
+ * gets a checksum of what was read, is read back and checked, and only then its name: a file of that name is whole. It
+ * takes the copy's space; until it ends, the log's write-ahead log grows. Throws BackupRefused, also where the target
+ * exists; LogUnavailable where no file can be created there; and the signal's reason.
  */
 export const backUp = (log: string, target: string, watch: BackupWatch): Promise<CopiedLog> =>
   published(target, async (partial) => {
@@ -86,11 +80,9 @@ export const backUp = (log: string, target: string, watch: BackupWatch): Promise
   });
 
 /**
- * Makes the log in a file from a backup, after checking that. It is the same log, with the same identity, as it
- * was when the backup was begun.
- *
- * Throws BackupRefused, also where the log's file is there already, or what belongs to one; LogUnavailable where no
- * file can be made there; and the signal's reason.
+ * Restores a log, with its identity, from a backup that is checked first. Throws BackupRefused, also where the log's
+ * file or one of its -wal, -shm and -journal exists; LogUnavailable where no file can be created there; and the
+ * signal's reason.
  */
 export const restore = async (backup: string, log: string, watch: BackupWatch): Promise<CopiedLog> => {
   assertNew(log);
@@ -105,7 +97,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
     };
     const source = opened(backup, about);
     try {
-      checksumIn(source, backup); // before the work that would be in vain without
+      checksumIn(source, backup); // throws before the copy is made
       await copy(source, partial, log, about, watch);
       const { events, head } = await checked(partial, backup, about, watch);
       change(partial, log, (db) => {
@@ -120,16 +112,15 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
   });
 };
 
-/** What is said about a file whose content does not fit together, or is not what its checksum says. */
+/** The errors for a file whose content contradicts itself, or its checksum. */
 interface About {
   readonly damaged: string;
   readonly changed: string;
 }
 
 /**
- * Lets a file be made under another name, and gives it its own name once it is whole and durable. Throws
- * BackupRefused, also where there is a file of that name already or no folder for it, LogUnavailable where none can be
- * made there, and what `make` throws.
+ * Has a file made under another name, which becomes its own once it is whole and durable. Throws BackupRefused, also
+ * where the file exists or has no folder, LogUnavailable where none can be created there, and what `make` throws.
  */
 export const published = async <T>(file: string, make: (partial: string) => Promise<T>): Promise<T> => {
   const target = resolve(file);
@@ -158,7 +149,7 @@ export const published = async <T>(file: string, make: (partial: string) => Prom
   }
 };
 
-/** A log may be restored on a new machine, where nothing has made its folder yet. */
+/** On a new machine the folder is missing. */
 const makeLogFolder = (log: string): void => {
   const folder = dirname(resolve(log));
   try {
@@ -174,7 +165,7 @@ const assertNew = (file: string): void => {
     throw new BackupRefused(`${file} exists, and nothing is overwritten: name another file, or move it away`);
 };
 
-/** Opens a log to read it. Throws BackupRefused where it is none, or its rules are not those of a log. */
+/** Opens a log to read it. Throws BackupRefused where it is no log, or its schema was changed. */
 const opened = (file: string, about: About): Database => {
   let db: Database | undefined;
   try {
@@ -192,7 +183,7 @@ const opened = (file: string, about: About): Database => {
   }
 };
 
-/** How many events a copy holds. Throws Refusal where `origin`, which it was made from, lacks some. */
+/** The number of events of a copy. Throws Refusal where `origin`, its source, lacks some. */
 const eventsIn = (partial: string, origin: string, about: About): number => {
   const db = opened(partial, about);
   try {
@@ -202,7 +193,7 @@ const eventsIn = (partial: string, origin: string, about: About): number => {
   }
 };
 
-/** Copies what a log holds at this moment. Nothing waits for that: a reader of one state is in nobody's way. */
+/** Copies a log as it is now; a reader of one state delays no writer. */
 const copy = async (
   source: Database,
   partial: string,
@@ -221,15 +212,15 @@ const copy = async (
   } catch (error) {
     throw refusal(error, target, about);
   }
-  await setImmediate(); // meanwhile nobody who asked to stop was heard
+  await setImmediate(); // the event loop was blocked: the signal may abort now
   signal.throwIfAborted();
 };
 
-/** Changes a file that nobody else has, and makes it durable. */
+/** Changes a file of this process alone, and makes it durable. */
 const change = (partial: string, target: string, work: (db: Database) => void): void => {
   const db = new DatabaseSync(partial);
   try {
-    db.exec('PRAGMA journal_mode = MEMORY'); // no second file: what is interrupted is thrown away
+    db.exec('PRAGMA journal_mode = MEMORY'); // no second file: what is interrupted is deleted
     work(db);
   } catch (error) {
     throw new BackupRefused(explainSqliteError(error, target), { cause: error });
@@ -244,7 +235,7 @@ const change = (partial: string, target: string, work: (db: Database) => void): 
   }
 };
 
-/** Checks a copy with a checksum in it from the first page to the last event. `origin` is what it was made from. */
+/** Checks a copy of `origin`: its pages, its numbers and its checksum. */
 const checked = async (
   partial: string,
   origin: string,
@@ -263,7 +254,7 @@ const checked = async (
   }
 };
 
-/** How many events there are. Throws Refusal where some are not: they are numbered, in the log and in each stream. */
+/** The number of events. Throws Refusal where the numbers of the log or of a stream have gaps. */
 const counted = (db: Database, file: string): number => {
   // As text: a damaged number may be greater than any of JavaScript's.
   const { events, last, given } = db
@@ -282,7 +273,7 @@ const counted = (db: Database, file: string): number => {
   return Number(events);
 };
 
-/** SHA-256, in hexadecimal, of a log's identity and its first `total` events with all that they hold. */
+/** SHA-256, in hexadecimal, of a log's identity and all columns of its first `total` events. */
 const digest = async (
   db: Database,
   total: number,
@@ -309,7 +300,7 @@ const digest = async (
   return hash.digest('hex');
 };
 
-/** The checksum that a backup holds. Throws Refusal where there is none. */
+/** The checksum of a backup. Throws Refusal where there is none. */
 const checksumIn = (db: Database, file: string): string | null => {
   if (db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'backup'").get() === undefined)
     throw new Refusal(
@@ -321,7 +312,7 @@ const checksumIn = (db: Database, file: string): string | null => {
   return sha256;
 };
 
-/** What to say about an error met at a file. One that is neither SQLite's nor about the file stays as it is. */
+/** BackupRefused for an error of SQLite or a Refusal; other errors as they are. */
 const refusal = (error: unknown, file: string, about: About): unknown => {
   if (error instanceof Refusal) return new BackupRefused(error.message);
   const code = sqliteCode(error);

@@ -1,16 +1,16 @@
 import { type Database } from './database.js';
 
-/** Whether there is a process with this number: perhaps another one by now, then the lease just runs out. */
+/** Whether there is a process with this number; a later process with the same number only delays the lease's end. */
 const isRunning = (pid: number): boolean => {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'; // somebody else's
+    return (error as NodeJS.ErrnoException).code === 'EPERM'; // another user's
   }
 };
 
-/** What is written about the processes of one log. */
+/** Writes the lease and the reports of one log's processes; in a transaction of the caller. */
 export const coordinationWrites = (db: Database, log: string) => {
   const prepare = (sql: string) => db.prepare(sql);
   const selectLease = prepare('SELECT holder, process, until FROM leases WHERE log = ?');
@@ -22,7 +22,7 @@ export const coordinationWrites = (db: Database, log: string) => {
   const takeLease = (holder: string, forMs: number): boolean => {
     const now = Date.now();
     const lease = selectLease.get(log) as { holder: string; process: number; until: number } | undefined;
-    // One that lasts longer than any is from before the clock was put back.
+    // One that lasts longer than `forMs` was taken before the clock was set back.
     const held = lease && lease.until > now && lease.until <= now + forMs && isRunning(lease.process);
     if (held && lease.holder !== holder) return false;
     replaceLease.run(log, holder, process.pid, now + forMs);

@@ -3,7 +3,7 @@ import type * as Sqlite from '@photostructure/sqlite';
 
 type DatabaseClass = typeof Sqlite.DatabaseSync;
 
-/** Node's own SQLite, without the warning that Node 22 gives in each thread that loads it. */
+/** Node's own SQLite, without the warning of Node 22 in each thread that loads it. */
 const builtinSqlite = (): DatabaseClass | undefined => {
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => undefined;
@@ -14,7 +14,10 @@ const builtinSqlite = (): DatabaseClass | undefined => {
   }
 };
 
-/** What Node lacks, on 20. A service on EventStoreDB and Redis needs neither, so it is an error for who opens a file. */
+/**
+ * The drop-in for Node 20. Where it cannot be loaded, opening a file throws, since a service on EventStoreDB and Redis
+ * needs neither.
+ */
 const packagedSqlite = async (): Promise<DatabaseClass> => {
   try {
     return (await import('@photostructure/sqlite')).DatabaseSync;
@@ -29,11 +32,11 @@ const packagedSqlite = async (): Promise<DatabaseClass> => {
   }
 };
 
-/** Node's own SQLite where this Node has it (from 22.13 without a flag), else its drop-in, which runs on 20. */
+/** Node's own SQLite (from 22.13 without a flag), else its drop-in, which runs on 20. */
 export const DatabaseSync = builtinSqlite() ?? (await packagedSqlite());
 export type Database = InstanceType<DatabaseClass>;
 
-/** The value of a pragma, after it was set where `name` is an assignment. */
+/** The value of a pragma; `name` may be an assignment. */
 export const pragma = (db: Database, name: string): unknown => {
   const row = db.prepare(`PRAGMA ${name}`).get() as Record<string, unknown> | undefined;
   return row && Object.values(row)[0];
@@ -74,8 +77,8 @@ export const prepareColumns = <Row extends readonly unknown[]>(db: Database, sql
 };
 
 /**
- * How long a statement waits for a lock that another process holds, in milliseconds: longer than any transaction
- * of ours, shorter than a client waits for an answer.
+ * How long a statement waits for another process's lock, in milliseconds: longer than any transaction, shorter than a
+ * client waits.
  */
 export const BUSY_TIMEOUT_MS = 5_000;
 
@@ -92,13 +95,13 @@ export const SQLITE = {
   NOTADB: 26,
 } as const;
 
-/** What the drop-in says, without a code, when a row of many cannot be read. */
+/** Messages of the drop-in without a code, for a row that cannot be read. */
 const WITHOUT_CODE: readonly (readonly [RegExp, number])[] = [
   [/malformed/, SQLITE.CORRUPT],
   [/disk I\/O error/, SQLITE.IOERR],
 ];
 
-/** The primary result code of an error that SQLite raised, or undefined for any other error. */
+/** The primary result code of SQLite's error; undefined for other errors. */
 export const sqliteCode = (error: unknown): number | undefined => {
   // Not `instanceof Error`: an error of native code may come from another realm.
   if (typeof error !== 'object' || error === null) return undefined;
@@ -107,7 +110,7 @@ export const sqliteCode = (error: unknown): number | undefined => {
   return WITHOUT_CODE.find(([words]) => words.test(message))?.[1];
 };
 
-/** What a person can do about an error that SQLite raised on a file, in one line. */
+/** What an operator can do about SQLite's error on a file, in one line. */
 export const explainSqliteError = (error: unknown, file: string): string => {
   switch (sqliteCode(error)) {
     case SQLITE.BUSY:
@@ -134,5 +137,5 @@ export const explainSqliteError = (error: unknown, file: string): string => {
   }
 };
 
-/** Whether something stands at a path that is no file itself, whatever it leads to. */
+/** Whether a path is something else than a regular file. */
 const isNoFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === false;

@@ -2,7 +2,7 @@ import { prepareColumns, type Database } from './database.js';
 import { schemaFault } from './event-log-schema.js';
 import { EventTexts, type TextFault } from './event-text.js';
 
-/** Events of one step: about a millisecond's work. */
+/** Events of one step: a millisecond. */
 const STEP = 100;
 
 /** The index of a UNIQUE constraint is given its name by SQLite. https://sqlite.org/fileformat2.html#internal_schema_objects */
@@ -10,29 +10,29 @@ const BY_STREAM = 'events INDEXED BY sqlite_autoindex_events_1';
 
 type BadRow = [seq: number, stream: string, revision: number, found: number | null];
 
-/** What does not agree in a file: with an event, or with the file as a whole. */
+/** A fault of a file, at an event or as a whole. */
 export interface FileDisagreement {
   readonly event?: { readonly seq: number; readonly stream: string; readonly revision: number };
-  /** One clause that the name of the file goes before. */
+  /** A clause that follows the file's name. */
   readonly message: string;
 }
 
 /**
- * Compares the events with the index that streams are read by, and streams with themselves. SQLite believes its index:
- * where an entry of it was altered, a stream seems to have ended earlier, or never to have begun, and the same events
- * can be appended a second time. Compares the bytes of each row with those that an append writes, too.
+ * Compares events with the index of streams, the events of each stream with one another, and the bytes of each row with
+ * those that an append writes. SQLite trusts its index: with an altered entry a stream seems to end earlier, and the
+ * same events can be appended again.
  */
 export class EventLogCheck {
   readonly #end;
   readonly #bad;
   readonly #texts;
 
-  /** `identity` is that which the log had when it was opened. Throws whatever SQLite does. */
+  /** `identity`: of the log when it was opened. Throws what SQLite throws. */
   constructor(
     private readonly db: Database,
     private readonly identity: string,
   ) {
-    db.exec('PRAGMA shrink_memory'); // pages that were read before hide what was done to them in the file since
+    db.exec('PRAGMA shrink_memory'); // cached pages would hide changes of the file
     this.#texts = new EventTexts(db);
     this.#end = db.prepare(
       `SELECT max(seq) AS seq FROM (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT ${STEP})`,
@@ -50,7 +50,7 @@ export class EventLogCheck {
     );
   }
 
-  /** As `schemaFault`; and whether it is still the log that was opened. Reads the pages that hold no events, too. */
+  /** As `schemaFault`, and whether the identity is the same. Reads pages without events, too. */
   schema(): FileDisagreement | undefined {
     const message = schemaFault(this.db) ?? this.#identityFault();
     return message === undefined ? undefined : { message };
@@ -65,7 +65,7 @@ export class EventLogCheck {
       : `has the identity ${identity}, and had ${this.identity} when it was opened: somebody has changed it`;
   }
 
-  /** Looks at the next events after a number. `upTo` is the last of them; undefined where there is none. */
+  /** Checks the next events. `upTo` is the number of the last one; undefined where there is none. */
   step(after: number): { readonly upTo: number | undefined; readonly found: FileDisagreement | undefined } {
     const { seq } = this.#end.get(after) as { seq: number | null };
     if (seq === null) return { upTo: undefined, found: undefined };

@@ -5,10 +5,10 @@ import { rescue, type Rescue, watchOf } from './file-rescue.js';
 import { type FileFault } from './file-names.js';
 import { type FileWatch } from './file-watch.js';
 
-/** Less free space than this, in bytes, is a full disk: a commit and a checkpoint may need as much. */
+/** Less free space is a full disk, in bytes: a commit and a checkpoint may need as much. */
 const LEAST_FREE_BYTES = 1_048_576;
 
-/** Whether the disk of a file has room for further commits; true where the system does not tell. */
+/** Whether the disk of a file has room for commits; true where the system does not report it. */
 export const hasRoom = (file: string): boolean => {
   try {
     const { bavail, bsize } = statfsSync(dirname(file));
@@ -18,13 +18,13 @@ export const hasRoom = (file: string): boolean => {
   }
 };
 
-/** Looks after the three files of an open event log, and saves what it holds when one of them is taken away. */
+/** Watches the files of an open event log, and saves their content when one of them is taken away. */
 export class EventLogGuard {
   readonly #watch: FileWatch;
   #fault: FileFault | undefined;
   #saved: Rescue | undefined;
 
-  /** To be made when the connection has written. Throws an error of the file system. */
+  /** To be constructed after the connection has written. Throws an error of the file system. */
   constructor(
     private readonly db: Database,
     private readonly file: string,
@@ -33,8 +33,8 @@ export class EventLogGuard {
   }
 
   /**
-   * What has happened to a file, in one clause; undefined where all are in place. What has happened once stays.
-   * Throws an error of the file system where that cannot be seen.
+   * The fault of a file, in one clause; undefined where there is none. A fault stays. Throws an error of the file
+   * system where it cannot be examined.
    */
   look(): string | undefined {
     this.#fault ??= this.#watch.look();
@@ -46,14 +46,14 @@ export class EventLogGuard {
     return this.#fault !== undefined;
   }
 
-  /** Whether there is something to save, which was not tried yet. */
+  /** Whether the content has to be saved, and no attempt was made. */
   get hasWork(): boolean {
     return this.#fault !== undefined && this.#saved === undefined;
   }
 
   /**
-   * Saves what the open files hold, and says in one line what has happened, which files to keep and what to do.
-   * Blocks, for as long as a copy of the log takes. `last` is the number of the last event that is known to be there.
+   * Saves the content of the open files. Returns one line: what has happened, which files to keep, what to do. Blocks
+   * for as long as a copy takes. `last`: the number of the last event that was committed.
    */
   save(last: number): string {
     const fault = this.#fault;
@@ -64,7 +64,7 @@ export class EventLogGuard {
     return `${fault.message}${where}: ${this.#advice(this.#saved, fault)}`;
   }
 
-  /** Whether a start would find all that was acknowledged: the files are in place, or in place again. */
+  /** Whether a start would find all acknowledged events: the files are in place again. */
   get restartHelps(): boolean {
     if (!this.#fault || !this.#saved) return false;
     if (this.#saved.kind === 'put back') return true;
@@ -97,13 +97,13 @@ export class EventLogGuard {
   }
 }
 
-/** SQLite rebuilds the index of the write-ahead log: it holds nothing that is not in the other two. */
+/** SQLite rebuilds the index of the write-ahead log from the other two files. */
 const isIndex = ({ path }: FileFault): boolean => path.endsWith('-shm');
 
-/** Whether SQLite could not make a file of this name again. */
+/** Whether SQLite could not create a file of this name. */
 const isInTheWay = (path: string): boolean => !(lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? true);
 
-/** What a copy of a log holds, in a few words. Throws where events are missing in it. */
+/** Describes the content of a copy. Throws where events are missing. */
 const contentOf = (copy: Database, last: number): string => {
   const { events, end } = copy
     .prepare('SELECT count(*) AS events, coalesce(max(seq), 0) AS end FROM events')

@@ -1,15 +1,14 @@
 import { DatabaseSync, pragma, type Database } from './database.js';
 
-/** "PLNT": what tells an event log of ours from any other SQLite file. */
+/** "PLNT" in ASCII: identifies an event log of this service. */
 const APPLICATION_ID = 0x504c4e54;
 
 const SCHEMA_VERSION = 1;
 
 /**
- * The rules of the log, held by the file itself: also a person with an SQLite shell cannot break them by
- * accident. REPLACE fires no delete trigger, so overwriting is refused where it begins, at the insert.
- *
- * A backup's rules are compared with this text, so it changes with the version only.
+ * The rules of the log, kept by the file against accidents in an SQLite shell. REPLACE fires no delete trigger, so the
+ * insert refuses to overwrite. The text of a backup's schema is compared with this one: it changes with the version
+ * only.
  */
 export const SCHEMA = `
   CREATE TABLE log (
@@ -51,7 +50,7 @@ export const SCHEMA = `
 /** A reason not to use the file, in one line. */
 export class Refusal extends Error {}
 
-/** Whether the file is a log of ours (true) or has no content yet (false). Throws Refusal for all else. */
+/** Whether the file is an event log (true) or empty (false). Throws Refusal for all else. */
 export const isOurs = (db: Database, file: string): boolean => {
   const { tables } = db.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() as { tables: number };
   const application = pragma(db, 'application_id');
@@ -67,8 +66,8 @@ export const isOurs = (db: Database, file: string): boolean => {
 };
 
 /**
- * What is wrong, in one clause, where the tables and triggers that make a log append-only are not as they were made.
- * Other tables and indexes do no harm: a backup has one.
+ * The fault, in one clause, of tables and triggers that are not as they were created. Other tables and indexes do no
+ * harm: a backup has one.
  */
 export const schemaFault = (db: Database): string | undefined => {
   const model = new DatabaseSync(':memory:');

@@ -30,7 +30,7 @@ import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
 import { type AppendOrder } from './event-log.worker.js';
 
 export interface SqliteEventLogOptions extends Partial<WriterLimits> {
-  /** How often a subscription looks for commits of other processes, in milliseconds. */
+  /** Time between a subscription's reads for commits of other processes, in milliseconds. */
   readonly pollMs?: number;
   /** Called after each transaction with the number of appends that it took. Must not throw. */
   readonly onCommit?: (appends: number) => void;
@@ -38,31 +38,30 @@ export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** Events of one read: half a millisecond's work, during which the event loop does nothing else. */
+/** Events of one read: half a millisecond of the event loop. */
 const CHUNK = 100;
 
-/** A subscription speaks this often at least, in milliseconds: the second of the port, less a busy event loop. */
+/** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
 const HEARTBEAT_MS = 750;
 
 /**
- * How often a subscription looks while other processes commit, in milliseconds: clients of theirs wait for it. A look
- * costs some 10 µs.
+ * The same time while other processes commit, in milliseconds, as their clients wait for it. A read takes some 10 µs.
  */
 const BUSY_POLL_MS = 4;
 
-/** Others are taken to go on for so long after their last commit, in milliseconds. */
+/** How long after another process's commit more are expected, in milliseconds. */
 const BUSY_FOR_MS = 5_000;
 
 /**
- * How long a read waits for a lock, in milliseconds. It waits on the event loop, but a reader meets a lock only
- * while another process repairs the file after a crash.
+ * How long a read waits for a lock, in milliseconds: it blocks the event loop, and meets a lock only while another
+ * process repairs the file after a crash.
  */
 const READ_TIMEOUT_MS = 250;
 
-/** SQLite's LIMIT that is none. */
+/** SQLite's LIMIT for no limit. */
 const NO_LIMIT = -1;
 
-/** As many digits as the greatest safe integer has. */
+/** Digits of the greatest safe integer. */
 const POSITION_DIGITS = 16;
 
 type EventRow = [
@@ -78,8 +77,8 @@ type EventRow = [
 const EVENTS = 'SELECT seq, stream, revision, id, type, data, metadata FROM events';
 
 /**
- * Opens the event log in a file, which is created where there is none. Several processes may open the same one.
- * Throws LogUnavailable, with what to do about it, where the file cannot be used.
+ * Opens the event log in a file, which is created if missing; several processes may open it. Throws LogUnavailable, in
+ * one line that says what to do.
  */
 export const openSqliteEventLog = async (
   file: string,
@@ -114,7 +113,7 @@ class SqliteEventLog extends EventLog {
   constructor(
     private readonly file: string,
     private readonly writer: EventLogWriter,
-    /** Who waits for new events. */
+    /** Called on new events. */
     private readonly listeners: Set<() => void>,
     private readonly pollMs: number,
   ) {
@@ -153,7 +152,7 @@ class SqliteEventLog extends EventLog {
       })),
     };
     this.#assertOpen();
-    // No stream is that long, and beyond it a number would not be the one that was meant.
+    // No stream is that long, and greater numbers are not exact.
     if (order.expected > Number.MAX_SAFE_INTEGER) throw new WrongExpectedRevision(stream, expected);
     const written = await this.writer.append(order);
     if (written === 'wrong revision') throw new WrongExpectedRevision(stream, expected);
@@ -179,30 +178,30 @@ class SqliteEventLog extends EventLog {
       const last = events.at(-1);
       if (!last || events.length < CHUNK) return;
       position = last.position;
-      await setImmediate(); // a long history must not keep everything else waiting
+      await setImmediate(); // a long history must not block the event loop
     }
   }
 
   async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
     let position = after;
     let caughtUp = false;
-    let spoke = 0;
+    let sentAt = 0;
     let silenceMs = HEARTBEAT_MS;
     let othersCommitted = -Infinity;
     let ownCommit = true;
     while (!signal.aborted) {
       const events = this.#chunk(position);
-      const silence = performance.now() - spoke;
+      const silence = performance.now() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
         const busy = performance.now() - othersCommitted < BUSY_FOR_MS;
         const pollMs = busy ? Math.min(BUSY_POLL_MS, this.pollMs) : this.pollMs;
-        ownCommit = await this.#news(Math.min(pollMs, silenceMs - silence), signal);
+        ownCommit = await this.#newEvents(Math.min(pollMs, silenceMs - silence), signal);
         continue;
       }
       if (events.length > 0 && caughtUp && !ownCommit) othersCommitted = performance.now();
       position = events.at(-1)?.position ?? position;
       caughtUp = events.length < CHUNK;
-      spoke = performance.now();
+      sentAt = performance.now();
       silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
       yield { events, position, caughtUp };
       if (!caughtUp) await setImmediate(); // as in readAll
@@ -253,7 +252,7 @@ class SqliteEventLog extends EventLog {
     return Math.max(0, this.count(after, upTo));
   }
 
-  /** Positions count the events from 1, without a gap: an insert that fails gives its number back. */
+  /** Positions count the events from 1 without gaps: a failed insert takes no number. */
   count(after: Position, upTo: Position): number {
     return Number(upTo) - Number(after);
   }
@@ -297,8 +296,8 @@ class SqliteEventLog extends EventLog {
     }
   }
 
-  /** Waits for a commit of this process, an abort or the end of the log; false where none came in that time. */
-  #news(atMostMs: number, signal: AbortSignal): Promise<boolean> {
+  /** Waits for a commit of this process, an abort or `close`; resolves with false after `atMostMs`. */
+  #newEvents(atMostMs: number, signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (news: boolean): void => {
         clearTimeout(timer);
@@ -316,7 +315,7 @@ class SqliteEventLog extends EventLog {
   }
 }
 
-/** Creates the file, and its folder, so that only their owner may read them, and the folder is durable. */
+/** Creates the file and its folder, readable by their owner alone; the folder is durable. */
 export const createFile = (file: string): void => {
   try {
     makeFolder(dirname(file));
@@ -331,7 +330,7 @@ export const createFile = (file: string): void => {
   }
 };
 
-/** Not with String: V8 remembers what it gives for a while, which makes old garbage of a million positions. */
+/** Not with String: V8 caches its results, a burden of the old generation after a million positions. */
 export const toPosition = (seq: number): Position =>
   seq.toFixed(0).padStart(POSITION_DIGITS, '0') as Position;
 

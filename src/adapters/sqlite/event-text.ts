@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { isDeeperThan, MAX_DEPTH } from '../../plants/json-depth.js';
 import { prepareColumns, type Database } from './database.js';
 
-/** The first event of some whose row does not hold what an append writes, and why, as the end of a clause. */
+/** An event whose row is not as an append writes it; `reason` is the end of a clause. */
 export interface TextFault {
   readonly seq: number;
   readonly stream: string;
@@ -12,7 +12,7 @@ export interface TextFault {
 
 type Bytes = Uint8Array;
 
-/** As every reader gets it; `octets` is the length of the five texts in the file, `kept` whether they are texts. */
+/** As readers get it; `octets` is the length of the five texts in the file, `kept` whether they are stored as texts. */
 type ReadRow = [
   seq: number,
   stream: string,
@@ -30,16 +30,14 @@ type StoredRow = [classes: string, stream: Bytes, id: Bytes, type: Bytes, data: 
 /** https://sqlite.org/datatype3.html#storage_classes_and_datatypes */
 const CLASSES = 'integer text text text text text';
 
-/** What bytes that are no UTF-8 are read as. */
+/** Read in place of bytes that are no UTF-8. */
 const REPLACEMENT = '\uFFFD';
 
 /**
- * Compares the bytes of rows with those that an append writes. JSON can say one thing in many texts (repeated names,
- * escapes, spaces), and a text can go on behind a NUL: all of these are read as the same event and have the same leaf,
- * but SQLite's own functions, and other programs, read something else in them.
- *
- * The order of names in an object is not compared: it is that of the program which wrote the event, and every reader
- * finds the same in it.
+ * Compares the bytes of rows with those that an append writes. JSON has many texts for one value (repeated names,
+ * escapes, spaces), and a text can continue behind a NUL: all are read as the same event and have the same leaf, but
+ * SQLite's functions and other programs read something else. The order of names in an object is not compared: it is the
+ * writer's, and each reader finds the same.
  */
 export class EventTexts {
   readonly #read;
@@ -63,7 +61,7 @@ export class EventTexts {
     );
   }
 
-  /** Looks at the events after one number, up to another. */
+  /** Checks the events after one number, up to another. */
   faultIn(after: number, upTo: number): TextFault | undefined {
     for (const row of this.#read.all(after, upTo)) {
       if (isWritten(row)) continue;
@@ -79,8 +77,8 @@ export class EventTexts {
 }
 
 /**
- * Whether a row is plainly as an append writes it, without its bytes, which take five times as long to be read. What
- * was read is what is stored where it is as long and holds no replacement character.
+ * Whether a row is as an append writes it, without reading its bytes, which takes five times as long: what was read is
+ * what is stored where it is as long and has no replacement character.
  */
 const isWritten = ([, stream, , id, type, data, metadata, octets, kept]: ReadRow): boolean => {
   if (kept !== 1) return false;
@@ -107,10 +105,10 @@ const reasonOf = ([classes, stream, id, type, data, metadata]: StoredRow): strin
   return undefined;
 };
 
-/** Whether these are the bytes of a text as `name` of stored-text.ts takes it. */
+/** Whether `name` of stored-text.ts accepts the text of these bytes. */
 const isName = (bytes: Bytes): boolean => bytes.length > 0 && !bytes.includes(0) && isUtf8(bytes);
 
-/** Whether `jsonText` of stored-text.ts makes this text of the value that is read from it. */
+/** Whether `jsonText` of stored-text.ts writes this text for its value. */
 const isJsonText = (text: string): boolean => {
   try {
     const value: unknown = JSON.parse(text);

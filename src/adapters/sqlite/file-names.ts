@@ -1,24 +1,22 @@
 import { lstatSync, realpathSync, statSync, type BigIntStats } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** That a file of an open database is not what it was when the database was opened. */
+/** A file of an open database was removed, replaced or changed by another program. */
 export interface FileFault {
-  /** The name that it is about. */
   readonly path: string;
   readonly kind: 'missing' | 'replaced' | 'truncated' | 'overwritten';
-  /** How many bytes it has after it was truncated. */
+  /** Its size after a truncation. */
   readonly bytes?: bigint;
-  /** One clause that names the file and says what happened to it. */
+  /** A clause with the file and what happened to it. */
   readonly message: string;
 }
 
-/** One of the three files, as it was at the last look without a fault. */
+/** One of the three files, as it was at the last examination without a fault. */
 interface Watched {
   readonly path: string;
   seen: BigIntStats;
 }
 
-/** The three files as they are now. */
 interface Standing {
   readonly database: BigIntStats;
   readonly wal: BigIntStats;
@@ -26,9 +24,9 @@ interface Standing {
 }
 
 /**
- * The names of an open database in write-ahead-log mode, FILE, FILE-wal and FILE-shm, and which files stood there when
- * it was opened. To be made when the connection has read or written the database: all three exist from then on, until
- * the last connection is closed. A look takes about 10 µs, and opens none of them.
+ * The names of an open database in write-ahead-log mode, FILE, FILE-wal and FILE-shm, and the files that had them when
+ * it was opened. To be constructed after the connection has read or written the database. An examination takes about 10
+ * µs and opens none of the files.
  */
 export class FileNames {
   readonly database: Watched;
@@ -36,7 +34,7 @@ export class FileNames {
   readonly shm: Watched;
   readonly #folder: Watched;
 
-  /** Throws where the files cannot be looked at. */
+  /** Throws an error of the file system. */
   constructor(private readonly file: string) {
     const real = realpathSync(file); // SQLite, too, resolves symbolic links when it opens, and only then
     this.database = watched(real);
@@ -45,15 +43,12 @@ export class FileNames {
     this.#folder = watched(dirname(real));
   }
 
-  /** Which three files these are: equal for names that lead to the same ones. */
+  /** The device and inode of the three files: equal for names that lead to the same ones. */
   get identity(): string {
     return [this.database, this.wal, this.shm].map(({ seen }) => `${seen.dev}:${seen.ino}`).join(' ');
   }
 
-  /**
-   * What has happened to a name since the database was opened, else the files that stand there. Throws an error of the
-   * file system where a name cannot be looked at, such as EACCES.
-   */
+  /** The fault of a name, else the files that have the names. Throws an error of the file system, such as EACCES. */
   look(): FileFault | Standing {
     // FILE last: where all three go at once, with their folder, it is FILE that is named.
     const shm = lookAt(this.shm);
@@ -63,26 +58,26 @@ export class FileNames {
     return this.#renamed() ?? ({ database, wal, shm } as Standing);
   }
 
-  /** What has happened to a name since the database was opened; undefined where all are in place. Throws as `look`. */
+  /** The fault of a name; undefined where there is none. Throws as `look`. */
   fault(): FileFault | undefined {
     const found = this.look();
     return 'kind' in found ? found : undefined;
   }
 
-  /** Whether the folder is not at its name: it was moved or removed, or another file system is mounted over it. */
+  /** Whether the folder was moved or removed, or another file system was mounted over it. */
   folderIsAnother(): boolean {
     const now = standingAt(this.#folder.path);
     return now === undefined || !isSame(now, this.#folder.seen);
   }
 
-  /** Those of the three names at which the file still stands that stood there at the last look. */
+  /** Those of the three names that still have their files. */
   stillThere(): string[] {
     return [this.database, this.wal, this.shm]
       .filter((one) => !('kind' in lookAt(one)))
       .map(({ path }) => path);
   }
 
-  /** The database is in place, but the name that was opened, or a folder in it, leads elsewhere by now. */
+  /** The fault of a symbolic link in the name that was opened: it leads elsewhere. */
   #renamed(): FileFault | undefined {
     if (this.file === this.database.path) return undefined;
     const now = statSync(this.file, { bigint: true, throwIfNoEntry: false });
@@ -93,7 +88,7 @@ export class FileNames {
   }
 }
 
-/** What stands at a name, itself and not what a symbolic link there leads to. Undefined for nothing. */
+/** The entry of a name, without following a symbolic link; undefined for none. */
 export const standingAt = (path: string): BigIntStats | undefined => {
   try {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false });

@@ -16,25 +16,24 @@ import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './d
 import { standingAt, type FileFault } from './file-names.js';
 import { FileWatch } from './file-watch.js';
 
-/** What could be done for an open database whose files were taken away. */
+/** The result of saving an open database whose files were taken away. */
 export type Rescue =
-  /** No content is lost: FILE and FILE-wal are in place, or under another name. */
+  /** No content is lost: FILE and FILE-wal exist, perhaps under other names. */
   | { readonly kind: 'not needed' }
-  /** The write-ahead log stands at its name again: the next start finds everything. */
+  /** The write-ahead log has its name again: the next start finds everything. */
   | { readonly kind: 'put back' }
-  /** All of the database is in this new file beside it. `content` says how much that is. */
+  /** The whole database is in this new file; `content` describes how much that is. */
   | { readonly kind: 'copied'; readonly file: string; readonly content: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Bytes that are copied at a time. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** How much more than the database a disk must have room for, in bytes, before a copy of it is begun. */
+/** Free space that a copy needs beyond the size of the database, in bytes. */
 const SPARE_BYTES = 1_048_576n;
 
 const MARK = '.rescued-';
 
-/** The copies that were rescued and stand beside a database, oldest first. */
+/** The copies beside a database that were saved, oldest first. */
 export const rescuedBeside = (file: string): string[] => {
   const folder = dirname(file);
   try {
@@ -50,8 +49,7 @@ export const rescuedBeside = (file: string): string[] => {
 /**
  * Saves what the open connection still reads of a database whose files were removed, replaced or truncated: puts the
  * write-ahead log back where its name is free and the database is untouched, else copies the database into a new file.
- * Blocks the calling thread. `contentOf` looks whether the copy is whole, and says in a few words what it holds; it
- * throws otherwise. Never throws.
+ * Blocks the calling thread. `contentOf` describes the copy, or throws where it is not whole. Never throws.
  */
 export const rescue = (
   db: Database,
@@ -60,7 +58,7 @@ export const rescue = (
   fault: FileFault,
   contentOf: (copy: Database) => string,
 ): Rescue => {
-  // What is in memory cannot be told any more from what was written over the file.
+  // Pages in memory and pages that were written over the file cannot be told apart any more.
   const isWrittenOver = (): boolean =>
     fault.path === watch.path &&
     (fault.kind === 'overwritten' ||
@@ -87,7 +85,7 @@ export const rescue = (
   }
 };
 
-/** Gives the write-ahead log a name again, by a copy: a link cannot be made to a file without one. */
+/** Restores the write-ahead log's name by a copy: a file without a name cannot be linked. */
 const putBack = (watch: FileWatch): void => {
   const partial = `${watch.walPath}.partial-${process.pid}`;
   makeFile(partial);
@@ -108,8 +106,8 @@ const putBack = (watch: FileWatch): void => {
 };
 
 /**
- * A start would bring the write-ahead log into whatever was written over the database. Gives where it is then, in a
- * clause.
+ * Renames the write-ahead log, which a start would apply to what was written over the database. Returns a clause with
+ * its new name.
  */
 const setWalAside = ({ path, walPath }: FileWatch): string => {
   const aside = `${walPath}.kept-${stampNow()}`;
@@ -118,7 +116,7 @@ const setWalAside = ({ path, walPath }: FileWatch): string => {
   return `something else was written over ${path}, which the write-ahead log with the newest events does not fit: that is ${aside} now`;
 };
 
-/** For names of files: the time, and the process. */
+/** A part of a file's name: the time and the process. */
 const stampNow = (): string => {
   const time = new Date()
     .toISOString()
@@ -162,7 +160,7 @@ const contentIn = (copy: string, contentOf: (copy: Database) => string): string 
   }
 };
 
-/** How many bytes a database has, what is still in its write-ahead log included. */
+/** The size of a database in bytes, with what is still in its write-ahead log. */
 const bytesOf = (db: Database): number => {
   const { pages, size } = db
     .prepare('SELECT page_count AS pages, page_size AS size FROM pragma_page_count, pragma_page_size')
@@ -170,10 +168,10 @@ const bytesOf = (db: Database): number => {
   return pages * size;
 };
 
-/** How many frames the write-ahead log has by its index. Throws where it cannot be read as far as that says. */
+/** The number of frames of the write-ahead log by its index. Throws where they cannot be read. */
 const framesOf = (db: Database): number =>
   (db.prepare('PRAGMA wal_checkpoint(PASSIVE)').get() as { log: number }).log;
 
-/** The watch over the files of an open database. To be made, and throws, as FileWatch. */
+/** Watches the files of an open database. To be called, and throws, as FileWatch. */
 export const watchOf = (db: Database, file: string): FileWatch =>
   new FileWatch(file, { bytes: () => bytesOf(db), frames: () => framesOf(db) });

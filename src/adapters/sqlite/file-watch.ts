@@ -10,52 +10,51 @@ import {
 import { FileNames, isSame, standingAt, type FileFault } from './file-names.js';
 import { FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalIndex, type WalIndexState } from './wal-index.js';
 
-/** What the open connection knows, by which a truncation of SQLite's own is told from one by somebody else. */
+/** Read through the open connection, to distinguish a truncation by SQLite from one by another program. */
 export interface DatabaseSizes {
-  /** How many bytes the database has by its own header, at the last commit. May throw. */
+  /** The size of the database by its header, at the last commit, in bytes. May throw. */
   readonly bytes: () => number;
-  /** How many frames the write-ahead log has by its index. May throw, above all where they are not in the file. */
+  /** The number of frames of the write-ahead log by its index. May throw, above all where the file lacks them. */
   readonly frames: () => number;
 }
 
-/** How often the files are looked at while nothing is written, in milliseconds: a look takes 15 µs. */
+/** Time between two examinations while nothing is written, in milliseconds: each takes 15 µs. */
 export const LOOK_EVERY_MS = 250;
 
 /** The header of a write-ahead log, https://www.sqlite.org/fileformat.html#the_write_ahead_log */
 const WAL_MAGIC = [0x377f0682, 0x377f0683];
-/** Where in the header the salts are, which are others after each restart of the write-ahead log: 8 bytes. */
+/** Offset of the salts, 8 bytes, in that header; each restart of the write-ahead log changes them. */
 const WAL_SALTS = 16;
-/** Where in the header the size of a page is. */
+/** Offset of the page size in that header. */
 const WAL_PAGE_SIZE = 8;
-/** Where in the header of each frame the salts are. */
+/** Offset of the salts in the header of a frame. */
 const FRAME_SALTS = 8;
 
 /**
- * How much of FILE is compared: its header (https://www.sqlite.org/fileformat.html#the_database_header), and the pages
- * behind it, for headers of young databases are the same.
+ * How much of FILE is compared, in bytes: its header (https://www.sqlite.org/fileformat.html#the_database_header) and
+ * the pages behind it, as headers of young databases are the same.
  */
 const BEGINNING_BYTES = 64 * 1024;
 
-/** How long that header is, and where in it the size of a page and the number of pages are. */
+/** The length of that header, and offsets of the page size and the number of pages. */
 const DATABASE_HEADER_BYTES = 100;
 const PAGE_SIZE = 16;
 const PAGES = 28;
 
-/** No database is smaller. */
 const LEAST_DATABASE_BYTES = 512n;
 
-/** How often a look is begun again while other processes write: then what is read does not fit together. */
+/**
+ * Attempts to examine the files while other processes write: what is read between their writes does not fit together.
+ */
 const MAX_LOOKS = 20;
 
 /**
- * Watches the files of an open database in write-ahead-log mode: FILE, FILE-wal and FILE-shm. SQLite goes on reading
- * and writing files that were removed or replaced, and what it writes then is gone when the process ends
- * (https://www.sqlite.org/howtocorrupt.html, sections 2.4 and 4.4).
- *
- * To be made when the connection has read or written the database: all three files exist from then on, until the last
- * connection is closed. FILE and FILE-shm are looked at by name and never opened: closing them again would drop the
- * locks that SQLite holds on them for the whole process. What is in them is read through SQLite's own handles, where the
- * system shows them: only Linux does. One look takes about 15 µs.
+ * Watches the files of an open database in write-ahead-log mode: FILE, FILE-wal and FILE-shm. SQLite continues to use
+ * files that were removed or replaced, and what it writes is lost when the process ends
+ * (https://www.sqlite.org/howtocorrupt.html, sections 2.4 and 4.4). To be constructed after the connection has read or
+ * written the database: all three files exist from then until the last connection is closed. FILE and FILE-shm are
+ * never opened here, since closing them would drop SQLite's locks of the process. Their content is read through
+ * SQLite's own handles, which only Linux exposes.
  */
 export class FileWatch {
   readonly #names: FileNames;
@@ -63,17 +62,16 @@ export class FileWatch {
   readonly #header = Buffer.alloc(WAL_HEADER_BYTES);
   #salts: bigint | undefined;
   readonly #frameHeader = Buffer.alloc(FRAME_HEADER_BYTES);
-  /** Where the last frame of the file stood at the last look. */
+  /** Offset of the last frame at the last examination. */
   #lastFrame: number | undefined;
-  /** Undefined where the system does not show SQLite's handles. */
+  /** Undefined where the system does not expose SQLite's handles. */
   readonly #index: WalIndex | undefined;
-  /** What the index said at the last look. */
   #lastIndex: WalIndexState | undefined;
   #databaseHandle: number | undefined;
-  /** How FILE began after the last checkpoint that was seen. */
+  /** The beginning of FILE after the last checkpoint that was seen. */
   #beginning: Buffer | undefined;
 
-  /** Throws where the files cannot be looked at. */
+  /** Throws an error of the file system. */
   constructor(
     file: string,
     private readonly sizes: DatabaseSizes,
@@ -83,42 +81,41 @@ export class FileWatch {
     const indexHandle = handlesOf(this.#names.shm.seen)[0];
     this.#index = indexHandle === undefined ? undefined : new WalIndex(indexHandle);
     this.#beginning = this.#beginningOf(this.#names.database.seen);
-    this.look(); // so that the next one has something to compare with
+    this.look(); // the state that the next one compares with
   }
 
-  /** Which three files these are: equal for names that lead to the same ones. */
+  /** The device and inode of the three files. */
   get identity(): string {
     return this.#names.identity;
   }
 
-  /** The name of the database, without symbolic links. */
+  /** The path of the database, without symbolic links. */
   get path(): string {
     return this.#names.database.path;
   }
 
-  /** The write-ahead log as it was opened, for reading: good also after its name has gone. */
+  /** A handle of the write-ahead log, valid also without its name. */
   get walHandle(): number {
     return this.#walHandle;
   }
 
-  /** The name of the write-ahead log. */
   get walPath(): string {
     return this.#names.wal.path;
   }
 
   /**
-   * What has happened to a file since it was opened; undefined where all are in place. Sizes are compared with those
-   * at the last look. Throws an error of the file system where a name cannot be looked at, such as EACCES.
+   * The fault of a file; undefined where there is none. Sizes are compared with those of the last examination. Throws
+   * an error of the file system, such as EACCES.
    */
   look(): FileFault | undefined {
     for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
       const found = this.#lookOnce();
       if (found !== 'moving') return found;
     }
-    return undefined; // the next look is soon
+    return undefined; // until the next examination
   }
 
-  /** `moving` where another process has written between the parts of the look: they do not fit together. */
+  /** `moving` where another process has written during the examination. */
   #lookOnce(): FileFault | 'moving' | undefined {
     const index = this.#index?.now();
     const now = this.#names.look();
@@ -147,26 +144,25 @@ export class FileWatch {
     return undefined;
   }
 
-  /** Whether FILE is as it was at the last look without a fault: the same file, and not written since. */
+  /** Whether FILE is unchanged since the last examination without a fault. */
   databaseIsUntouched(): boolean {
     const { path, seen } = this.#names.database;
     const now = standingAt(path);
     return now !== undefined && isSame(now, seen) && now.size === seen.size && now.mtimeNs === seen.mtimeNs;
   }
 
-  /** Whether nothing stands at the name of the write-ahead log. */
   walNameIsFree(): boolean {
     return standingAt(this.#names.wal.path) === undefined;
   }
 
-  /** Whether the folder is not at its name: it was moved or removed, or another file system is mounted over it. */
+  /** Whether the folder was moved or removed, or another file system was mounted over it. */
   folderIsAnother(): boolean {
     return this.#names.folderIsAnother();
   }
 
   /**
-   * Where FILE or FILE-wal is now, by the open files of this process: a path, or 'removed' where it has no name any
-   * more. Undefined where the system does not tell: only Linux does.
+   * The path of FILE or FILE-wal by the open files of this process, 'removed' where it has none; undefined where the
+   * system does not report it: only Linux does.
    */
   whereabouts(path: string): string | undefined {
     const one = [this.#names.database, this.#names.wal].find((watched) => watched.path === path);
@@ -183,7 +179,7 @@ export class FileWatch {
     closeSync(this.#walHandle);
   }
 
-  /** FILE gets shorter where it was vacuumed, and is then as long as its header says. */
+  /** A vacuum shortens FILE, to the size in its header. */
   #databaseCut(
     { size }: BigIntStats,
     index: WalIndexState | undefined,
@@ -196,8 +192,8 @@ export class FileWatch {
   }
 
   /**
-   * FILE is written by checkpoints only, which leave their mark in the index before they write. Whatever else writes it,
-   * such as `cp` of another database, is somebody else; unless it has only touched it.
+   * FILE is written by checkpoints only, which change the index before. Other changes, such as by `cp`, are foreign,
+   * unless only the times have changed.
    */
   #overwritten(
     { mtimeNs, size }: BigIntStats,
@@ -215,7 +211,7 @@ export class FileWatch {
     };
   }
 
-  /** How FILE begins; undefined where it cannot be read. */
+  /** The beginning of FILE; undefined where it cannot be read. */
   #beginningOf(database: BigIntStats): Buffer | undefined {
     if (this.#databaseHandle === undefined || !isOf(this.#databaseHandle, database))
       [this.#databaseHandle] = handlesOf(database);
@@ -225,9 +221,9 @@ export class FileWatch {
   }
 
   /**
-   * The write-ahead log has all frames that its index counts, behind a header with the salts of the index; SQLite makes
-   * it shorter only where none of them is needed. One that was cut from outside and written to again since the last look
-   * has no header, or zeros where the last frame was.
+   * Whether the write-ahead log lacks frames that its index counts, or the header with the index's salts; SQLite
+   * shortens it only where no frame is needed. A log that was truncated and written again has no header, or zeros in
+   * place of the last frame.
    */
   #walCut(
     { size }: BigIntStats,
@@ -246,14 +242,14 @@ export class FileWatch {
     return isCut ? truncated(path, seen.size, size) : undefined;
   }
 
-  /** Whether a frame stands where the last one did, with these salts, or any without them. */
+  /** Whether the last frame is still there, with these salts, or any without them. */
   #hasLastFrame(of?: bigint): boolean {
     if (this.#lastFrame === undefined) return true;
     const salts = this.#frameSaltsAt(this.#lastFrame);
     return of === undefined ? salts !== undefined && salts !== 0n : salts === of;
   }
 
-  /** Where the last frame of a file of that size begins. */
+  /** Offset of the last frame of a file of that size. */
   #frameBefore(size: bigint): number | undefined {
     const frame = FRAME_HEADER_BYTES + this.#header.readUInt32BE(WAL_PAGE_SIZE);
     const frames = Math.floor((Number(size) - WAL_HEADER_BYTES) / frame);
@@ -265,7 +261,7 @@ export class FileWatch {
     return read === FRAME_HEADER_BYTES ? this.#frameHeader.readBigUInt64BE(FRAME_SALTS) : undefined;
   }
 
-  /** The salts of the write-ahead log, undefined where it has no header. */
+  /** The salts of the write-ahead log; undefined without a header. */
   #saltsNow(): bigint | undefined {
     const read = readSync(this.#walHandle, this.#header, 0, WAL_HEADER_BYTES, 0);
     if (read < WAL_HEADER_BYTES || !WAL_MAGIC.includes(this.#header.readUInt32BE(0))) return undefined;
@@ -273,7 +269,7 @@ export class FileWatch {
   }
 }
 
-/** Where the last frame of the log begins; undefined where it has none. */
+/** Offset of the last frame; undefined where there is none. */
 const lastOf = ({ frames, offsetOf }: WalIndexState): number | undefined =>
   frames > 0 ? offsetOf(frames) : undefined;
 
@@ -284,14 +280,14 @@ const truncated = (path: string, before: bigint, now: bigint): FileFault => ({
   message: `${path} was truncated while it was in use (${now} bytes, not ${before})`,
 });
 
-/** How many bytes a database has by its header. */
+/** The size of a database by its header, in bytes. */
 const bytesBy = (beginning: Buffer): number => {
   if (beginning.length < DATABASE_HEADER_BYTES) return Infinity;
   const pageSize = beginning.readUInt16BE(PAGE_SIZE);
   return beginning.readUInt32BE(PAGES) * (pageSize === 1 ? 65_536 : pageSize);
 };
 
-/** As far as both go: what was only cut begins as before. */
+/** Compared up to the shorter: what was only truncated begins as before. */
 const beginAlike = (one: Buffer | undefined, other: Buffer | undefined): boolean => {
   if (!one || !other) return true;
   const length = Math.min(one.length, other.length);
@@ -306,10 +302,10 @@ const orElse = (ask: () => number, otherwise: number): number => {
   }
 };
 
-/** Where Linux shows the open files of a process. */
+/** The open files of the process on Linux. */
 const HANDLES = '/proc/self/fd';
 
-/** The handles by which this process has a file open; none where the system does not show them. */
+/** The handles of a file in this process; none where the system does not expose them. */
 const handlesOf = (file: BigIntStats): number[] => {
   try {
     return readdirSync(HANDLES)

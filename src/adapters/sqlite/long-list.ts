@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type LongPage } from '../../ports/read-model.js';
 
-/** Plants that one step reads: 160 KB at most, and the event loop waits for half a millisecond. */
+/** Plants of one step: 160 KB at most, half a millisecond of the event loop. */
 const PLANTS_AT_ONCE = 100;
 
-/** Some plants of a list: their ids, and their texts with commas between them, in UTF-8. */
+/** Plants of a list: their ids, and their texts separated by commas, in UTF-8. */
 export interface PlantTexts {
   readonly ids: readonly number[];
   readonly texts: Uint8Array;
 }
 
-/** Gives the plants with ids after that one (the first ones, without it), in ascending order: at most `limit` of them. */
+/** Reads up to `limit` plants with ids after that one (from the first, without it), in ascending order. */
 export type PlantsAfter = (after: number | undefined, limit: number) => PlantTexts;
 
-/** Reads a long list in steps; between them the event loop goes on. All steps must see one state of the store. */
+/** Reads a long list in steps, each in another turn of the event loop. All steps must read one state of the store. */
 export const readLongList = async (
   read: PlantsAfter,
   after: number | undefined,
@@ -43,10 +43,7 @@ const [OPEN, COMMA, CLOSE, EMPTY] = ['[', ',', ']', '[]'].map((text) => Buffer.f
   Buffer,
 ];
 
-/**
- * SQL for PlantTexts. SQLite joins the texts: 1000 values of 1.6 KB, made into strings, joined and made into bytes again,
- * take three times as long.
- */
+/** SQL for PlantTexts. SQLite joins the texts: 1,000 values of 1.6 KB take three times as long as strings. */
 export const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',') AS BLOB) FROM (
   SELECT id, row FROM plants WHERE generation = ? AND owner = ? AND id > ? ORDER BY id LIMIT ?
 )`;
@@ -54,8 +51,8 @@ export const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',')
 export type PlantTextsRow = readonly [ids: string | null, texts: Uint8Array];
 
 /**
- * What PLANT_TEXTS gave. SQLite aggregates rows in the order of the subquery, but does not promise it: throws where it
- * did not.
+ * Converts a row of PLANT_TEXTS. SQLite aggregates rows in the order of the subquery, but does not promise it: throws
+ * where it did not.
  */
 export const plantTextsOf = ([joined, texts]: PlantTextsRow = [null, new Uint8Array()]): PlantTexts => {
   if (joined === null) return { ids: [], texts: new Uint8Array() };

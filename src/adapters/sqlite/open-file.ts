@@ -2,10 +2,10 @@ import { dirname } from 'node:path';
 import { makeFile, makeFolder } from '../../files/new-file.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma, SQLITE, sqliteCode } from './database.js';
 
-/** How long a try waits for another process that is making the same file, in milliseconds. */
+/** Pause before another attempt while another process creates the file, in milliseconds. */
 const RETRY_MS = 20;
 
-/** What tells files of one kind from all others, and how a new one is made. */
+/** The identification of files of one kind, and how to create one. */
 export interface FileFormat {
   readonly file: string;
   /** `application_id`: four letters in ASCII. */
@@ -13,14 +13,14 @@ export interface FileFormat {
   readonly version: number;
   /** Pragmas of the connection. */
   readonly settings: string;
-  /** Throws why a file of this format is not to be used. */
+  /** Throws why a file of this format must not be used. */
   readonly check?: (db: Database) => void;
-  /** Makes what is missing; in a transaction. */
+  /** Creates what is missing; in a transaction. */
   readonly make: (db: Database, isNew: boolean) => void;
   readonly unavailable: (message: string) => Error;
-  /** What to do about a file of another version. */
+  /** Advice for a file of another version. */
   readonly otherVersion: string;
-  /** What to do about a file of another application. */
+  /** Advice for a file of another application. */
   readonly otherApplication: string;
 }
 
@@ -40,7 +40,7 @@ export const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE
   }
 };
 
-/** Does `work` again while the file is locked: switching to the write-ahead log does not wait for locks by itself. */
+/** Repeats `work` while the file is locked: switching to the write-ahead log does not wait for locks. */
 export const whileBusy = <T>(work: () => T): T => {
   const giveUp = performance.now() + BUSY_TIMEOUT_MS;
   for (;;) {
@@ -53,7 +53,7 @@ export const whileBusy = <T>(work: () => T): T => {
   }
 };
 
-/** Opens a file to write it, and makes what is missing in it. A file that is refused is left as it is. */
+/** Opens a file to write it, and creates what is missing in it. A file that is refused stays unchanged. */
 export const openFile = (format: FileFormat): Database =>
   whileBusy(() => {
     const db = new DatabaseSync(format.file);
@@ -76,13 +76,16 @@ const prepareFile = (db: Database, format: FileFormat): void => {
       `${format.file} stands on a file system where SQLite's write-ahead log does not work`,
     );
   db.exec(format.settings);
-  // Written or not, the transaction finds out whether the file can be. Another process may have been first.
+  // The transaction also tests whether the file can be written. Another process may have created the tables.
   inTransaction(db, 'BEGIN IMMEDIATE', () => {
     format.make(db, isNew(db, format));
   });
 };
 
-/** Whether the file is empty; in a transaction, as another process may be making it. Throws where it is not ours. */
+/**
+ * Whether the file is empty; in a transaction, as another process may be creating it. Throws for a file of another
+ * kind.
+ */
 const isNew = (db: Database, format: FileFormat): boolean => {
   const application = pragma(db, 'application_id');
   const version = pragma(db, 'user_version');
@@ -99,7 +102,7 @@ const isNew = (db: Database, format: FileFormat): boolean => {
   throw format.unavailable(`${format.file} is another application's database: ${format.otherApplication}`);
 };
 
-/** Makes the folder of a file where it is missing. Throws `unavailable` where it cannot. */
+/** Creates the folder of a file. Throws `unavailable` where it cannot. */
 export const createFolder = (file: string, unavailable: (message: string) => Error): void => {
   const folder = dirname(file);
   try {
@@ -109,11 +112,11 @@ export const createFolder = (file: string, unavailable: (message: string) => Err
   }
 };
 
-/** Makes the file where it is missing, for its owner alone. */
+/** Creates a missing file, readable by its owner alone. */
 export const createFile = (file: string): void => {
   try {
     makeFile(file);
   } catch {
-    // It is there, or SQLite says better what is wrong.
+    // It exists, or SQLite has a more exact error.
   }
 };

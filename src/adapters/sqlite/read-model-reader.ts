@@ -18,19 +18,20 @@ import { type Database, DatabaseSync, prepareColumns, prepareRows } from './data
 import { PLANT_TEXTS, plantTextsOf, type PlantTextsRow, readLongList } from './long-list.js';
 import { missing, rebuildAdvice, type WriterData } from './read-model-work.js';
 
-/** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
+/**
+ * How long a read waits for a lock, in milliseconds: it blocks the event loop, and readers in WAL mode rarely meet a
+ * lock.
+ */
 const READ_BUSY_MS = 100;
 
-/** Parked owners that one step reads. */
 export const PARKED_AT_ONCE = 300;
 
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
 
-/** A parked owner as the file holds it. */
 export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
 
-/** Where a partition of the active generation stands. */
+/** The position of a partition of the active generation. */
 interface ActivePosition {
   readonly generation: Generation;
   readonly position: Position;
@@ -141,7 +142,7 @@ export class ReadModelReader {
     return new Map(rows.map(({ partition, position }) => [partition, position]));
   }
 
-  /** Lists from now on are as the file is now, or later. */
+  /** Makes lists read the positions again. */
   lookAnew(): void {
     this.#seen.clear();
   }
@@ -163,10 +164,7 @@ export class ReadModelReader {
     });
   }
 
-  /**
-   * A long list, in steps between which the event loop goes on. All of them see one state of the file, so nothing else
-   * may be asked of this reader before it has ended.
-   */
+  /** Reads a long list in steps, in one transaction: the reader cannot be used for anything else until it has ended. */
   async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
     this.#begin.run();
     try {
@@ -200,7 +198,7 @@ export class ReadModelReader {
     });
   }
 
-  /** The first owners from that encoded one on, encoded, in ascending order. */
+  /** The first owners, encoded, from that one on, in ascending order. */
   owners(generation: Generation, from: string, limit: number): string[] {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
@@ -215,7 +213,7 @@ export class ReadModelReader {
     });
   }
 
-  /** The first parked owners after that one, encoded, of a partition. */
+  /** The first parked owners, encoded, after that one. */
   parked(generation: Generation, after: { readonly partition: number; readonly owner: string }): ParkedRow[] {
     return this.#snapshot(() => {
       this.positions(generation); // throws where there is no such generation
@@ -257,7 +255,7 @@ export class ReadModelReader {
     return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
   }
 
-  /** One state of the file: a switch of generations or an apply in between is not seen. */
+  /** Reads one state of the file, without a switch of generations or an apply in between. */
   #snapshot<T>(read: () => T): T {
     this.#begin.run();
     try {

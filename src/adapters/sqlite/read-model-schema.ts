@@ -2,19 +2,19 @@ import { type Database } from './database.js';
 import { openFile } from './open-file.js';
 import { rebuildAdvice, unavailable } from './read-model-work.js';
 
-/** 'plrm' in ASCII: tells a read model of this service from every other SQLite file. */
+/** 'plrm' in ASCII: identifies a read model of this service. */
 const APPLICATION_ID = 0x706c726d;
 
-/** A file with another one is not migrated but rebuilt. */
+/** A file of another version is rebuilt, not migrated. */
 const SCHEMA_VERSION = 1;
 
 /**
- * A rebuild inserts at random places: with the upper pages of the tree in memory, an apply reads little. Four times
- * as much made a rebuild of a million events no faster: the system's own cache has the rest.
+ * A rebuild inserts at random places: an apply reads little with the upper pages of the tree in memory. Four times as
+ * much made a rebuild of a million events no faster.
  */
 const CACHE_KIB = 4 * 1024;
 
-/** After a rebuild the write-ahead log is cut back to this, in bytes; otherwise it would stay at its largest. */
+/** The write-ahead log is truncated to this after a rebuild, in bytes; else it would keep its largest size. */
 const WAL_LIMIT = 64 * 1024 * 1024;
 
 const SCHEMA = `
@@ -43,7 +43,7 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Made also in a file from before they were there, whose format is no other one by them. */
+/** Tables that are added to older files of the same version. */
 const ADDED_LATER = `
   -- Owners whose lists are not answered. The owner is encoded; missed is up to where changes may have been left out.
   CREATE TABLE IF NOT EXISTS parked (
@@ -76,7 +76,6 @@ const ADDED_LATER = `
   ) STRICT;
 `;
 
-/** Opens the file of a read model to write it. */
 export const openReadModelFile = (file: string): Database =>
   openFile({
     file,

@@ -15,26 +15,25 @@ import {
 import { WorkerCalls } from './worker-call.js';
 
 /**
- * More calls than this do not wait for the writer: a projector has one apply at a time, so that a longer queue
- * means a disk that hangs, and every entry may hold 500 rows.
+ * The most calls in the writer's queue: a projector has one apply at a time, so that more mean a disk that hangs, and
+ * each may hold 500 rows.
  */
 const MAX_QUEUED = 64;
 
 /**
- * How often it is looked whether other files stand at the names, in milliseconds. Until then lists are answered from
- * those that were removed: they are right, for nothing else is written to them, and none is older than what its client
- * has seen.
+ * Time between two examinations of the files' names, in milliseconds. Meanwhile lists may come from removed files: they
+ * are right, as nothing else is written there, and none is older than what its client has seen.
  */
 const LOOK_EVERY_MS = 100;
 
 type Writer = WorkerCalls<Work, Answers>;
 
-/** The connections to one file, from when it was found until it is closed, taken away or its writer dies. */
+/** The connections to one file, until it is closed or taken away, or its writer dies. */
 export class ReadModelSession {
-  /** Once a page was found damaged, no list can be trusted: the others may lack rows. */
+  /** Once a damaged page was found, no list is trusted: rows may be missing. */
   #damage: Error | undefined;
   #sweeping: Promise<void> = Promise.resolve();
-  /** The last long list that was asked for: the next one begins after it. Never rejects. */
+  /** The last long list, after which the next one begins. Never rejects. */
   #lastLongList: Promise<unknown> = Promise.resolve();
   /** When it was opened, in milliseconds of `performance.now()`. */
   readonly since = performance.now();
@@ -46,11 +45,11 @@ export class ReadModelSession {
     readonly names: FileNames,
     private readonly writer: Writer,
     private readonly reader: ReadModelReader,
-    /** For long lists, one at a time: its view of the file stands still while others are read. */
+    /** For long lists, one at a time, each in one transaction. */
     private readonly longReader: ReadModelReader,
   ) {}
 
-  /** `onFault` is called where a file is taken away while nobody asks for anything. */
+  /** `onFault` is called where a file is taken away between calls. */
   static async open(data: WriterData, onFault: () => void): Promise<ReadModelSession> {
     const { file } = data;
     createFile(file);
@@ -85,12 +84,12 @@ export class ReadModelSession {
     }
   }
 
-  /** Whether this is still a session with the files that stand there, as far as its last call could tell. */
+  /** Whether the writer lives and no fault of the files is known. */
   get isCurrent(): boolean {
     return this.writer.isAlive && !this.fault;
   }
 
-  /** What has happened to one of its files; it answers nothing from then on. */
+  /** The fault of one of its files, after which no call succeeds. */
   get fault(): FileFault | undefined {
     return this.#fault ?? this.writer.fault;
   }
@@ -140,11 +139,11 @@ export class ReadModelSession {
     try {
       while (!(await this.writer.call({ kind: 'sweep' })));
     } catch {
-      // Nobody sees what is left; the next drop or open goes on with it.
+      // What is left is invisible; the next drop or open removes it.
     }
   }
 
-  /** To be called after a read: files that are still the same now were so when they were read. */
+  /** Called after a read: files that are unchanged now were so when they were read. */
   #assertSameFiles(): void {
     if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
     if (this.fault) throw takenAway(this.fault);
@@ -159,13 +158,13 @@ export class ReadModelSession {
     );
   }
 
-  /** Throws an error of the file system where the files cannot be looked at. */
+  /** Throws an error of the file system. */
   #look(): void {
     this.#fault ??= this.names.fault();
     this.#lookedAt = performance.now();
   }
 
-  /** Why a call has failed: that a file was taken away explains every other error. */
+  /** The reason of a failed call: a fault of the files explains all other errors. */
   #reasonOf(error: Error): Error {
     try {
       this.#look();

@@ -13,7 +13,7 @@ import { explainSqliteError, SQLITE, sqliteCode } from './database.js';
 import { type FileFault } from './file-names.js';
 import { portErrorOf } from './worker-call.js';
 
-/** What the writer thread does, each in a transaction of its own, in the order of the calls. */
+/** The work of the writer thread, each in a transaction, in the order of the calls. */
 export type Work =
   | { readonly kind: 'create' }
   | {
@@ -58,11 +58,11 @@ export interface WriterData {
   readonly log: string;
 }
 
-/** That a file was taken away under an open read model. */
+/** The error for a file that was taken away. */
 export const takenAway = ({ message }: FileFault): ReadModelUnavailable =>
   new ReadModelUnavailable(`${message}: the lists are built anew from the event log`);
 
-/** What to do about a file of ours that cannot be used. It is never deleted by itself: it may be a mix-up. */
+/** Advice for a file that cannot be used. It is not deleted automatically, as it may be a mistake. */
 export const rebuildAdvice = (file: string): string =>
   `stop the service and delete ${file} (and ${file}-wal, ${file}-shm): it is rebuilt from the log`;
 
@@ -78,7 +78,7 @@ const PORT_ERRORS = [
   NotAsFar,
 ] as const;
 
-/** What was thrown on the way to the file, as an error of the port. */
+/** The port's error for what SQLite or the writer has thrown. */
 export const readModelError = (thrown: unknown, file: string): Error => {
   if (thrown instanceof OwnerParked) return thrown;
   return portErrorOf(thrown, PORT_ERRORS, (cause) => {

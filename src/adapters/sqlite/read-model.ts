@@ -25,13 +25,13 @@ import { type Answers, readModelError, unavailable, type Work, type WriterData }
 import { setAside } from './set-aside.js';
 
 /**
- * A failed open is not tried again before, in milliseconds: each try starts a thread, and callers come hundreds a
- * second. After a file was taken away, all processes that had it open must have closed it, so that none shares the
- * index of the old write-ahead log with the new one: longer than each of them takes to notice.
+ * Pause after a failed open, in milliseconds: each attempt starts a thread. After a file was taken away all processes
+ * must have closed it, so that none shares the old write-ahead log's index with the new one: longer than each takes to
+ * notice.
  */
 const REOPEN_AFTER_MS = 1_000;
 
-/** Owners that one step looks up, each by its own way down the tree: the event loop waits for two milliseconds. */
+/** Owners of one step, each looked up in the index: two milliseconds of the event loop. */
 const OWNERS_AT_ONCE = 300;
 
 class SqliteReadModel extends ReadModel implements ReadModelStore {
@@ -40,13 +40,13 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     (partitions) => this.#read((reader) => reader.activePositions(partitions)),
     BUSY_POLL_MS,
   );
-  /** The end of the present turn of the event loop, where lists wait for it. */
+  /** Resolves at the end of this turn of the event loop, where lists wait for it. */
   #turn: Promise<void> | undefined;
   #session: ReadModelSession | undefined;
   #opening: Promise<ReadModelSession> | undefined;
   #refusal: { readonly error: unknown; readonly until: number } | undefined;
   #closing: Promise<void> | undefined;
-  /** Those of the last session. */
+  /** Of the last session. */
   #names: FileNames | undefined;
 
   constructor(
@@ -58,7 +58,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   }
 
   async open(): Promise<void> {
-    // Not when it is opened again: a folder that was moved could not be put back then.
+    // Only now: a folder that was moved later could not be put back if it were created again.
     createFolder(this.#data.file, unavailable);
     await this.#current();
   }
@@ -82,7 +82,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
 
   async drop(generation: Generation): Promise<void> {
     await this.#write({ kind: 'drop', generation });
-    // Each step queues up behind the applies that came meanwhile.
+    // Each step queues behind applies that were called meanwhile.
     while (!(await this.#write({ kind: 'sweep' })));
   }
 
@@ -121,7 +121,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     }
   }
 
-  /** All lists that came in the same turn of the event loop look together, once they are all there. */
+  /** All lists of a turn of the event loop share one read of the positions, at its end. */
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     this.#turn ??= nextTurn().then(async () => {
       this.#turn = undefined;
@@ -148,7 +148,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
       const found: string[] = await this.#read((reader) =>
         reader.owners(generation, first, OWNERS_AT_ONCE + 1),
       );
-      // One too many: the next step begins with it.
+      // The next step begins with the last one.
       from = found[OWNERS_AT_ONCE];
       for (const encoded of found.slice(0, OWNERS_AT_ONCE)) {
         const owner = decodeOwner(encoded);
@@ -189,7 +189,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
 
   async #close(): Promise<void> {
     await this.#waiters.close(closed(this.#data.file));
-    await this.#opening?.catch(() => undefined); // its callers are told
+    await this.#opening?.catch(() => undefined); // its callers have the error
     await this.#session?.end();
   }
 
@@ -201,7 +201,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     return (await this.#current()).write(work);
   }
 
-  /** The session with the files that stand there now; a new one where they were taken away or its writer died. */
+  /** The current session; a new one after a file was taken away or the writer died. */
   async #current(): Promise<ReadModelSession> {
     if (this.#closing) throw closed(this.#data.file);
     if (this.#session?.isCurrent) return this.#session;
@@ -218,7 +218,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
       if (last?.fault) throw this.#setAside(last.names, last.fault);
       if (this.#names?.folderIsAnother()) throw this.#lacksFolder();
       this.#session = await ReadModelSession.open(this.#data, () => {
-        this.#current().catch(() => undefined); // whoever asks next is told
+        this.#current().catch(() => undefined); // the next caller has the error
       });
       this.#names = this.#session.names;
       return this.#session;
@@ -233,7 +233,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     }
   }
 
-  /** Why nothing is answered, and what becomes of the files, of which one was taken away. */
+  /** Sets the remaining files aside after one was taken away, and returns the error for the callers. */
   #setAside(names: FileNames, fault: FileFault): ReadModelUnavailable {
     if (names.folderIsAnother()) return this.#lacksFolder();
     const message = setAside(this.#data.file, names, fault);
@@ -252,15 +252,10 @@ const closed = (file: string): ReadModelUnavailable =>
   new ReadModelUnavailable(`the read model in ${file} has been closed`);
 
 /**
- * The read model in one SQLite file, for the log with that identity; the file and its folder are made if missing.
- *
- * Generations of another log may stand in the same file. They are ignored and left alone: another process, set
- * to that log, may be answering lists from them. To be rid of them, delete the file while nothing runs.
- *
- * Where one of its files is taken away while it is open, what is left is set aside and a new one is made, which is to
- * be filled from the log; `onWarning` is told so in one line.
- *
- * Throws ReadModelUnavailable, in one line that says what to do, where the file cannot be used.
+ * Opens the read model of a log in one SQLite file; the file and its folder are created if missing. Generations of
+ * another log in the file are ignored and kept: another process may be using them. Where one of the files is taken
+ * away, the rest is set aside and an empty read model is created; `onWarning` receives one line about it. Throws
+ * ReadModelUnavailable, in one line that says what to do.
  */
 export const openSqliteReadModel = async (
   file: string,

@@ -3,12 +3,11 @@ import { makeFile } from '../../files/new-file.js';
 import { type FileFault, type FileNames, isSame, standingAt } from './file-names.js';
 
 /**
- * Clears the names of a database that can be made again: other processes that have it open notice that, and a new one
- * of that name shares nothing with it. FILE becomes FILE.damaged, in the place of an older one; FILE-wal and FILE-shm
- * are removed, symbolic links at these two names as well: SQLite follows none there. Where FILE was moved, and its name
- * leads to it by a symbolic link, the same is done where it is now. What else stands there by now and was not opened is
- * left alone. To be called when the connections of this process are closed. Gives what is to be said
- * about it, in one line; throws an error of the file system.
+ * Clears the names of a database that can be rebuilt, so that a new one shares nothing with it. FILE becomes
+ * FILE.damaged, replacing an older one; FILE-wal and FILE-shm are removed, also where they are symbolic links, which
+ * SQLite does not follow there. Where FILE was moved and its name is a symbolic link to it, the same is done at its new
+ * place. Files that were not opened stay. To be called when this process has closed its connections. Returns one line
+ * for the operator; throws an error of the file system.
  */
 export const setAside = (file: string, names: FileNames, fault: FileFault): string => {
   let aside = `${file}.damaged`;
@@ -32,8 +31,8 @@ export const setAside = (file: string, names: FileNames, fault: FileFault): stri
 };
 
 /**
- * Where the file that was opened stands by now, where its name leads there by a symbolic link: another process that has
- * it open writes to it through a write-ahead log of the old name, and both would spoil it
+ * The new path of the file that was opened, where its name is a symbolic link to it: another process that has it open
+ * writes to it through a write-ahead log of the old name, and both would damage it
  * (https://www.sqlite.org/howtocorrupt.html, section 2.5).
  */
 const movedTo = (file: string, { database: { path, seen } }: FileNames): string | undefined => {

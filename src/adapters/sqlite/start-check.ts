@@ -4,12 +4,12 @@ import { DatabaseSync } from './database.js';
 import { rescuedBeside } from './file-rescue.js';
 
 /**
- * Why a service must not start on this event log, in one line that says what to do; undefined where nothing speaks
- * against it. A new log is not made where the file is missing or empty and `beside` it, or in its write-ahead log,
- * stands what comes from an older one; nor is a log opened that lacks events of a copy that was saved of it.
+ * Why a service must not start on this event log, in one line that says what to do; undefined where it may. No new log
+ * is created where the file is missing or empty while its write-ahead log, or a file `beside` it, has content of an
+ * older one; nor is a log opened that lacks events of a copy that was saved of it.
  */
 export const whyNotToStart = (file: string, beside: readonly string[]): string | undefined => {
-  // In this order: the service makes the log before the others, and another process may be making all of them now.
+  // In this order: another process may be creating the files, the log first.
   const derived = beside.filter((other) => hasContent(other) || hasContent(`${other}-wal`));
   const saved = rescuedBeside(file).at(-1);
   if (hasContent(file)) return saved === undefined ? undefined : whyNotWithout(saved, file);
@@ -24,9 +24,8 @@ export const whyNotToStart = (file: string, beside: readonly string[]): string |
 };
 
 /**
- * Why a service must not go on with this event log, which has no events and that identity, in one line that says what to
- * do; undefined where nothing speaks against it. It is not the one where one of `beside`, read models and trees, holds
- * what comes from another log.
+ * Why a service must not use this empty event log, in one line that says what to do; undefined where it may: a read
+ * model or tree `beside` it was made from another log.
  */
 export const whyNotToBegin = (
   file: string,
@@ -42,19 +41,19 @@ export const whyNotToBegin = (
   return undefined;
 };
 
-/** How many events a tree was made from; undefined where there is no such file, or it is no tree. */
+/** The number of leaves of a tree; undefined where the file is missing or no tree. */
 export const leavesIn = (tree: string): number | undefined =>
   hasContent(tree)
     ? (rowsOf(tree, 'SELECT size FROM tree')[0] as { size: number } | undefined)?.size
     : undefined;
 
-/** The logs of lists that contain something. */
+/** The logs of read models with content. */
 const LOGS_OF_READ_MODEL = `SELECT DISTINCT log FROM generations JOIN positions USING (generation)
   WHERE state = 'active' AND position <> '${START}'`;
 
 const LOG_OF_TREE = 'SELECT identity AS log FROM log, tree WHERE size > 0';
 
-/** Why not to start without the copy that was saved; undefined where the log holds all of its events. */
+/** Why not to start without the saved copy; undefined where the log has all of its events. */
 const whyNotWithout = (saved: string, file: string): string | undefined => {
   const last = lastEvent(saved);
   if (last === undefined || isSame(eventAt(file, last.seq), last)) return undefined;
@@ -78,7 +77,7 @@ const lastEvent = (file: string): Numbered | undefined =>
 const eventAt = (file: string, seq: number): Numbered | undefined =>
   rowsOf(file, `SELECT seq, id FROM events WHERE seq = ${seq}`)[0] as Numbered | undefined;
 
-/** None also where the file cannot be read, or has no such table: opening it says better why. */
+/** None where the file cannot be read or has no such table: opening it reports why. */
 const rowsOf = (file: string, sql: string): unknown[] => {
   let db;
   try {

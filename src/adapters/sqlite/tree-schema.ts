@@ -4,12 +4,12 @@ import { type Database } from './database.js';
 import { openFile } from './open-file.js';
 import { keepAdvice } from './tree-work.js';
 
-/** 'pltr' in ASCII: tells a tree of this service from every other SQLite file. */
+/** 'pltr' in ASCII: identifies a tree of this service. */
 const APPLICATION_ID = 0x706c7472;
 
 const SCHEMA_VERSION = 1;
 
-/** After a long log was read, the write-ahead log is cut back to this, in bytes. */
+/** The write-ahead log is truncated to this after a long log was read, in bytes. */
 const WAL_LIMIT = 16 * 1024 * 1024;
 
 const SCHEMA = `

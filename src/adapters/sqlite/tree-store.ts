@@ -17,14 +17,17 @@ import { createFile, createFolder } from './open-file.js';
 import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
 import { portErrorOf, WorkerCalls } from './worker-call.js';
 
-/** Readers of a WAL file hardly ever meet a lock, and this wait holds up the event loop, so it is short. */
+/**
+ * How long a read waits for a lock, in milliseconds: it blocks the event loop, and readers in WAL mode rarely meet a
+ * lock.
+ */
 const READ_BUSY_MS = 100;
 
 type TreeWriter = WorkerCalls<TreeWork, TreeAnswers>;
 
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
-/** What was thrown on the way to the file, as an error of the port. */
+/** The port's error for what SQLite or the writer has thrown. */
 const treeError = (thrown: unknown, file: string): Error =>
   portErrorOf(thrown, PORT_ERRORS, (cause) => {
     const code = sqliteCode(cause);
@@ -195,7 +198,7 @@ class SqliteTreeStore extends TreeStore {
     return this.writer.call(work);
   }
 
-  /** SQLite goes on with files that were deleted: what is signed then would be lost without a trace. */
+  /** SQLite continues to use deleted files: what is signed then would be lost. */
   #assertUsable(): void {
     if (this.#closing) throw new TreeUnavailable(`the tree in ${this.file} has been closed`);
     const fault = this.writer.fault ?? this.#nameFault();
@@ -215,8 +218,8 @@ class SqliteTreeStore extends TreeStore {
 }
 
 /**
- * The tree of the log with that identity in one SQLite file; the file and its folder are made if missing. Throws
- * TreeUnavailable, in one line that says what to do, where the file cannot be used or is of another log.
+ * Opens the tree of a log in one SQLite file; the file and its folder are created if missing. Throws TreeUnavailable,
+ * in one line that says what to do, also for the tree of another log.
  */
 export const openSqliteTreeStore = async (file: string, logIdentity: string): Promise<TreeStore> => {
   createFolder(file, unavailable);

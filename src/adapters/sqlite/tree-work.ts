@@ -6,7 +6,7 @@ import {
 } from '../../ports/tree-store.js';
 import { type FileFault } from './file-names.js';
 
-/** What the writer thread does, each in a transaction of its own, in the order of the calls. */
+/** The work of the writer thread, each in a transaction, in the order of the calls. */
 export type TreeWork =
   | { readonly kind: 'append'; readonly growth: TreeGrowth }
   | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
@@ -27,16 +27,16 @@ export interface TreeAnswers {
   readonly lift: string | undefined;
 }
 
-/** Whether bytes of the file are gone, and not only its name. */
+/** Whether content of the file is lost, and not only its name. */
 export const isCut = ({ kind }: FileFault): boolean => kind === 'truncated' || kind === 'overwritten';
 
-/** What to do about a file that cannot be used: it holds signatures that cannot be made again. */
+/** Advice for a file that cannot be used: it holds signatures that cannot be made again. */
 export const keepAdvice = (file: string): string =>
   `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
 
 /**
- * That a file was taken away under an open tree, and what to do. Signed checkpoints cannot be made again, so that no new
- * tree is begun by itself.
+ * The error for a file that was taken away. No new tree is begun automatically, as signed checkpoints cannot be made
+ * again.
  */
 export const takenAway = (file: string, fault: FileFault): TreeUnavailable =>
   new TreeUnavailable(`${fault.message}, and nothing is signed any more: ${adviceOn(file, fault)}`);

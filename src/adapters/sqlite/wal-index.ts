@@ -2,8 +2,8 @@ import { fstatSync, ftruncateSync, readSync, type BigIntStats } from 'node:fs';
 import { isSame } from './file-names.js';
 
 /**
- * Bytes of FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: its header, which stands there
- * twice, and behind it how many frames were brought, and are being brought, into the database.
+ * Offsets in FILE-shm, https://www.sqlite.org/walformat.html#the_wal_index_file_format: its header, twice, and behind
+ * it how many frames were moved, and are being moved, into the database.
  */
 const HEADER_BYTES = 48;
 const IS_INITIALIZED = 12;
@@ -18,23 +18,23 @@ const BYTES = ATTEMPTED + 4;
 export const WAL_HEADER_BYTES = 32;
 export const FRAME_HEADER_BYTES = 24;
 
-/** What the index of a write-ahead log said at one moment. */
+/** The index of a write-ahead log at one moment. */
 export interface WalIndexState {
   /** Changes with each commit, and with each checkpoint before and after it writes. */
   readonly version: string;
   /** Changes with each checkpoint, before and after it writes. */
   readonly checkpoints: string;
-  /** Whether a checkpoint is writing, or ended on the way. */
+  /** Whether a checkpoint is running, or was interrupted. */
   readonly isUnfinished: boolean;
-  /** How many frames the log has that were committed and are needed. */
+  /** Frames of the log that were committed and are needed. */
   readonly frames: number;
-  /** Where the frame of that number begins in the log; the first is 1. */
+  /** The offset of a frame in the log; the first frame is 1. */
   readonly offsetOf: (frame: number) => number;
-  /** As in the header of the log, which has others after each restart of it. */
+  /** As in the header of the log; others after each restart of it. */
   readonly salts: bigint;
 }
 
-/** Reads the index of a write-ahead log through SQLite's own handle: its numbers are in the order of this machine. */
+/** Reads the index of a write-ahead log through SQLite's own handle; numbers have this machine's byte order. */
 export class WalIndex {
   readonly #bytes = Buffer.alloc(BYTES);
   readonly #view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, BYTES);
@@ -42,9 +42,8 @@ export class WalIndex {
   constructor(private readonly handle: number) {}
 
   /**
-   * Gives FILE-shm, which was cut, the size back that `seen` had: SQLite has it mapped, and the system ends a process
-   * that touches a page of a mapping which the file has no more (SIGBUS), at its next read or as it closes the
-   * database. SQLite finds zeros instead, and makes the index again from the write-ahead log.
+   * Restores the size of FILE-shm after a truncation: SQLite has it mapped, and the system ends a process that reads a
+   * page beyond the file's end (SIGBUS). SQLite finds zeros instead, and rebuilds the index from the write-ahead log.
    */
   restoreSize(seen: BigIntStats): void {
     try {
@@ -56,7 +55,7 @@ export class WalIndex {
     }
   }
 
-  /** Undefined while it is being written, and where it cannot be read: SQLite has closed it. */
+  /** Undefined while it is being written, and once SQLite has closed it. */
   now(): WalIndexState | undefined {
     try {
       if (readSync(this.handle, this.#bytes, 0, BYTES, 0) < BYTES) return undefined;
@@ -83,5 +82,5 @@ export class WalIndex {
   }
 }
 
-/** Whether this machine has the least significant byte first. */
+/** Whether this machine is little-endian. */
 const LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
