@@ -41,6 +41,7 @@ const DATABASE_HEADER_BYTES = 100;
 const PAGE_SIZE = 16;
 const PAGES = 28;
 
+/** The smallest page of a database. */
 const LEAST_DATABASE_BYTES = 512n;
 
 /**
