@@ -1,13 +1,19 @@
 import { Worker } from 'node:worker_threads';
 import { type AppendHealth, LogUnavailable, OutcomeUnknown } from '../../ports/event-log.js';
+import { within } from '../../async/deadline.js';
 import { AppendHealthTracker } from '../append-health.js';
 import {
   type AppendOrder,
-  type OpeningReport,
-  type WriterReport,
-  type WriterRequest,
+  type BatchOutcome,
+  type LogAnswers,
+  type LogNotice,
+  type LogWork,
+  type OpenedLog,
   type Written,
 } from './event-log.worker.js';
+import { WorkerCalls } from './worker-call.js';
+
+type LogCalls = WorkerCalls<LogWork, LogAnswers, OpenedLog, LogNotice>;
 
 /** The most appends of one transaction: enough to amortise its fsync, few enough to be done in milliseconds. */
 const MAX_BATCH = 500;
@@ -27,13 +33,6 @@ interface Pending {
   handedOver: boolean;
 }
 
-/** A promise, and how to keep it. */
-const deferred = (): { promise: Promise<void>; resolve: () => void } => {
-  let resolve!: () => void;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
-};
-
 /**
  * The side of the writer thread that callers see. One batch is in flight at a time; what arrives meanwhile makes
  * up the next one, so that the slower the disk, the more appends share an fsync.
@@ -50,28 +49,17 @@ export class EventLogWriter {
   #filesTaken = false;
   #closing = false;
   readonly #health: AppendHealthTracker;
-  readonly #finished = deferred();
-  readonly #ended = deferred();
-  #lost = false;
 
   private constructor(
     readonly identity: string,
     private readonly file: string,
     private readonly worker: Worker,
+    private readonly calls: LogCalls,
     private readonly limits: WriterLimits,
     private readonly committed: (appends: number) => void,
     onHealth: (health: AppendHealth) => void,
   ) {
     this.#health = new AppendHealthTracker(onHealth);
-    worker.on('message', (report: WriterReport) => {
-      this.#hear(report);
-    });
-    worker.on('error', (error) => {
-      this.#lose(`the writer of ${file} crashed (${error.message}): start again`);
-    });
-    worker.on('exit', (code) => {
-      this.#lose(`the writer of ${file} ended with code ${code}: start again`);
-    });
   }
 
   /**
@@ -85,33 +73,37 @@ export class EventLogWriter {
     onHealth: (health: AppendHealth) => void,
   ): Promise<EventLogWriter> {
     const worker = new Worker(new URL('./event-log.worker.js', import.meta.url), { workerData: { file } });
-    const report = await new Promise<OpeningReport>((resolve) => {
-      const fail = (reason: string): void => {
-        clearTimeout(timer);
-        resolve({ kind: 'not open', reason });
-      };
-      const timer = setTimeout(() => {
-        fail(`${file} was not open after ${limits.deadlineMs} ms: check the disk, then start again`);
-      }, limits.deadlineMs);
-      worker.once('message', (first: OpeningReport) => {
-        clearTimeout(timer);
-        resolve(first);
-      });
-      worker.once('error', (error) => {
-        fail(`the writer of ${file} did not start: ${error.message}`);
-      });
-      worker.once('exit', (code) => {
-        fail(`the writer of ${file} ended with code ${code}`);
-      });
+    let writer: EventLogWriter | undefined;
+    let ended: string | undefined;
+    const calls: LogCalls = new WorkerCalls(worker, {
+      file,
+      maxQueued: Infinity,
+      deadlineMs: Infinity,
+      unavailable: (message) => new LogUnavailable(message),
+      explain: (thrown) => new LogUnavailable((thrown as Error).message),
+      onNotice: (notice) => {
+        if (writer) writer.#noticed(notice);
+      },
+      onEnd: (how) => {
+        ended ??= how;
+        if (writer) writer.#lose(`the writer of ${file} ${how}: start again`);
+      },
     });
-    worker.removeAllListeners('error').removeAllListeners('exit'); // all of them would take the worker's own, too
-    if (report.kind === 'open') {
-      const writer = new EventLogWriter(report.identity, file, worker, limits, committed, onHealth);
-      if (report.failing !== undefined) writer.#health.failed(report.failing);
+    const opening = calls.open();
+    try {
+      const { identity, failing } = await within(limits.deadlineMs, opening, () => {
+        return new LogUnavailable(
+          `${file} was not open after ${limits.deadlineMs} ms: check the disk, then start again`,
+        );
+      });
+      writer = new EventLogWriter(identity, file, worker, calls, limits, committed, onHealth);
+      if (failing !== undefined) writer.#health.failed(failing);
       return writer;
+    } catch (error) {
+      worker.unref(); // not terminated: a thread that is ended inside SQLite takes the process with it
+      void opening.catch(() => undefined).then(() => calls.close());
+      throw ended === undefined ? error : new LogUnavailable(`the writer of ${file} ${ended}`);
     }
-    worker.unref(); // not terminated: a thread that is ended inside SQLite takes the whole process with it
-    throw new LogUnavailable(report.reason);
   }
 
   /** Throws LogUnavailable or OutcomeUnknown, as the port says. */
@@ -161,30 +153,26 @@ export class EventLogWriter {
   }
 
   /**
-   * Lets what was handed over finish, then ends the thread. `beforeLast` lets go of the reader: whoever closes
-   * the file last tidies up. After a failure the reader must be last, since it cannot write: SQLite would move
-   * pages on closing, ignore the errors of that, and delete the write-ahead log that still has them.
+   * Waits for what was handed over, then ends the thread. `beforeLast` closes the reader: the last connection to be
+   * closed moves pages into the database. After a failure the reader is the last, as it cannot write: SQLite would
+   * move pages, ignore the errors of that, and delete the write-ahead log that still has them.
    */
   async close(beforeLast: () => void): Promise<void> {
     this.#closing = true;
-    const stuck = setTimeout(() => {
-      this.#lose(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
+    await within(this.limits.deadlineMs, this.#end(beforeLast), () => {
+      return new Error(`the writer of ${this.file} did not end within ${this.limits.deadlineMs} ms`);
+    }).catch((error: unknown) => {
+      this.#lose((error as Error).message);
       this.worker.unref(); // as in `open`
-    }, this.limits.deadlineMs);
-    if (this.#queue.size + this.#inFlight.length > 0)
-      await new Promise<void>((resolve) => (this.#idle = resolve));
-    if (!this.#lost) {
-      this.#ask({ kind: 'finish' });
-      await Promise.race([this.#finished.promise, this.#ended.promise]);
-      if (this.#stopped === undefined) beforeLast();
-      this.#ask({ kind: 'close' });
-      await this.#ended.promise;
-    }
-    clearTimeout(stuck);
+    });
   }
 
-  #ask(request: WriterRequest): void {
-    this.worker.postMessage(request);
+  async #end(beforeLast: () => void): Promise<void> {
+    if (this.#queue.size + this.#inFlight.length > 0)
+      await new Promise<void>((resolve) => (this.#idle = resolve));
+    await this.calls.call({ kind: 'finish' }).catch(() => undefined); // its death is reported by onEnd
+    if (this.#stopped === undefined) beforeLast();
+    await this.calls.close();
   }
 
   #next(): void {
@@ -208,63 +196,56 @@ export class EventLogWriter {
     }
     if (batch.length === 0) return;
     this.#inFlight = batch;
-    this.#ask({ kind: 'append', orders: batch.map(({ order }) => order) });
+    this.calls.call({ kind: 'append', orders: batch.map(({ order }) => order) }).then(
+      (outcome) => {
+        this.#settle(batch, outcome);
+      },
+      () => undefined, // onEnd settles what is in flight
+    );
   }
 
-  #hear(report: WriterReport): void {
-    switch (report.kind) {
-      case 'committed': {
-        const batch = this.#inFlight;
-        this.#inFlight = [];
-        report.outcomes.forEach((outcome, i) => {
-          const pending = batch[i];
-          if (!pending) return;
-          clearTimeout(pending.timer);
-          pending.resolve(outcome);
-        });
-        this.#health.succeeded();
-        this.committed(report.outcomes.length);
-        break;
-      }
-      case 'failed': {
-        const batch = this.#inFlight;
-        this.#inFlight = [];
-        const error =
-          report.written === 'nothing'
-            ? new LogUnavailable(report.reason)
-            : new OutcomeUnknown(report.reason);
-        for (const pending of batch) fail(pending, error);
-        if (report.stop) this.stop(`${report.reason}; nothing is written before a restart`);
-        else this.#health.failed(report.reason);
-        break;
-      }
-      case 'stopped':
-        this.#filesTaken = report.files;
-        this.#stop(`${report.reason}; nothing is written before a restart`, report.restartHelps);
-        this.#finished.resolve();
-        break;
-      case 'failing':
-        this.#health.failed(report.reason);
-        break;
-      case 'writable':
-        this.#health.succeeded();
-        break;
-      case 'finished':
-        this.#finished.resolve();
-        break;
+  #settle(batch: readonly Pending[], outcome: BatchOutcome): void {
+    this.#inFlight = [];
+    if (outcome.kind === 'committed') {
+      outcome.outcomes.forEach((result, i) => {
+        const pending = batch[i];
+        if (!pending) return;
+        clearTimeout(pending.timer);
+        pending.resolve(result);
+      });
+      this.#health.succeeded();
+      this.committed(outcome.outcomes.length);
+    } else {
+      const { reason, written, stop } = outcome;
+      const error = written === 'nothing' ? new LogUnavailable(reason) : new OutcomeUnknown(reason);
+      for (const pending of batch) fail(pending, error);
+      if (stop) this.stop(`${reason}; nothing is written before a restart`);
+      else this.#health.failed(reason);
     }
     this.#next();
   }
 
-  /** The thread is gone, or as good as that. */
+  #noticed(notice: LogNotice): void {
+    switch (notice.kind) {
+      case 'stopped':
+        this.#filesTaken = notice.files;
+        this.#stop(`${notice.reason}; nothing is written before a restart`, notice.restartHelps);
+        break;
+      case 'failing':
+        this.#health.failed(notice.reason);
+        break;
+      case 'writable':
+        this.#health.succeeded();
+    }
+  }
+
+  /** The thread has ended, or does not answer any more. */
   #lose(reason: string): void {
-    this.#lost = true;
     const batch = this.#inFlight;
     this.#inFlight = [];
     for (const pending of batch) fail(pending, new OutcomeUnknown(reason));
     if (this.#stopped === undefined) this.#stop(reason, true);
     this.#next();
-    this.#ended.resolve();
   }
 
   /** An append had no answer in time. What was not handed over is taken back; a late answer changes nothing. */

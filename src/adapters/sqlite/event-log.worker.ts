@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import {
   BUSY_TIMEOUT_MS,
   DatabaseSync,
@@ -13,6 +13,7 @@ import { EventLogGuard, hasRoom } from './event-log-guard.js';
 import { SCHEMA, Refusal, isOurs } from './event-log-schema.js';
 import { LOOK_EVERY_MS } from './file-watch.js';
 import { whileBusy } from './open-file.js';
+import { answerOrders, postNotice } from './worker-thread.js';
 
 /** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
 export interface AppendOrder {
@@ -32,44 +33,46 @@ export interface Written {
   readonly seq: number;
 }
 
-/** What the writer is asked: to commit appends together, to get ready for the end, and to end. */
-export type WriterRequest =
-  | { readonly kind: 'append'; readonly orders: readonly AppendOrder[] }
-  | { readonly kind: 'finish' }
-  | { readonly kind: 'close' };
+/** What the writer does: commit appends together, and move all pages into the database before it is closed. */
+export type LogWork =
+  { readonly kind: 'append'; readonly orders: readonly AppendOrder[] } | { readonly kind: 'finish' };
 
-/** What the writer says first, and only then. */
-export type OpeningReport =
-  | {
-      readonly kind: 'open';
-      readonly identity: string;
-      readonly journalMode: string;
-      readonly synchronous: number;
-      /** Why appends are expected to fail, if so. */
-      readonly failing: string | undefined;
-    }
-  | { readonly kind: 'not open'; readonly reason: string };
+/** The answer to each kind of work. */
+export interface LogAnswers {
+  readonly append: BatchOutcome;
+  readonly finish: undefined;
+}
 
-/** What the writer says later. `stop` means that nothing may be acknowledged any more. */
-export type WriterReport =
+/** `stop`: nothing may be acknowledged any more. */
+export type BatchOutcome =
   | { readonly kind: 'committed'; readonly outcomes: readonly (Written | 'wrong revision')[] }
   | {
       readonly kind: 'failed';
       readonly reason: string;
       readonly written: 'nothing' | 'unknown';
       readonly stop: boolean;
-    }
-  /** `files`: since one of the log's files was taken away, so that reads may be old or wrong. */
+    };
+
+export interface OpenedLog {
+  readonly identity: string;
+  readonly journalMode: string;
+  readonly synchronous: number;
+  /** Why appends are expected to fail, if so. */
+  readonly failing: string | undefined;
+}
+
+/** What the writer posts between batches. */
+export type LogNotice =
+  /** `files`: one of the log's files was taken away, so that reads may be old or wrong. */
   | {
       readonly kind: 'stopped';
       readonly reason: string;
       readonly files: boolean;
       readonly restartHelps: boolean;
     }
-  /** Commits would fail now, though none is in progress, or would succeed again. Not the answer to a batch. */
+  /** Commits would fail now, or would succeed again. */
   | { readonly kind: 'failing'; readonly reason: string }
-  | { readonly kind: 'writable' }
-  | { readonly kind: 'finished' };
+  | { readonly kind: 'writable' };
 
 /** PRAGMA synchronous: each commit is on the disk before it returns. */
 const FULL = 2;
@@ -121,7 +124,7 @@ class Writer {
   readonly #guard: EventLogGuard;
   /** What was last reported of a stop. */
   #told = '';
-  readonly opened: OpeningReport;
+  readonly opened: OpenedLog;
 
   constructor(readonly file: string) {
     const db = new DatabaseSync(file);
@@ -156,7 +159,7 @@ class Writer {
       this.#guard = new EventLogGuard(db, file);
       const failing = hasRoom(file) ? undefined : `the disk of ${file} is full: free some space`;
       if (failing !== undefined) this.#failedAt = performance.now();
-      this.opened = { kind: 'open', identity, journalMode, synchronous, failing };
+      this.opened = { identity, journalMode, synchronous, failing };
     } catch (error) {
       db.close();
       throw error;
@@ -164,7 +167,7 @@ class Writer {
   }
 
   /** Commits appends in one transaction. A refused one does not touch the others: it is checked before it writes. */
-  commit(orders: readonly AppendOrder[]): WriterReport {
+  commit(orders: readonly AppendOrder[]): BatchOutcome {
     const before = this.#fault();
     if (before) return { kind: 'failed', written: 'nothing', ...before };
     let committing = false;
@@ -200,7 +203,7 @@ class Writer {
    * What there is to report while nothing is asked: that a file was taken away, what of it was saved, that a write
    * would succeed again, that a restart would help by now.
    */
-  *watch(): Generator<WriterReport> {
+  *watch(): Generator<LogNotice> {
     if (this.#broken === undefined) {
       const fault = this.#fault();
       const writable = fault ? undefined : this.#probe();
@@ -215,15 +218,15 @@ class Writer {
     yield* this.#stopped(this.#broken);
   }
 
-  /** Moves pages from the write-ahead log into the database once there are enough. Reports nothing but a failure. */
-  tidy(): WriterReport | undefined {
-    return this.#pages < CHECKPOINT_PAGES ? undefined : this.#reported('PASSIVE');
+  /** Moves pages from the write-ahead log into the database once there are enough. */
+  tidy(): void {
+    if (this.#pages >= CHECKPOINT_PAGES) this.#movePages('PASSIVE');
   }
 
   /** Moves all pages, if no other process is in the way, so that closing has nothing to do that could fail unseen. */
-  finish(): WriterReport {
+  finish(): void {
     this.#db.exec('PRAGMA busy_timeout = 0');
-    return this.#reported('TRUNCATE') ?? { kind: 'finished' };
+    this.#movePages('TRUNCATE');
   }
 
   close(): void {
@@ -246,7 +249,7 @@ class Writer {
   }
 
   /** Reports a stop, unless just that was reported before. */
-  *#stopped(reason: string): Generator<WriterReport> {
+  *#stopped(reason: string): Generator<LogNotice> {
     const files = this.#guard.isAtFault;
     const restartHelps = files ? this.#guard.restartHelps : !this.#damaged && hasRoom(this.file); // a start needs room, too
     const told = `${reason} ${restartHelps}`;
@@ -256,7 +259,7 @@ class Writer {
   }
 
   /** Tries, a while after a commit has failed, whether one would succeed: the same value is written once more. */
-  #probe(): WriterReport | undefined {
+  #probe(): LogNotice | undefined {
     if (this.#failedAt === undefined || performance.now() - this.#failedAt < PROBE_EVERY_MS) return undefined;
     this.#failedAt = performance.now();
     if (!hasRoom(this.file)) return undefined;
@@ -303,16 +306,17 @@ class Writer {
     }
   }
 
-  #reported(mode: 'PASSIVE' | 'TRUNCATE'): WriterReport | undefined {
+  /** Posts a notice where nothing is written any more. */
+  #movePages(mode: 'PASSIVE' | 'TRUNCATE'): void {
     try {
       // A checkpoint moves pages into whatever file is open, and may empty the only one that has them.
       if (this.#fault() === undefined) this.#checkpoint(mode);
     } catch (error) {
       this.#broken = explainSqliteError(error, this.file);
     }
-    return this.#broken === undefined
-      ? undefined
-      : { kind: 'stopped', reason: this.#broken, files: this.#guard.isAtFault, restartHelps: false };
+    if (this.#broken === undefined) return;
+    const files = this.#guard.isAtFault;
+    postNotice({ kind: 'stopped', reason: this.#broken, files, restartHelps: false } satisfies LogNotice);
   }
 
   #checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): void {
@@ -325,37 +329,37 @@ class Writer {
   }
 }
 
-const port = parentPort;
-if (!port) throw new Error('event-log.worker runs as a worker thread only');
-const report = (message: OpeningReport | WriterReport | undefined): void => {
-  if (message) port.postMessage(message);
-};
 const { file } = workerData as { file: string };
-try {
-  const writer = new Writer(file);
-  const watch = (): void => {
-    for (const found of writer.watch()) report(found);
-  };
-  const watching = setInterval(watch, LOOK_EVERY_MS);
-  port.on('message', (request: WriterRequest) => {
-    switch (request.kind) {
-      case 'append':
-        report(writer.commit(request.orders));
-        report(writer.tidy()); // after the answer, which need not wait for it
-        watch();
-        break;
-      case 'finish':
-        report(writer.finish());
-        break;
-      case 'close':
-        clearInterval(watching);
-        writer.close();
-        port.close();
-        break;
+let writer: Writer | undefined;
+
+const open = (): OpenedLog => {
+  try {
+    writer = new Writer(file);
+    return writer.opened;
+  } catch (error) {
+    throw error instanceof Refusal ? error : new Error(explainSqliteError(error, file));
+  }
+};
+
+const watch = (): void => {
+  for (const notice of writer?.watch() ?? []) postNotice(notice);
+};
+const watching = setInterval(watch, LOOK_EVERY_MS);
+
+answerOrders<LogWork>(
+  ({ work }): OpenedLog | BatchOutcome | undefined => {
+    if (work === 'open') return open();
+    if (work === 'close') {
+      clearInterval(watching);
+      writer?.close();
+      return undefined;
     }
-  });
-  report(writer.opened);
-} catch (error) {
-  const reason = error instanceof Refusal ? error.message : explainSqliteError(error, file);
-  report({ kind: 'not open', reason });
-}
+    if (work.kind === 'append') return writer?.commit(work.orders);
+    writer?.finish();
+    return undefined;
+  },
+  () => {
+    writer?.tidy(); // after the answer, which need not wait for it
+    watch();
+  },
+);

@@ -12,7 +12,7 @@ import {
   type Work,
   type WriterData,
 } from './read-model-work.js';
-import { WorkerCalls } from './worker-call.js';
+import { CALL_DEADLINE_MS, WorkerCalls } from './worker-call.js';
 
 /**
  * The most calls in the writer's queue: a projector has one apply at a time, so that more mean a disk that hangs, and
@@ -26,7 +26,7 @@ const MAX_QUEUED = 64;
  */
 const LOOK_EVERY_MS = 100;
 
-type Writer = WorkerCalls<Work, Answers>;
+type Writer = WorkerCalls<Work, Answers, string, FileFault>;
 
 /** The connections to one file, until it is closed or taken away, or its writer dies. */
 export class ReadModelSession {
@@ -47,12 +47,15 @@ export class ReadModelSession {
     private readonly reader: ReadModelReader,
     /** For long lists, one at a time, each in one transaction. */
     private readonly longReader: ReadModelReader,
+    /** What the writer has found to have happened to a file. */
+    private readonly writerFault: () => FileFault | undefined,
   ) {}
 
   /** `onFault` is called where a file is taken away between calls. */
   static async open(data: WriterData, onFault: () => void): Promise<ReadModelSession> {
     const { file } = data;
     createFile(file);
+    let fault: FileFault | undefined;
     const writer: Writer = new WorkerCalls(
       new Worker(new URL('./read-model.worker.js', import.meta.url), {
         workerData: data,
@@ -63,7 +66,11 @@ export class ReadModelSession {
         maxQueued: MAX_QUEUED,
         unavailable,
         explain: (thrown) => readModelError(thrown, file),
-        onFault,
+        deadlineMs: CALL_DEADLINE_MS,
+        onNotice: (found) => {
+          fault ??= found;
+          onFault();
+        },
       },
     );
     const readers: ReadModelReader[] = [];
@@ -74,7 +81,7 @@ export class ReadModelSession {
       const names = new FileNames(file);
       if (names.identity !== identity)
         throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
-      const session = new ReadModelSession(file, names, writer, reader, longReader);
+      const session = new ReadModelSession(file, names, writer, reader, longReader, () => fault);
       session.#sweeping = session.#sweep();
       return session;
     } catch (error) {
@@ -91,7 +98,7 @@ export class ReadModelSession {
 
   /** The fault of one of its files, after which no call succeeds. */
   get fault(): FileFault | undefined {
-    return this.#fault ?? this.writer.fault;
+    return this.#fault ?? this.writerFault();
   }
 
   read<T>(ask: (reader: ReadModelReader) => T): T {

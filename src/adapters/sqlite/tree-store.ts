@@ -15,7 +15,7 @@ import { type Database, DatabaseSync, explainSqliteError, SQLITE, sqliteCode } f
 import { FileNames, type FileFault } from './file-names.js';
 import { createFile, createFolder } from './open-file.js';
 import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
-import { portErrorOf, WorkerCalls } from './worker-call.js';
+import { CALL_DEADLINE_MS, portErrorOf, WorkerCalls } from './worker-call.js';
 
 /**
  * How long a read waits for a lock, in milliseconds: it blocks the event loop, and readers in WAL mode rarely meet a
@@ -23,7 +23,7 @@ import { portErrorOf, WorkerCalls } from './worker-call.js';
  */
 const READ_BUSY_MS = 100;
 
-type TreeWriter = WorkerCalls<TreeWork, TreeAnswers>;
+type TreeWriter = WorkerCalls<TreeWork, TreeAnswers, string, FileFault>;
 
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
@@ -114,6 +114,8 @@ class SqliteTreeStore extends TreeStore {
     private readonly names: FileNames,
     private readonly writer: TreeWriter,
     private readonly reader: TreeReader,
+    /** What the writer has found to have happened to a file. */
+    private readonly writerFault: () => FileFault | undefined,
   ) {
     super();
   }
@@ -173,7 +175,7 @@ class SqliteTreeStore extends TreeStore {
   }
 
   async #close(): Promise<void> {
-    if (this.writer.fault) {
+    if (this.writerFault()) {
       // The last to be closed would bring a cut write-ahead log into the file. The reader cannot write.
       await this.writer.close();
       this.reader.close();
@@ -201,7 +203,7 @@ class SqliteTreeStore extends TreeStore {
   /** SQLite continues to use deleted files: what is signed then would be lost. */
   #assertUsable(): void {
     if (this.#closing) throw new TreeUnavailable(`the tree in ${this.file} has been closed`);
-    const fault = this.writer.fault ?? this.#nameFault();
+    const fault = this.writerFault() ?? this.#nameFault();
     if (fault) throw takenAway(this.file, fault);
   }
 
@@ -225,6 +227,7 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
   createFolder(file, unavailable);
   createFile(file);
   const workerData: TreeWriterData = { file, log: logIdentity };
+  let fault: FileFault | undefined;
   const writer: TreeWriter = new WorkerCalls(
     new Worker(new URL('./tree-store.worker.js', import.meta.url), { workerData, name: 'tree writer' }),
     {
@@ -232,7 +235,10 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
       maxQueued: Infinity, // one auditor has one call at a time
       unavailable,
       explain: (thrown) => treeError(thrown, file),
-      onFault: () => undefined,
+      deadlineMs: CALL_DEADLINE_MS,
+      onNotice: (found) => {
+        fault ??= found;
+      },
     },
   );
   let reader: TreeReader | undefined;
@@ -242,7 +248,7 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
     const names = new FileNames(file);
     if (names.identity !== identity)
       throw new TreeUnavailable(`${file} was replaced while it was being opened`);
-    return new SqliteTreeStore(file, names, writer, reader);
+    return new SqliteTreeStore(file, names, writer, reader, () => fault);
   } catch (error) {
     reader?.close();
     await writer.close();

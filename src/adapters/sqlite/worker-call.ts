@@ -1,14 +1,13 @@
 import { type Worker } from 'node:worker_threads';
 import { BUSY_TIMEOUT_MS } from './database.js';
-import { type FileFault } from './file-names.js';
 
-/** A call that is not answered by then has failed: twice what a statement waits for a lock. */
-const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
+/** A call that is not answered after this time has failed, in milliseconds: twice what a statement waits for a lock. */
+export const CALL_DEADLINE_MS = 2 * BUSY_TIMEOUT_MS;
 
-/** `deadline` is of the monotonic clock that all threads share, in nanoseconds. Opening answers the files' identity. */
+/** `deadline` is in nanoseconds of the monotonic clock, which all threads share; undefined for none. */
 export interface Order<Work> {
   readonly call: number;
-  readonly deadline: bigint;
+  readonly deadline: bigint | undefined;
   readonly work: Work | 'open' | 'close';
 }
 
@@ -19,11 +18,11 @@ interface Failure {
   readonly errcode: number | undefined;
 }
 
-export type Reply =
+/** What a thread posts: the answer to a call, or a notice that answers none. */
+export type Reply<Notice> =
   | { readonly call: number; readonly answer: unknown }
   | { readonly call: number; readonly failure: Failure }
-  /** Nothing is written any more. Posted once, before the call fails that has found it. */
-  | { readonly fault: FileFault };
+  | { readonly notice: Notice };
 
 export const failureOf = (thrown: unknown): Failure => {
   const { name = '', message = String(thrown), errcode } = Object(thrown) as Partial<Failure>;
@@ -45,43 +44,48 @@ export const portErrorOf = (
 interface Call {
   readonly resolve: (answer: never) => void;
   readonly reject: (error: Error) => void;
-  readonly timer: NodeJS.Timeout;
+  readonly timer: NodeJS.Timeout | undefined;
 }
 
-/** What the callers of a thread need to know of its store. */
-export interface CalledStore {
+/** The store that a thread writes, as its callers see it. */
+export interface CalledStore<Notice> {
   readonly file: string;
   /** Calls that may be unanswered at once. One more is refused. */
   readonly maxQueued: number;
   readonly unavailable: (message: string, options?: ErrorOptions) => Error;
   /** The port's error for what the thread threw. */
   readonly explain: (thrown: unknown) => Error;
-  /** Called when the thread finds that one of the files was taken away. */
-  readonly onFault: () => void;
+  /** How long a call may take, in milliseconds; Infinity where the callers have deadlines of their own. */
+  readonly deadlineMs: number;
+  readonly onNotice: (notice: Notice) => void;
+  /** Called once or more when the thread has ended; `how` is a clause. */
+  readonly onEnd?: (how: string) => void;
 }
 
-/** Calls of a thread that writes a file: its fsyncs do not hold up the event loop. `Answers` is by the kind of work. */
-export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers> {
-  /** Calls that the thread has not answered, those whose caller has given up included. */
+/**
+ * Calls of a thread that writes a file, whose fsyncs do not hold up the event loop. `Opened` is the answer to opening,
+ * `Answers` are those by the kind of work.
+ */
+export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers, Opened, Notice> {
+  /** Calls without an answer, also those past their deadline. */
   readonly #calls = new Map<number, Call>();
   readonly #exited: Promise<void>;
   #lastCall = 0;
   #death: Error | undefined;
-  #fault: FileFault | undefined;
 
   constructor(
     private readonly worker: Worker,
-    private readonly store: CalledStore,
+    private readonly store: CalledStore<Notice>,
   ) {
-    worker.on('message', (reply: Reply) => {
+    worker.on('message', (reply: Reply<Notice>) => {
       this.#settle(reply);
     });
     worker.on('error', (error) => {
-      this.#die(error);
+      this.#die(error, `crashed (${error.message})`);
     });
     this.#exited = new Promise((resolve) => {
       worker.once('exit', (code) => {
-        this.#die(new Error(`exit code ${code}`));
+        this.#die(new Error(`exit code ${code}`), `ended with code ${code}`);
         resolve();
       });
     });
@@ -91,14 +95,9 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers>
     return !this.#death;
   }
 
-  /** What the thread has found to have happened to one of the files. */
-  get fault(): FileFault | undefined {
-    return this.#fault;
-  }
-
-  /** Opens the file. Gives the identity of the files that the thread has open. */
-  open(): Promise<string> {
-    return this.#post('open') as Promise<string>;
+  /** Opens the file. */
+  open(): Promise<Opened> {
+    return this.#post('open') as Promise<Opened>;
   }
 
   async call<W extends Work>(work: W): Promise<Answers[W['kind']]> {
@@ -113,7 +112,7 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers>
     try {
       await this.#post('close');
     } catch {
-      // Ending a thread that hangs inside SQLite would take the process with it. It ends when the disk is back.
+      // Not terminated: a thread that is ended inside SQLite takes the process with it.
       if (!this.#death) {
         this.worker.unref();
         return;
@@ -126,19 +125,23 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers>
     if (this.#death) return Promise.reject(this.#death);
     return new Promise((resolve, reject) => {
       const call = ++this.#lastCall;
-      const timer = setTimeout(() => {
-        reject(this.store.unavailable(`${this.store.file}: no answer within ${CALL_DEADLINE_MS} ms`));
-      }, CALL_DEADLINE_MS);
+      const { file, deadlineMs, unavailable } = this.store;
+      let timer: NodeJS.Timeout | undefined;
+      let deadline: bigint | undefined;
+      if (deadlineMs !== Infinity) {
+        timer = setTimeout(() => {
+          reject(unavailable(`${file}: no answer within ${deadlineMs} ms`));
+        }, deadlineMs);
+        deadline = process.hrtime.bigint() + BigInt(deadlineMs) * 1_000_000n;
+      }
       this.#calls.set(call, { resolve, reject, timer });
-      const deadline = process.hrtime.bigint() + BigInt(CALL_DEADLINE_MS) * 1_000_000n;
       this.worker.postMessage({ call, deadline, work } satisfies Order<Work>);
     });
   }
 
-  #settle(reply: Reply): void {
-    if ('fault' in reply) {
-      this.#fault = reply.fault;
-      this.store.onFault();
+  #settle(reply: Reply<Notice>): void {
+    if ('notice' in reply) {
+      this.store.onNotice(reply.notice);
       return;
     }
     const call = this.#calls.get(reply.call);
@@ -149,7 +152,7 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers>
     else call.resolve(reply.answer as never);
   }
 
-  #die(cause: Error): void {
+  #die(cause: Error, how: string): void {
     this.#death ??= this.store.unavailable(`${this.store.file}: its writer thread died (${cause.message})`, {
       cause,
     });
@@ -158,5 +161,6 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers>
       reject(this.#death);
     }
     this.#calls.clear();
+    this.store.onEnd?.(how);
   }
 }

@@ -23,31 +23,47 @@ export interface WrittenFile<Work> {
   readonly tooLate?: () => Error;
 }
 
-/** Answers the calls of WorkerCalls, in their order, until it is closed. */
+/** Answers the calls of WorkerCalls, in their order, until it is closed. `afterwards` is called after each answer. */
+export const answerOrders = <Work>(
+  perform: (order: Order<Work>) => unknown,
+  afterwards: (order: Order<Work>) => void = () => undefined,
+): void => {
+  parentPort?.on('message', (order: Order<Work>) => {
+    const { call } = order;
+    let reply: Reply<never>;
+    try {
+      reply = { call, answer: perform(order) };
+    } catch (error) {
+      reply = { call, failure: failureOf(error) };
+    }
+    parentPort?.postMessage(reply);
+    if (order.work === 'close')
+      parentPort?.close(); // nothing left to wait for: the thread ends
+    else afterwards(order);
+  });
+};
+
+/** Posts a notice, which answers no call. */
+export const postNotice = (notice: unknown): void => {
+  parentPort?.postMessage({ notice } satisfies Reply<unknown>);
+};
+
+/** Answers calls that write a file, each in a transaction, and watches its names. */
 export const answerCalls = <Work>(written: WrittenFile<Work>): void => {
   let connection: ReturnType<typeof connect<Work>> | undefined;
-  const perform = ({ work, deadline }: Order<Work>): unknown => {
+  answerOrders<Work>(({ work, deadline }) => {
     if (work === 'close') {
       connection?.close();
       return undefined;
     }
-    if (written.tooLate && process.hrtime.bigint() > deadline) throw written.tooLate();
+    if (written.tooLate && deadline !== undefined && process.hrtime.bigint() > deadline)
+      throw written.tooLate();
     if (work === 'open') {
       connection = connect(written);
       return connection.identity;
     }
     if (!connection) throw new Error('not open');
     return connection.write(work);
-  };
-  parentPort?.on('message', (order: Order<Work>) => {
-    let reply: Reply;
-    try {
-      reply = { call: order.call, answer: perform(order) };
-    } catch (error) {
-      reply = { call: order.call, failure: failureOf(error) };
-    }
-    parentPort?.postMessage(reply);
-    if (order.work === 'close') parentPort?.close(); // nothing left to wait for: the thread ends
   });
 };
 
@@ -66,7 +82,7 @@ const connect = <Work>({ file, open, prepare, before, takenAway, isFinal }: Writ
     if (!fault) return;
     if (!final && isFinal(fault)) {
       final = fault;
-      parentPort?.postMessage({ fault } satisfies Reply);
+      postNotice(fault);
     }
     throw takenAway(fault);
   };

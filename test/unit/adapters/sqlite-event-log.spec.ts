@@ -18,7 +18,7 @@ import { promisify } from 'node:util';
 import { type Worker } from 'node:worker_threads';
 import { DatabaseSync, type Database } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '../../../src/adapters/sqlite/event-log.js';
-import { type OpeningReport, type WriterReport } from '../../../src/adapters/sqlite/event-log.worker.js';
+import { type BatchOutcome, type OpenedLog } from '../../../src/adapters/sqlite/event-log.worker.js';
 import {
   LogUnavailable,
   OutcomeUnknown,
@@ -48,13 +48,15 @@ describe('the SQLite event log', () => {
   let opened: EventLog[];
   let connections: Database[];
   let workers: Worker[];
-  let reports: (OpeningReport | WriterReport)[];
+  let answers: (OpenedLog | BatchOutcome)[];
 
-  /** The writers' threads, and what they report, as Node itself announces them. */
+  /** The writers' threads, and their answers, as Node itself announces them. */
   const listen = (message: unknown): void => {
     const { worker } = message as { worker: Worker };
     workers.push(worker);
-    worker.prependListener('message', (report: OpeningReport | WriterReport) => reports.push(report));
+    worker.prependListener('message', (reply: { answer?: OpenedLog | BatchOutcome }) => {
+      if (reply.answer) answers.push(reply.answer);
+    });
   };
   beforeAll(() => {
     subscribe('worker_threads', listen);
@@ -69,7 +71,7 @@ describe('the SQLite event log', () => {
     opened = [];
     connections = [];
     workers = [];
-    reports = [];
+    answers = [];
   });
   afterEach(async () => {
     for (const connection of connections) connection.close();
@@ -115,7 +117,8 @@ describe('the SQLite event log', () => {
     return JSON.parse(stdout) as ChildReport;
   };
 
-  const transactions = (): number => reports.filter(({ kind }) => kind === 'committed').length;
+  const transactions = (): number =>
+    answers.filter((answer) => 'kind' in answer && answer.kind === 'committed').length;
 
   describe('its file', () => {
     it('is made with its folder, for its owner only', async () => {
@@ -126,9 +129,7 @@ describe('the SQLite event log', () => {
 
     it('is durable at every commit: WAL, synchronous FULL', async () => {
       await open();
-      expect(reports).toEqual([
-        expect.objectContaining({ kind: 'open', journalMode: 'wal', synchronous: 2 }),
-      ]);
+      expect(answers).toEqual([expect.objectContaining({ journalMode: 'wal', synchronous: 2 })]);
     });
 
     it('is the same log when it is opened again, and another one at another place', async () => {
