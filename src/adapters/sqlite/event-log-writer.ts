@@ -15,11 +15,11 @@ import { WorkerCalls } from './worker-call.js';
 
 type LogCalls = WorkerCalls<LogWork, LogAnswers, OpenedLog, LogNotice>;
 
-/** The most appends of one transaction: enough to amortise its fsync, few enough to be done in milliseconds. */
+/** The most appends of one transaction: enough to share its fsync, few enough to take milliseconds. */
 const MAX_BATCH = 500;
 
 export interface WriterLimits {
-  /** How many appends may be waiting. One more is refused: a queue without an end would hide that the disk is slow. */
+  /** The most appends that wait; one more is refused, since an unbounded queue hides a slow disk. */
   readonly maxQueued: number;
   /** How long an append, opening or closing may take, in milliseconds. */
   readonly deadlineMs: number;
@@ -34,18 +34,18 @@ interface Pending {
 }
 
 /**
- * The side of the writer thread that callers see. One batch is in flight at a time; what arrives meanwhile makes
- * up the next one, so that the slower the disk, the more appends share an fsync.
+ * Appends to the writer thread. One batch is in flight at a time; appends that arrive meanwhile form the next one: the
+ * slower the disk, the more appends share an fsync.
  */
 export class EventLogWriter {
   readonly #queue = new Set<Pending>();
   #inFlight: readonly Pending[] = [];
   #handOver: NodeJS.Immediate | undefined;
-  /** Why nothing is accepted any more. */
+  /** Why no append is accepted any more. */
   #stopped: string | undefined;
-  /** Resolves when nothing is waiting or in flight, if someone asked. */
+  /** Called when nothing is waiting or in flight. */
   #idle: (() => void) | undefined;
-  /** Since a file of the log was taken away: what is read may be old or wrong. */
+  /** Whether a file of the log was taken away, so that reads may be old or wrong. */
   #filesTaken = false;
   #closing = false;
   readonly #health: AppendHealthTracker;
@@ -178,7 +178,7 @@ export class EventLogWriter {
   #next(): void {
     if (this.#inFlight.length > 0) return;
     if (this.#queue.size === 0) this.#idle?.();
-    // Not at once: whatever else this turn of the event loop appends shares the transaction.
+    // In the next turn of the event loop: all appends of this one share the transaction.
     else
       this.#handOver ??= setImmediate(() => {
         this.#handOver = undefined;
@@ -248,7 +248,7 @@ export class EventLogWriter {
     this.#next();
   }
 
-  /** An append had no answer in time. What was not handed over is taken back; a late answer changes nothing. */
+  /** The deadline of an append has passed. One that was not handed over is withdrawn; a late answer changes nothing. */
   #expire(pending: Pending): void {
     const reason = `${this.file} had no answer within ${this.limits.deadlineMs} ms: check the disk and what locks the file`;
     this.#queue.delete(pending);

@@ -15,7 +15,7 @@ import { LOOK_EVERY_MS } from './file-watch.js';
 import { whileBusy } from './open-file.js';
 import { answerOrders, postNotice } from './worker-thread.js';
 
-/** One append as it is handed to the writer: `expected` is -1 for a stream without events, data is JSON text. */
+/** An append. `expected` is -1 for a stream without events, `data` and `metadata` are JSON texts. */
 export interface AppendOrder {
   readonly stream: string;
   readonly expected: number;
@@ -27,7 +27,7 @@ export interface AppendOrder {
   }[];
 }
 
-/** Where the last event of an append stands. */
+/** The last event of an append. */
 export interface Written {
   readonly revision: number;
   readonly seq: number;
@@ -74,28 +74,28 @@ export type LogNotice =
   | { readonly kind: 'failing'; readonly reason: string }
   | { readonly kind: 'writable' };
 
-/** PRAGMA synchronous: each commit is on the disk before it returns. */
+/** PRAGMA synchronous: each commit is durable when it returns. */
 const FULL = 2;
 
 /**
- * How many pages may be new in the write-ahead log before they are moved into the database: SQLite's own
- * default, large enough to amortise two fsyncs, small enough to take milliseconds.
+ * Pages in the write-ahead log before a checkpoint: SQLite's own default, enough to share two fsyncs, few enough to
+ * take milliseconds.
  */
 const CHECKPOINT_PAGES = 1000;
 
 /**
- * The writer keeps what it has written lately in memory, in KiB: more than stands in the write-ahead log between two
- * checkpoints, so that a copy can be saved although that file was truncated.
+ * The writer's page cache, in KiB: more than the pages between two checkpoints, so that a copy can be saved although
+ * the write-ahead log was truncated.
  */
 const CACHE_KIB = 16 * 1024;
 
-/** Said from when a file was found missing until what is open is saved. */
+/** Part of the reason while the content of the open files is being saved. */
 const SAVING = 'what the open files hold is being saved';
 
-/** How often a write is tried after one has failed, in milliseconds. */
+/** Time between two tests of the file after a failed commit, in milliseconds. */
 const PROBE_EVERY_MS = 1_000;
 
-/** Switches to write-ahead logging. Two processes that create the file together can collide: then once more. */
+/** Switches to write-ahead logging; repeated where another process creates the file at the same time. */
 const useWriteAheadLog = (db: Database, file: string): string =>
   whileBusy(() => {
     const mode = pragma(db, 'journal_mode = WAL');
@@ -108,22 +108,22 @@ class Writer {
   readonly #last;
   readonly #insert;
   readonly #recorded;
-  /** About how many pages were written since the last checkpoint. */
+  /** Pages written since the last checkpoint, about. */
   #pages = 0;
   /**
-   * Why nothing is written any more. A failed fsync may have dropped what it should have made durable, and the
-   * next one says nothing of it: so no commit follows, and no checkpoint, after which the only good copy could go.
+   * Why nothing is written any more. A failed fsync may have dropped pages, and the next one does not report that: no
+   * commit or checkpoint may follow, which could destroy the only good copy.
    */
   #broken: string | undefined;
-  /** Whether the file itself is damaged, which a restart does not mend. */
+  /** Whether the file is damaged: a restart does not help. */
   #damaged = false;
-  /** The last commit has failed in a way that leaves later ones possible, and when a write was last tried. */
+  /** When a write was last tested, after a failed commit that later ones may survive. */
   #failedAt: number | undefined;
-  /** The number of the last event that was committed here. */
+  /** The number of the last event that this writer has committed. */
   #lastSeq = 0;
   readonly #guard: EventLogGuard;
-  /** What was last reported of a stop. */
-  #told = '';
+  /** The last notice of a stop. */
+  #lastStop = '';
   readonly opened: OpenedLog;
 
   constructor(readonly file: string) {
@@ -131,7 +131,7 @@ class Writer {
     this.#db = db;
     try {
       db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-      isOurs(db, file); // before anything is changed: a file that is not ours stays as it is
+      isOurs(db, file); // throws before anything is changed
       const journalMode = useWriteAheadLog(db, file);
       // An automatic checkpoint hides its errors, and a failed fsync must be seen.
       db.exec(
@@ -146,8 +146,8 @@ class Writer {
       const synchronous = Number(pragma(db, 'synchronous'));
       if (synchronous !== FULL)
         throw new Refusal(`${file} cannot be written durably: synchronous is ${synchronous}, not ${FULL}`);
-      // What a crashed process wrote may be visible before it is durable; a retry of it must not be
-      // acknowledged then. A checkpoint makes it durable.
+      // Appends of a crashed process may be visible and not durable, and a retry of one is acknowledged: a checkpoint
+      // makes them durable.
       this.#checkpoint('PASSIVE');
       this.#last = db.prepare('SELECT max(revision) AS revision FROM events WHERE stream = ?');
       this.#insert = db.prepare(
@@ -166,7 +166,10 @@ class Writer {
     }
   }
 
-  /** Commits appends in one transaction. A refused one does not touch the others: it is checked before it writes. */
+  /**
+   * Commits appends in one transaction. An append that is refused does not affect the others, as it is checked before
+   * it writes.
+   */
   commit(orders: readonly AppendOrder[]): BatchOutcome {
     const before = this.#fault();
     if (before) return { kind: 'failed', written: 'nothing', ...before };
@@ -177,7 +180,7 @@ class Writer {
       committing = true;
       this.#db.exec('COMMIT');
       this.#failedAt = undefined;
-      // It is durable in the files that are open; whether those can be found again is seen only now.
+      // It is durable in the open files; whether these still have their names is checked now.
       const after = this.#fault();
       if (after) return { kind: 'failed', written: 'unknown', ...after };
       for (const outcome of outcomes)
@@ -186,8 +189,8 @@ class Writer {
     } catch (error) {
       const code = sqliteCode(error);
       const rolledBack = this.#rollBack();
-      // A full disk refuses a page before the one that commits, and a lock is asked for before any page: there
-      // a commit that failed was none. After any other error of a commit, or of the disk, only a restart knows.
+      // A full disk or a lock fails before the page that commits: nothing was written. After any other error of a
+      // commit, or of the disk, the outcome is unknown until a restart.
       const harmless = code === SQLITE.FULL || code === SQLITE.BUSY;
       const known = rolledBack && code !== SQLITE.IOERR && (harmless || !committing);
       const damaged = code === SQLITE.CORRUPT || code === SQLITE.NOTADB;
@@ -200,8 +203,8 @@ class Writer {
   }
 
   /**
-   * What there is to report while nothing is asked: that a file was taken away, what of it was saved, that a write
-   * would succeed again, that a restart would help by now.
+   * Notices between batches: a file was taken away, its content was saved, a commit would succeed again, a restart
+   * would help.
    */
   *watch(): Generator<LogNotice> {
     if (this.#broken === undefined) {
@@ -223,7 +226,7 @@ class Writer {
     if (this.#pages >= CHECKPOINT_PAGES) this.#movePages('PASSIVE');
   }
 
-  /** Moves all pages, if no other process is in the way, so that closing has nothing to do that could fail unseen. */
+  /** Moves all pages unless another process is in the way, so that closing has nothing to do that could fail unseen. */
   finish(): void {
     this.#db.exec('PRAGMA busy_timeout = 0');
     this.#movePages('TRUNCATE');
@@ -234,7 +237,7 @@ class Writer {
     this.#guard.close();
   }
 
-  /** Why nothing may be acknowledged now: a file was taken away or cannot be looked at, or a write has failed before. */
+  /** Why nothing may be acknowledged now: a fault of a file, or an earlier failure. */
   #fault(): { readonly reason: string; readonly stop: boolean } | undefined {
     try {
       this.#broken ??= this.#guard.look();
@@ -248,17 +251,17 @@ class Writer {
     return { reason: this.#guard.hasWork ? `${this.#broken}; ${SAVING}` : this.#broken, stop: true };
   }
 
-  /** Reports a stop, unless just that was reported before. */
+  /** Yields a stop, unless the last notice was the same. */
   *#stopped(reason: string): Generator<LogNotice> {
     const files = this.#guard.isAtFault;
-    const restartHelps = files ? this.#guard.restartHelps : !this.#damaged && hasRoom(this.file); // a start needs room, too
-    const told = `${reason} ${restartHelps}`;
-    if (told === this.#told) return;
-    this.#told = told;
+    const restartHelps = files ? this.#guard.restartHelps : !this.#damaged && hasRoom(this.file); // a start needs room
+    const stop = `${reason} ${restartHelps}`;
+    if (stop === this.#lastStop) return;
+    this.#lastStop = stop;
     yield { kind: 'stopped', reason, files, restartHelps };
   }
 
-  /** Tries, a while after a commit has failed, whether one would succeed: the same value is written once more. */
+  /** Tests, some time after a failed commit, whether one would succeed: writes a value again. */
   #probe(): LogNotice | undefined {
     if (this.#failedAt === undefined || performance.now() - this.#failedAt < PROBE_EVERY_MS) return undefined;
     this.#failedAt = performance.now();
@@ -309,7 +312,7 @@ class Writer {
   /** Posts a notice where nothing is written any more. */
   #movePages(mode: 'PASSIVE' | 'TRUNCATE'): void {
     try {
-      // A checkpoint moves pages into whatever file is open, and may empty the only one that has them.
+      // A checkpoint would move pages into a file without a name, and may empty the only one that has them.
       if (this.#fault() === undefined) this.#checkpoint(mode);
     } catch (error) {
       this.#broken = explainSqliteError(error, this.file);

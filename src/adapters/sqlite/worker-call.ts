@@ -11,7 +11,7 @@ export interface Order<Work> {
   readonly work: Work | 'open' | 'close';
 }
 
-/** What was thrown, as plain data: between threads, and from native code, an error loses its class. */
+/** An error as plain data: between threads, and from native code, it loses its class. */
 interface Failure {
   readonly name: string;
   readonly message: string;
@@ -29,7 +29,7 @@ export const failureOf = (thrown: unknown): Failure => {
   return { name, message, errcode };
 };
 
-/** What was thrown on the way to a file: one of the port's own errors, or else what `other` makes of it. */
+/** The port's error of the same name, else what `other` makes of it. */
 export const portErrorOf = (
   thrown: unknown,
   portErrors: readonly (new (message: string) => Error)[],
@@ -50,7 +50,7 @@ interface Call {
 /** The store that a thread writes, as its callers see it. */
 export interface CalledStore<Notice> {
   readonly file: string;
-  /** Calls that may be unanswered at once. One more is refused. */
+  /** The most calls without an answer; one more is refused. */
   readonly maxQueued: number;
   readonly unavailable: (message: string, options?: ErrorOptions) => Error;
   /** The port's error for what the thread threw. */
@@ -107,7 +107,7 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers,
     return this.#post(work) as Promise<Answers[W['kind']]>;
   }
 
-  /** Ends the thread after the calls before; gives up waiting at the deadline. */
+  /** Ends the thread after the calls before it, within the deadline. */
   async close(): Promise<void> {
     try {
       await this.#post('close');

@@ -6,20 +6,20 @@ import { LOOK_EVERY_MS } from './file-watch.js';
 import { inTransaction } from './open-file.js';
 import { failureOf, type Order, type Reply } from './worker-call.js';
 
-/** What a thread writes, by its calls. */
+/** A file that a thread writes. */
 export interface WrittenFile<Work> {
   readonly file: string;
-  /** Opens the file, and makes it where it is missing or empty. */
+  /** Opens the file, and creates what is missing. */
   readonly open: () => Database;
-  /** To be called once the file is open. Gives what does the work of one call, in a transaction that is open. */
+  /** Called once the file is open. Returns a function that does the work of one call, inside a transaction. */
   readonly prepare: (db: Database) => (work: Work) => unknown;
-  /** SQL before the transaction of a call. */
+  /** SQL that runs before the transaction of a call. */
   readonly before?: (work: Work) => string;
   /** The port's error for a file that was taken away. */
   readonly takenAway: (fault: FileFault) => Error;
-  /** Whether nothing can be written any more after that, even if the file comes back. */
+  /** Whether nothing can be written after that fault, even if the file comes back. */
   readonly isFinal: (fault: FileFault) => boolean;
-  /** The port's error for a call whose caller has given up before it was begun; without it such a call is done. */
+  /** The port's error for a call that begins after its deadline; without it such a call is done. */
   readonly tooLate?: () => Error;
 }
 
@@ -67,16 +67,16 @@ export const answerCalls = <Work>(written: WrittenFile<Work>): void => {
   });
 };
 
-/** Opens the file, and watches over its names until it is closed. */
+/** Opens the file, and watches its names until it is closed. */
 const connect = <Work>({ file, open, prepare, before, takenAway, isFinal }: WrittenFile<Work>) => {
   const db = open();
-  // After a crash the index says that a checkpoint is unfinished, during which nobody can tell who writes the file.
+  // After a crash the index has an unfinished checkpoint, during which foreign writes cannot be recognised.
   db.exec('PRAGMA wal_checkpoint(PASSIVE)');
   const watch = watchOf(db, file);
   const perform = prepare(db);
   let final: FileFault | undefined;
 
-  /** Throws `takenAway` where a file was, and an error of the file system where none can be looked at. */
+  /** Throws `takenAway`, or an error of the file system where the files cannot be examined. */
   const assertInPlace = (): void => {
     const fault = final ?? watch.look();
     if (!fault) return;
@@ -107,8 +107,8 @@ const connect = <Work>({ file, open, prepare, before, takenAway, isFinal }: Writ
     close: () => {
       clearInterval(watching);
       try {
-        // All into the one file, as far as nobody else reads: the drop-in's `close` leaves that undone where a
-        // statement is not yet collected.
+        // Moves all pages, as far as no other process reads: the drop-in's `close` does not while a statement is not
+        // yet garbage collected.
         if (!final) db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
       } finally {
         db.close();
