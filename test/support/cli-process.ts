@@ -9,11 +9,12 @@ export class CliProcess {
   stderr = '';
   static readonly #started: ChildProcess[] = [];
   readonly #ended: Promise<unknown>;
+  #hasEnded = false;
 
   private constructor(private readonly child: ChildProcess) {
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
-    this.#ended = once(child, 'close');
+    this.#ended = once(child, 'close').then(() => (this.#hasEnded = true));
     CliProcess.#started.push(child);
   }
 
@@ -44,7 +45,7 @@ export class CliProcess {
   /** Resolves when it has said something like that. Rejects where it ends without. */
   async says(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.stdout + this.stderr)) {
-      if (this.child.exitCode !== null)
+      if (this.#hasEnded)
         throw new Error(`it ended without saying ${String(pattern)}: ${this.stdout}${this.stderr}`);
       await Promise.race([
         once(this.child.stdout ?? this.child, 'data'),

