@@ -1,53 +1,75 @@
 import { START } from '../../ports/event-log.js';
 import { type LongPage, type Page } from '../../ports/read-model.js';
-import { contentTag, entityTag } from '../representation.js';
+import { contentTag, entityTag, isNamed } from '../representation.js';
 import { cursorOf } from '../schemas.js';
 
 /** The header that carries a position, in both directions. */
 export const POSITION = 'plants-position';
 
-/** The answer to a list. */
+/** The answer to a list before its representation is chosen. */
 export interface ListAnswer {
   /** Header fields of 200 and 304. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
 }
 
-/** The answer to a short list, ready to be written. */
-export interface ShortListAnswer extends ListAnswer {
-  readonly body: string;
-  readonly etag: string;
-  /** Names and values of header fields in turn, of 304 and of 200. */
-  readonly unchanged: readonly string[];
+/** The answer to a short list. */
+export interface ShortListAnswer {
+  readonly status: 200 | 304;
+  /** Names and values of header fields in turn, the form that `writeHead` takes fastest. */
   readonly fields: readonly string[];
+  /** Empty with 304. */
+  readonly body: string;
   /** The encoding of the body: latin1, which is faster to write, where each character is one byte. */
   readonly encoding: 'latin1' | 'utf8';
 }
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** The answers of pages: the page cache returns the same object for an unchanged page. */
-const made = new WeakMap<Page, { readonly limit: number; readonly answer: ShortListAnswer }>();
+/** Both answers with one page. */
+interface Prepared {
+  readonly limit: number;
+  readonly etag: string;
+  readonly whole: ShortListAnswer;
+  readonly unchanged: ShortListAnswer;
+}
 
-/** The answer with a page; `limit` is the client's. */
-export const listAnswer = (page: Page, limit: number): ShortListAnswer => {
-  const before = made.get(page);
-  if (before?.limit === limit) return before.answer;
+/** The answers of pages: the page cache returns the same object for an unchanged page. */
+const prepared = new WeakMap<Page, Prepared>();
+
+/**
+ * The answer with a page of at most LONG_LIST plants, to a client whose limit and If-None-Match these are. The fast path
+ * and the controller send it as it is; it is never compressed, so that its entity tag does not depend on which one does.
+ */
+export const shortListAnswer = (
+  page: Page,
+  limit: number,
+  ifNoneMatch: string | undefined,
+): ShortListAnswer => {
+  const before = prepared.get(page);
+  const { etag, whole, unchanged } = before?.limit === limit ? before : prepare(page, limit);
+  return isNamed(ifNoneMatch, etag) ? unchanged : whole;
+};
+
+const prepare = (page: Page, limit: number): Prepared => {
   const body = `[${page.rows.map(({ row }) => row).join(',')}]`;
   const bytes = Buffer.byteLength(body);
-  const headers = headersOf(page, page.rows.at(-1)?.id, limit);
   const etag = entityTag(contentTag(body), 'identity');
-  const unchanged = [...Object.entries(headers).flat(), 'etag', etag];
-  const answer: ShortListAnswer = {
-    headers,
-    body,
+  const fields = [...Object.entries(headersOf(page, page.rows.at(-1)?.id, limit)).flat(), 'etag', etag];
+  const encoding = bytes === body.length ? 'latin1' : 'utf8';
+  const both: Prepared = {
+    limit,
     etag,
-    unchanged,
-    fields: [...unchanged, 'content-type', JSON_TYPE, 'content-length', String(bytes)],
-    encoding: bytes === body.length ? 'latin1' : 'utf8',
+    whole: {
+      status: 200,
+      fields: [...fields, 'content-type', JSON_TYPE, 'content-length', String(bytes)],
+      body,
+      encoding,
+    },
+    unchanged: { status: 304, fields, body: '', encoding },
   };
-  made.set(page, { limit, answer });
-  return answer;
+  prepared.set(page, both);
+  return both;
 };
 
 /** The answer with a page that shows the id of each plant. */

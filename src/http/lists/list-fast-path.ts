@@ -4,9 +4,8 @@ import { type OnAnswered } from '../request-log.js';
 import { type Principal } from '../auth/principal.js';
 import { type TokenVerifier } from '../auth/verify.js';
 import { requestIdOf } from '../correlation.js';
-import { listAnswer, POSITION } from './list-answer.js';
+import { POSITION, shortListAnswer } from './list-answer.js';
 import { isPlainHost } from '../message.js';
-import { isNamed } from '../representation.js';
 import { countHeader, plainlyAcceptsJson } from '../requests.js';
 import { EVERY_ANSWER } from '../server.js';
 import { DEFAULT_LIMIT } from '../schemas.js';
@@ -14,7 +13,7 @@ import { DEFAULT_LIMIT } from '../schemas.js';
 /** The target of the first page of a list. */
 const FIRST_PAGE = /^\/plants(?:\?limit=([1-9]\d{0,3}))?$/;
 
-/** Names and values in turn, the form that `writeHead` takes fastest, up to the value of the last one. */
+/** The first header fields of each answer, names and values in turn, up to the value of the last one. */
 const ALWAYS = [...Object.entries(EVERY_ANSWER).flat(), 'x-request-id'];
 
 const BEARER = 'Bearer ';
@@ -40,7 +39,7 @@ interface ListRequest {
 /**
  * Answers the first page of a list for a verified token before Fastify and Nest, which take half the time of such a
  * request (docs/performance.md). Any other request, and each that cannot be answered 200 or 304 at once, goes to them
- * unchanged; `PlantsController.list` is the other door to the same core (`ListPlantsHandler`, `listAnswer`).
+ * unchanged; `PlantsController.list` is the other door to the same core (`ListPlantsHandler`, `shortListAnswer`).
  */
 export const answerListsFast = (
   server: Server,
@@ -64,15 +63,17 @@ export const answerListsFast = (
         fastify(request, response);
         return;
       }
-      const { fields, unchanged, body, encoding, etag } = listAnswer(page, limit);
+      const { status, fields, body, encoding } = shortListAnswer(
+        page,
+        limit,
+        request.headers['if-none-match'],
+      );
       if (!admits(response, body.length)) {
         fastify(request, response);
         return;
       }
       const id = requestIdOf(request);
-      const status = isNamed(request.headers['if-none-match'], etag) ? 304 : 200;
-      if (status === 304) response.writeHead(status, [...ALWAYS, id, ...unchanged]).end();
-      else response.writeHead(status, [...ALWAYS, id, ...fields]).end(body, encoding);
+      response.writeHead(status, [...ALWAYS, id, ...fields]).end(body, encoding);
       const seconds = (performance.now() - began) / 1_000;
       onAnswered(
         { method: 'GET', route: '/plants', status, seconds, problem: undefined },

@@ -9,7 +9,7 @@ import { instantOf } from '../../history/instant.js';
 import { plantStream } from '../../plants/stream.js';
 import { type Appended, EventLog, type Position, START } from '../../ports/event-log.js';
 import { Freshness } from '../../read/freshness.js';
-import { ListPlantsQuery, LONG_LIST } from '../../read/list-plants.js';
+import { ListPlantsQuery } from '../../read/list-plants.js';
 import { CreatePlantCommand, DeletePlantCommand } from '../../write/plants.js';
 import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from '../audit/audit-schemas.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
@@ -18,7 +18,13 @@ import { plantRequestOf } from './plant-request.js';
 import { eventLines, EventStreams, goneSignal, isHead, LINES } from '../audit/event-streams.js';
 import { LongLists } from '../lists/long-lists.js';
 import { InFlightLimit } from '../in-flight-limit.js';
-import { fullListAnswer, JSON_TYPE, listAnswer, longListAnswer, POSITION } from '../lists/list-answer.js';
+import {
+  fullListAnswer,
+  JSON_TYPE,
+  longListAnswer,
+  POSITION,
+  shortListAnswer,
+} from '../lists/list-answer.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import {
@@ -121,14 +127,15 @@ export class PlantsController {
     const page = await this.longLists.read(owner, most, reply, () =>
       this.queries.execute(new ListPlantsQuery(owner, after, most, position)),
     );
-    const answer =
-      'body' in page
-        ? longListAnswer(page, limit)
-        : (view === 'full' ? fullListAnswer : listAnswer)(page, limit);
-    reply.headers(answer.headers).type(JSON_TYPE);
-    // As on the fast path: short lists are sent as they are, so that their entity tag never depends on the path.
-    const compressible = limit > LONG_LIST || view === 'full';
-    return this.representations.choose(request, reply, answer.body, compressible);
+    if ('body' in page || view === 'full') {
+      const { headers, body } = 'body' in page ? longListAnswer(page, limit) : fullListAnswer(page, limit);
+      reply.headers(headers).type(JSON_TYPE);
+      return this.representations.choose(request, reply, body);
+    }
+    const { status, fields, body } = shortListAnswer(page, limit, request.headers['if-none-match']);
+    reply.status(status);
+    for (const [at, name] of fields.entries()) if (at % 2 === 0) reply.header(name, fields[at + 1]);
+    return status === 304 ? undefined : body;
   }
 
   @Get(':id')
