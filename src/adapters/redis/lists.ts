@@ -7,53 +7,41 @@ import { type GenerationKey } from './keys.js';
 import { type Script, APPLY, LIST, PAGE } from './scripts.js';
 import { lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
 
+type PageRequest = [
+  copy: GenerationKey,
+  owner: string,
+  after: number | undefined,
+  limit: number,
+  deadline: Deadline,
+];
+
 /** Reads and changes lists of a generation. */
 export class RedisLists {
   constructor(private readonly calls: RedisCalls) {}
 
   /** A page; undefined where the generation lacks the partition. */
-  async page(
-    copy: GenerationKey,
-    owner: string,
-    after: number | undefined,
-    limit: number,
-    deadline: Deadline,
-  ): Promise<Page | undefined> {
-    const text = await this.#runOnPage(LIST, copy, owner, after, limit, deadline);
+  async page(...request: PageRequest): Promise<Page | undefined> {
+    const [, owner, , limit] = request;
+    const text = await this.#runOnPage(LIST, request);
     return text === null ? undefined : pageOf(text as string, owner, limit);
   }
 
-  async pageWithScores(
-    copy: GenerationKey,
-    owner: string,
-    after: number | undefined,
-    limit: number,
-    deadline: Deadline,
-  ): Promise<Page | undefined> {
-    const answer = await this.#runOnPage(PAGE, copy, owner, after, limit, deadline);
+  async pageWithScores(...request: PageRequest): Promise<Page | undefined> {
+    const [, owner, , limit] = request;
+    const answer = await this.#runOnPage(PAGE, request);
     return answer === null
       ? undefined
       : scoredPageOf(answer as [head: string, members: string[]], owner, limit);
   }
 
   /** Runs LIST or PAGE, which take the same keys and arguments. */
-  #runOnPage(
-    script: Script,
-    copy: GenerationKey,
-    owner: string,
-    after: number | undefined,
-    limit: number,
-    deadline: Deadline,
-  ) {
+  #runOnPage(script: Script, [copy, owner, after, limit, deadline]: PageRequest): Promise<unknown> {
     const partition = partitionOf(owner);
+    const { keys } = this.calls;
     return this.calls.run(
       script,
-      this.calls.keys.slotOf(partition),
-      [
-        this.calls.keys.position(copy, partition),
-        this.calls.keys.plants(copy, partition, owner),
-        this.calls.keys.parked(copy, partition),
-      ],
+      keys.slotOf(partition),
+      [keys.position(copy, partition), keys.plants(copy, partition, owner), keys.parked(copy, partition)],
       [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
       deadline,
     );
