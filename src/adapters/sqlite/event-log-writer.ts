@@ -200,7 +200,11 @@ export class EventLogWriter {
       (outcome) => {
         this.#settle(batch, outcome);
       },
-      () => undefined, // onEnd settles what is in flight
+      // The thread has ended, which onEnd has reported before, or has thrown what `commit` does not expect: else the
+      // batch would stay in flight, and no other one follow it.
+      (error: unknown) => {
+        this.#lose(`the writer of ${this.file} failed (${(error as Error).message}): start again`);
+      },
     );
   }
 
