@@ -7,7 +7,8 @@ import { PlantsClient } from '../support/history-client.js';
 import { removeReadModel } from '../support/history-run.js';
 import { runCli } from '../support/http-cli.js';
 import { freshStream, newEvents } from '../support/log-events.js';
-import { TestService, temporaryFolder } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('plants backup and plants restore, beside a running service', () => {
   const away = temporaryFolder();

@@ -8,7 +8,8 @@ import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { PYTHON } from '../support/python-check.js';
-import { TestService, temporaryFolder } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Whether there is a program that gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;

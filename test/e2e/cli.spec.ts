@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { decodeJwt } from 'jose';
 import { CLI, runCli } from '../support/http-cli.js';
-import { temporaryFolder } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('plants token', () => {
   let dataDir: string;

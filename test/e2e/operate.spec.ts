@@ -12,7 +12,8 @@ import { damageLists } from '../support/damaged-lists.js';
 import { nextPage } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { newEvent } from '../support/log-events.js';
-import { TestService, temporaryFolder } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { STORES } from '../support/stores-of-this-run.js';
 
 /** Whether there is a program that gives a command a terminal. */

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { temporaryFolder } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** How long npm may take to pack and to install, in milliseconds: it asks its registry where its cache lacks something. */
 const INSTALL_MS = 300_000;

@@ -4,7 +4,8 @@ import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { SETTINGS } from '../../src/service/settings.js';
-import { temporaryFolder, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
 const readme = readFileSync('README.md', 'utf8');

@@ -10,7 +10,8 @@ import { type Answer, codeOf, PlantsClient } from '../support/history-client.js'
 import { removeReadModel } from '../support/history-run.js';
 import { created } from '../support/given.js';
 import { metadataOf } from '../support/log-events.js';
-import { temporaryFolder, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Enough that building the lists from them takes much longer than the service takes to listen. */
 const OWNERS = 20;

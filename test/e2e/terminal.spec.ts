@@ -7,7 +7,8 @@ import { plantStream } from '../../src/plants/stream.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
 import { metadataOf } from '../support/log-events.js';
-import { TestService, temporaryFolder } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Whether there is a program that gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { Collector, type ReceivedSpan } from '../support/collector.js';
 import { HttpClient } from '../support/http-client.js';
 import { eventsOf } from '../support/http-events.js';
-import { temporaryFolder, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
 const SECRET = 'collector-password-1234';

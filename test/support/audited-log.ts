@@ -1,6 +1,5 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
@@ -16,6 +15,7 @@ import { type EventLog } from '../../src/ports/event-log.js';
 import { type StoredTree, type TreeStore } from '../../src/ports/tree-store.js';
 import { all, metadataOf } from './log-events.js';
 import { pastTriggers } from './past-triggers.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 export const newSigner = (origin = 'plants.example/log'): SignerKey =>
   signerKey(origin, generateKeyPairSync('ed25519').privateKey);
@@ -35,7 +35,7 @@ export class AuditedLog {
   ) {}
 
   static async open(key = newSigner()): Promise<AuditedLog> {
-    const folder = mkdtempSync(join(tmpdir(), 'plants-audited-'));
+    const folder = temporaryFolder();
     const log = await openSqliteEventLog(join(folder, 'events.db'));
     const tree = await openSqliteTreeStore(join(folder, 'tree.db'), log.identity());
     return new AuditedLog(folder, log, tree, key);

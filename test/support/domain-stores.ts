@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
@@ -14,10 +13,11 @@ import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/rebuilds/read.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/plant-commands.js';
 import { pastTriggers } from './past-triggers.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
 export class Stores {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'plants-domain-'));
+  readonly #folder = temporaryFolder();
   readonly #opened: { close(): Promise<void> }[] = [];
 
   /** The log; another client of the same one each time. */

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** Whether this machine has HAProxy on the PATH. Tests that need it say so and are left out where it has not. */
 export const hasHaproxy = (): boolean => {
@@ -20,7 +20,7 @@ export const hasHaproxy = (): boolean => {
 export class Haproxy {
   /** What it logged: requests that failed, and servers that went down or up. */
   logged = '';
-  readonly #folder = mkdtempSync(join(tmpdir(), 'plants-haproxy-'));
+  readonly #folder = temporaryFolder();
   readonly #child: ChildProcess;
 
   private constructor(

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { temporaryFolder } from './service.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** Looks on as a process and its threads import: what CommonJS requires in turn is not seen. */
 export interface LoadedPackages {

@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { plantStream } from '../../src/plants/stream.js';
 import {
   type EventLog,
@@ -12,6 +10,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '../../src/ports/event-log.js';
+import { temporaryFolder as newFolder } from './temporary-folder.js';
 
 /** A stream that no other test, and no earlier run on the same log, has used. */
 export const freshStream = (): string => plantStream(randomUUID(), 1);
@@ -68,7 +67,7 @@ export const outcomeOf = async <T>(attempt: Promise<T>): Promise<T | string> => 
 
 /** A folder for files of one test file, and how to be rid of it. */
 export const temporaryFolder = (): { path: string; remove: () => void } => {
-  const path = mkdtempSync(join(tmpdir(), 'plants-log-'));
+  const path = newFolder();
   return {
     path,
     remove: () => {

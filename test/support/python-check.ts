@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Whether docs/check.py can run here. */
@@ -37,10 +36,11 @@ for line in sys.stdin:
             if isinstance(end.code, str): said.write(end.code)
     print(json.dumps({'status': status, 'says': said.getvalue().strip()}))
 `;
+import { temporaryFolder } from './temporary-folder.js';
 
 /** Runs docs/check.py on each of these. */
 export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
-  const folder = mkdtempSync(join(tmpdir(), 'plants-python-'));
+  const folder = temporaryFolder();
   try {
     const arguments_ = runs.map(({ bundle, key, against }, at) => {
       const file = join(folder, `${at}.ndjson`);

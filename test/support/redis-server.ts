@@ -1,10 +1,10 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { temporaryFolder } from './temporary-folder.js';
 
 const run = promisify(execFile);
 
@@ -95,7 +95,7 @@ export interface RedisOptions {
 
 /** One Redis server on a free port with a folder of its own. Stop each one that was started. */
 export class RedisServer {
-  readonly folder = mkdtempSync(join(tmpdir(), 'plants-redis-'));
+  readonly folder = temporaryFolder();
   readonly #args: readonly string[];
   #child: ChildProcess | undefined;
 

@@ -1,8 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
@@ -11,10 +9,8 @@ import { signToken } from '../../src/cli/token.js';
 import { CLI } from './http-cli.js';
 import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
+import { temporaryFolder } from './temporary-folder.js';
 import { until } from './waiting.js';
-
-/** A new folder for one test's files. */
-export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'plants-test-'));
 
 /** The real service in a process of its own, on a data folder that outlives its processes. */
 export class TestService {

@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import {
@@ -21,6 +20,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { TEST_CERTIFICATE, TEST_KEY } from '../support/eventstore/certificate.js';
 import * as failures from '../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../support/eventstore/stand-in.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
 const event = (type = 'Noted', data: Record<string, unknown> = { text: 'green' }) =>
@@ -859,7 +859,7 @@ describe('the stand-in', () => {
   });
 
   describe('with TLS', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'plants-stand-in-'));
+    const folder = temporaryFolder();
     const certFile = join(folder, 'cert.pem');
     const keyFile = join(folder, 'key.pem');
     const tls = { key: TEST_KEY, cert: TEST_CERTIFICATE };

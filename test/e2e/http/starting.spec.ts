@@ -5,7 +5,8 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { CLI, runCli } from '../../support/http-cli.js';
 import { HttpClient } from '../../support/http-client.js';
-import { temporaryFolder, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
 describe('the first start', () => {

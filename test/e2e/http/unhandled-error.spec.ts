@@ -2,7 +2,8 @@ import { afterAll, afterEach, expect, it } from '@jest/globals';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HttpClient } from '../../support/http-client.js';
-import { temporaryFolder, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** What an error may quote. */
 const SECRETS = [

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
@@ -13,12 +12,13 @@ import { newSigner } from '../../support/audited-log.js';
 import { runCli } from '../../support/http-cli.js';
 import { newEvent } from '../../support/log-events.js';
 import { newEventLog } from '../../support/stores-of-this-run.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** More than one block. */
 const EVENTS = 300;
 
 describe('a bundle of a log on EventStoreDB', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'plants-bundle-'));
+  const folder = temporaryFolder();
   const settings = { DATA_DIR: folder, EVENT_LOG: newEventLog() };
   const key = newSigner();
   const positions: Position[] = [];

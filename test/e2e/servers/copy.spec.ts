@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
@@ -16,11 +15,12 @@ import { openEventLog } from '../../../src/adapters/stores.js';
 import { CLI, runCli } from '../../support/http-cli.js';
 import { metadataOf } from '../../support/log-events.js';
 import { newEventLog } from '../../support/stores-of-this-run.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** `COPY_EVENTS=100000` is what the runbook's figures were measured with. */
 const EVENTS = Number(process.env.COPY_EVENTS ?? 3_000);
 
-const folder = mkdtempSync(join(tmpdir(), 'plants-copy-'));
+const folder = temporaryFolder();
 const file = (name: string): string => join(folder, name);
 const url = (name: string): string => `sqlite:${file(name)}`;
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { cpSync, createReadStream, createWriteStream, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -15,6 +14,7 @@ import { AT_NEXT_START, NOT_FOUND, ONLY_WARNED } from './kinds.js';
 import { makeModel, type Model, openModel } from './model.js';
 import { ServiceWatcher } from './service-watcher.js';
 import { AuditorWatcher, type Finding, type Watcher } from './watcher.js';
+import { temporaryFolder } from '../temporary-folder.js';
 
 /** What became of one alteration. */
 export interface Outcome {
@@ -57,7 +57,7 @@ export class Matrix {
   }
 
   static async of(options: MatrixOptions): Promise<Matrix> {
-    const folder = mkdtempSync(join(tmpdir(), 'plants-altered-'));
+    const folder = temporaryFolder();
     const model = await makeModel(folder, options.events);
     const opened = await openModel(model.folder);
     const note = (await opened.store.latestCheckpoint())?.note ?? '';

@@ -12,7 +12,7 @@ import { type EventLog, LogDamaged, START } from '../../../src/ports/event-log.j
 import { noon } from '../../support/domain-stores.js';
 import { all, newEvents } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const STREAMS = 150;
 

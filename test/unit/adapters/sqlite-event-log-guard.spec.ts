@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { EventLogGuard, hasRoom } from '../../../src/adapters/sqlite/event-log-guard.js';
 import { rescuedBeside } from '../../../src/adapters/sqlite/file-rescue.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const EVENTS = 30;
 

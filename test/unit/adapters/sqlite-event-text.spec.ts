@@ -15,7 +15,7 @@ import {
 } from '../../../src/ports/event-log.js';
 import { all, newEvent } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const STREAM = 'plant-owner/7';
 

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { watchOf } from '../../../src/adapters/sqlite/file-rescue.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const CHILD = fileURLToPath(new URL('../../support/checkpointing-child.js', import.meta.url));
 const LOOKS = 30_000;

@@ -16,7 +16,7 @@ import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js'
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { type PartitionChanges, partitionOf } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const OWNER = 'anne';
 

@@ -1,14 +1,5 @@
 import { execFile } from 'node:child_process';
-import {
-  copyFileSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -26,6 +17,7 @@ import {
   partitionOf,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
 const LOG = 'log-1';
@@ -67,7 +59,7 @@ describe('read model in SQLite', () => {
   const toClose: { close(): unknown }[] = [];
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-read-model-'));
+    folder = temporaryFolder();
     file = join(folder, 'deep', 'er', 'read-model.db');
   });
 

@@ -8,7 +8,7 @@ import { leafHash } from '../../../src/audit/merkle.js';
 import { grown } from '../../../src/audit/stored-tree.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { partitionOf } from '../../../src/ports/read-model.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const EVENT = '0000000000000001' as Position;
 

@@ -1,25 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AuditKeyError, openAuditKey, openPreviousKey } from '../../../src/audit/audit-key.js';
 import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
 import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/audit/signed-note.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 describe('the audit key', () => {
   let folder: string;
   beforeEach(() => {
-    folder = join(mkdtempSync(join(tmpdir(), 'plants-key-')), 'data');
+    folder = join(temporaryFolder(), 'data');
   });
   afterEach(() => {
     rmSync(join(folder, '..'), { recursive: true, force: true });

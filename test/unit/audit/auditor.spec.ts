@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { copyFileSync, mkdtempSync, renameSync, rmSync, truncateSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
@@ -27,6 +26,7 @@ import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
 import { alterFile, pastTriggers } from '../../support/past-triggers.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { never, until } from '../../support/waiting.js';
 
 const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
@@ -38,7 +38,7 @@ describe('an auditor', () => {
   let opened: { close(): Promise<void> }[];
   let ends: (() => Promise<void>)[];
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-tree-'));
+    folder = temporaryFolder();
     [opened, ends] = [[], []];
   });
   afterEach(async () => {

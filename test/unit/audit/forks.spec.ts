@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
@@ -21,6 +20,7 @@ import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
 import { all, metadataOf } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
 const STREAM = 'operation-audit';
@@ -45,7 +45,7 @@ const alarmOf = async ({ auditor }: Started): Promise<string> => {
 
 /** A DATA_DIR, and the auditors that are started on it one after the other. */
 class DataDir {
-  readonly folder = mkdtempSync(join(tmpdir(), 'plants-forks-'));
+  readonly folder = temporaryFolder();
   readonly first = newKey();
   plants = 0;
   openLog = (): Promise<EventLog> => openSqliteEventLog(join(this.folder, 'events.db'));

@@ -1,16 +1,16 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { LocalKeyError, openLocalKey } from '../../../src/http/auth/local-key.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 let folder: string;
 let dataDir: string;
 let file: string;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'plants-key-'));
+beforeEach(() => {
+  folder = temporaryFolder();
   dataDir = join(folder, 'a', 'data');
   file = join(dataDir, 'signing-key.json');
 });

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type LoadKind } from '../../../bench/load.js';
 import { requestsOf } from '../../../bench/requests.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 describe('the requests of a load', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-load-'));
+    folder = temporaryFolder();
     writeFileSync(join(folder, 'authorizations'), 'Bearer a\nBearer b\n');
   });
   afterEach(() => {

@@ -8,7 +8,7 @@ import { exportBundle } from '../../../src/cli/export.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { newEvent } from '../../support/log-events.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** One block and some more. */
 const EVENTS = 270;

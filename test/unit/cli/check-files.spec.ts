@@ -1,13 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { BundleRefused } from '../../../src/audit/bundle.js';
 import { bytesIn, CheckFailed, readWhole } from '../../../src/cli/check-files.js';
 import { all } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'plants-check-'));
+const folder = temporaryFolder();
 const file = join(folder, 'some');
 const text = Array.from({ length: 20_000 }, (_, n) => `line ${n * 7919}\n`).join('');
 const packed = gzipSync(text);

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RecordedCheckpoints } from '../../../src/audit/recorded-checkpoints.js';
@@ -10,6 +9,7 @@ import { check } from '../../../src/cli/check.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { metadataOf } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const nameOf = ({ name, id }: VerifierKey): string => `${name}+${id}`;
 
@@ -20,7 +20,7 @@ describe('a check of a log whose key was changed', () => {
   let out: string;
   let kept: string;
   beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'plants-keys-'));
+    folder = temporaryFolder();
     log = await AuditedLog.open(old);
     out = '';
     jest.spyOn(process.stdout, 'write').mockImplementation((text) => {

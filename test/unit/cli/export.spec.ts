@@ -8,7 +8,7 @@ import { published } from '../../../src/adapters/sqlite/backup.js';
 import { ExportRefused } from '../../../src/audit/make-bundle.js';
 import { exportBundle } from '../../../src/cli/export.js';
 import { AuditedLog } from '../../support/audited-log.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const EVENTS = 20;
 

@@ -2,7 +2,7 @@ import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { ownCommand } from '../../../src/cli/own-command.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 let folder: string;
 let root: string;

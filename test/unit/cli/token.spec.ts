@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
@@ -7,12 +6,13 @@ import { loadConfig } from '../../../src/service/config.js';
 import { openLocalKey } from '../../../src/http/auth/local-key.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { signToken, type TokenRequest, TokenRefused } from '../../../src/cli/token.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 let dataDir: string;
 const now = new Date('2026-01-01T00:00:00Z');
 
-beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'plants-token-'));
+beforeEach(() => {
+  dataDir = temporaryFolder();
 });
 
 afterEach(async () => {

@@ -1,14 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { showDisk } from '../../../src/metrics/disk.js';
 import { samplesIn } from '../../support/samples.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'plants-disk-'));
+  folder = temporaryFolder();
 });
 afterEach(() => {
   rmSync(folder, { recursive: true, force: true });

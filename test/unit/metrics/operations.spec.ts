@@ -1,5 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
@@ -11,9 +10,10 @@ import { failing, Faults } from '../../support/domain-faults.js';
 import { noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { samplesIn } from '../../support/samples.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 it('shows the last backup and the last comparison that were recorded, and none where a record is damaged', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'plants-runs-'));
+  const folder = temporaryFolder();
   try {
     const registry = new Registry();
     showLastRuns(registry, folder);

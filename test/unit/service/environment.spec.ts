@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { completeEnvironment, SECRET_SETTINGS } from '../../../src/service/environment.js';
-import { temporaryFolder } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 let folder: string;
 beforeEach(() => {
