@@ -132,7 +132,7 @@ export abstract class EventLog {
    */
   abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
 
-  /** The position of the last event, or START in an empty log. */
+  /** The position of the last event, or START in an empty log: at or after every position that this log has returned. */
   abstract head(): Promise<Position>;
 
   /**
