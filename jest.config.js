@@ -40,6 +40,7 @@ const ON_SQLITE_ALONE = [
   'packed',
   'hostile',
   'tracing',
+  'garbage-collection',
 ];
 
 export default {

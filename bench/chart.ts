@@ -20,6 +20,7 @@ export interface BarGroup {
 const LABELS: Readonly<Record<string, string>> = {
   embedded: 'this service, embedded',
   servers: 'this service, log server + Redis',
+  crud: 'Fastify + one SQLite table (CRUD)',
   typeorm: 'NestJS + TypeORM + PostgreSQL',
   'typeorm-key': 'the same, its secret as a key',
   emmett: 'Emmett + PostgreSQL',

@@ -12,6 +12,7 @@ import { type Keys, startService } from './service.js';
 export const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
 const COMPILED_PEERS = fileURLToPath(new URL('./peers/', import.meta.url));
 const STAND_IN = fileURLToPath(new URL('../test/support/eventstore/stand-in-main.js', import.meta.url));
+const CRUD = fileURLToPath(new URL('./crud.js', import.meta.url));
 const STUB = new URL('./stub/register.js', import.meta.url).href;
 
 /** A contender that runs. */
@@ -38,6 +39,7 @@ export const CONTENDERS = {
   embedded: 'this service, embedded (SQLite for both stores)',
   servers: 'this service on a log server and Redis',
   stubbed: 'this service with the append stubbed out',
+  crud: 'Fastify and one SQLite table, without events',
   typeorm: 'NestJS, Express, TypeORM, PostgreSQL',
   'typeorm-key': 'the same, but with the secret of its tokens as a key',
   emmett: 'Emmett, Express, PostgreSQL, inline projection',
@@ -77,6 +79,8 @@ export class Stage {
         return this.#embedded(['--import', STUB]);
       case 'servers':
         return this.#onServers();
+      case 'crud':
+        return this.#crud();
       case 'typeorm':
         return this.#peer('typeorm', 'typeorm');
       case 'typeorm-key':
@@ -161,6 +165,28 @@ export class Stage {
     process_.child.stdout?.setEncoding('utf8').on('data', (text: string) => (printed += text));
     await until('the stand-in listens', process_, () => Promise.resolve(printed.includes('\n')));
     return { pid: process_.pid, url: printed.trim(), stop: () => stop(process_) };
+  }
+
+  async #crud(): Promise<Target> {
+    const port = await freePort();
+    const process_ = await launch(process.execPath, ['--no-warnings', CRUD], {
+      env: {
+        PATH: process.env.PATH ?? '',
+        NODE_ENV: 'production',
+        PORT: `${port}`,
+        DATABASE: this.newPath('crud.db'),
+        ...(await this.keys.verification()),
+      },
+    });
+    const url = `http://127.0.0.1:${port}`;
+    await until(`${CONTENDERS.crud} answers`, process_, () => answers(`${url}/health/ready`));
+    return {
+      url,
+      pid: process_.pid,
+      servers: [],
+      authorizations: (owners) => this.authorizations(owners),
+      stop: () => stop(process_),
+    };
   }
 
   async #peer(

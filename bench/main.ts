@@ -4,7 +4,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { barChart, chartGroups } from './chart.js';
 import { type Context, FULL, QUICK, type Sizes } from './context.js';
-import { Stage } from './contenders.js';
+import { CONTENDERS, Stage } from './contenders.js';
 import { type Machine, machineOf } from './machine.js';
 import { BadUsage, helpText, type Options, readOptions } from './options.js';
 import { Broken, leaveNothingBehind, newFolder } from './processes.js';
@@ -30,7 +30,7 @@ const MOST_FAILED = 0.01;
 const main = async (): Promise<void> => {
   const options = readOptions(process.argv.slice(2), WORKLOADS);
   if (options.help) {
-    process.stdout.write(helpText(WORKLOADS));
+    process.stdout.write(helpText(WORKLOADS, CONTENDERS));
     return;
   }
   leaveNothingBehind();

@@ -62,7 +62,10 @@ const parse = (args: readonly string[]) => {
   }
 };
 
-export const helpText = (workloads: readonly string[]): string => `npm run bench -- [options]
+export const helpText = (
+  workloads: readonly string[],
+  contenders: Readonly<Record<string, string>>,
+): string => `npm run bench -- [options]
 
 Measures this service beside its peers and its limits, each in a process of its own, in rounds that take turns.
 
@@ -72,6 +75,11 @@ Measures this service beside its peers and its limits, each in a process of its 
   --json FILE    where the results go as JSON; the table (.md) and the chart (.svg) stand beside it
   --profile      CPU profiles of the service under lists and creates instead, with a summary of each
   --help         this text
+
+Contenders:
+${Object.entries(contenders)
+  .map(([name, what]) => `  ${name.padEnd(13)}${what}`)
+  .join('\n')}
 
 A full run without --json writes docs/bench/results.{json,md,svg}; every other one build/bench-results/.
 Peers take part after npm run bench:peers, and where PostgreSQL is installed. TEST_EVENTSTORE_URL names a real log

@@ -2,6 +2,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../src/service/config.js';
+import { openLocalKey } from '../src/http/auth/local-key.js';
 import { signToken } from '../src/cli/token.js';
 import { answers, freePort, launch, type Running, stop, until } from './processes.js';
 
@@ -35,6 +36,13 @@ export class Keys {
     }
     writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
     return file;
+  }
+
+  /** What another service needs to accept the tokens, as environment variables. */
+  async verification(): Promise<Settings> {
+    const { auth } = loadConfig({ DATA_DIR: this.folder });
+    const { publicJwk } = await openLocalKey(this.folder);
+    return { PUBLIC_JWK: JSON.stringify(publicJwk), ISSUER: auth.issuer, AUDIENCE: auth.audience };
   }
 
   /** Gives a data folder the key, so that a service there accepts the tokens. */

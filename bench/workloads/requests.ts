@@ -12,7 +12,7 @@ import { mebibytes, residentOf } from '../usage.js';
 const STEADY = fileURLToPath(new URL('../steady-load.js', import.meta.url));
 const COMMITS = fileURLToPath(new URL('../bare-commits.js', import.meta.url));
 
-const CREATES = [1, 32, 256];
+const CREATES = [1, 8, 32, 256];
 const LISTS = [20, 100, 1_000];
 
 /** Connections of lists, deletes and the mix. */
@@ -54,7 +54,7 @@ export const requests = async (context: Context): Promise<void> => {
         await interleaved(context, `create-${connections}`, [
           ...entries(
             contestants,
-            ['embedded', 'servers', 'stubbed', 'typeorm', 'typeorm-key', 'emmett'],
+            ['embedded', 'servers', 'stubbed', 'crud', 'typeorm', 'typeorm-key', 'emmett'],
             (one) => one.creates(connections, sizes.seconds),
           ),
           commitsOf(context, connections),
@@ -63,8 +63,10 @@ export const requests = async (context: Context): Promise<void> => {
       await interleaved(
         context,
         `list-${plants}`,
-        entries(contestants, ['embedded', 'servers', 'typeorm', 'typeorm-key', 'emmett', 'bare'], (one) =>
-          one.lists(plants, CONNECTIONS, sizes.seconds),
+        entries(
+          contestants,
+          ['embedded', 'servers', 'crud', 'typeorm', 'typeorm-key', 'emmett', 'bare'],
+          (one) => one.lists(plants, CONNECTIONS, sizes.seconds),
         ),
       );
     if (wanted.includes('mix'))
@@ -96,7 +98,7 @@ export const requests = async (context: Context): Promise<void> => {
 const isPeer = (name: Store): boolean => ['typeorm', 'typeorm-key', 'emmett'].includes(name);
 
 /** Those that answer the whole interface. */
-const PLANT_STORES: readonly Store[] = ['embedded', 'servers', 'typeorm', 'emmett'];
+const PLANT_STORES: readonly Store[] = ['embedded', 'servers', 'crud', 'typeorm', 'emmett'];
 
 const memoryOf = (when: string, bytes: number) => ({
   workload: 'memory',
