@@ -8,7 +8,7 @@ import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
-import { type SignerKey } from './signed-note.js';
+import { type SignerKey } from './note.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
 /** The time between two checkpoints, in milliseconds: the longest that a client waits for one. */

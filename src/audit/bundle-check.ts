@@ -14,7 +14,7 @@ import {
   ownedBy,
   parseHeader,
   parseLine,
-} from './bundle.js';
+} from './bundle-format.js';
 import { Lines } from './bundle-lines.js';
 import { type Checkpoint, openKnown, parseCheckpoint } from './checkpoint.js';
 import { type KeyChange, KeyHistory } from './checkpoint-record.js';
@@ -29,7 +29,7 @@ import {
   verifyInclusion,
 } from './merkle.js';
 import { type PlantChanges, PlantsHeld } from './plants-held.js';
-import { NoteRefused, parseNote, type VerifierKey } from './signed-note.js';
+import { NoteRefused, parseNote, type VerifierKey } from './note.js';
 
 /** The content of a bundle that passed. */
 export interface Contents {

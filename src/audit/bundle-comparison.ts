@@ -1,8 +1,8 @@
-import { BundleRefused, ownedBy } from './bundle.js';
+import { BundleRefused, ownedBy } from './bundle-format.js';
 import { BundleCheck, type BundleEvent, goesOnFurther } from './bundle-check.js';
 import { type ReadBytes } from './bundle-lines.js';
 import { sameHash } from './merkle.js';
-import { type VerifierKey } from './signed-note.js';
+import { type VerifierKey } from './note.js';
 
 /** Compares the events of an older bundle with those of a newer one. */
 export class Comparison {

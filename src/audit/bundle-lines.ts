@@ -1,4 +1,4 @@
-import { MAX_LINE_BYTES } from './bundle.js';
+import { MAX_LINE_BYTES } from './bundle-format.js';
 
 /** Opens the bytes of a bundle, from their beginning at each call. */
 export type ReadBytes = () => AsyncIterable<Uint8Array>;

@@ -1,9 +1,9 @@
 import { BundleCheck, type Contents, openNote } from './bundle-check.js';
-import { BundleRefused } from './bundle.js';
+import { BundleRefused } from './bundle-format.js';
 import { Comparison } from './bundle-comparison.js';
 import { type ReadBytes } from './bundle-lines.js';
 import { type Checkpoint } from './checkpoint.js';
-import { NoteRefused, type VerifierKey } from './signed-note.js';
+import { NoteRefused, type VerifierKey } from './note.js';
 
 /** A bundle, and what it is checked against. */
 export interface BundleToCheck {

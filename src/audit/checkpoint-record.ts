@@ -11,7 +11,7 @@ import {
   parseVerifierKey,
   type VerifierKey,
   verifyNote,
-} from './signed-note.js';
+} from './note.js';
 import { type KnownKeys } from './stored-checkpoint.js';
 
 /** A checkpoint that the log records, once its signature was verified with the key beside it. */

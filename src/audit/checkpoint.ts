@@ -7,7 +7,7 @@ import {
   signNote,
   type VerifierKey,
   verifyNote,
-} from './signed-note.js';
+} from './note.js';
 
 /**
  * What a log held when its key signed this: C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint), a signed note

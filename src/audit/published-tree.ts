@@ -3,7 +3,7 @@ import { pause } from '../async/pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
 import { broken, differenceOf, leafIfAny } from './recheck.js';
-import { type VerifierKey } from './signed-note.js';
+import { type VerifierKey } from './note.js';
 import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';

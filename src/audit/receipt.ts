@@ -1,6 +1,6 @@
 import { openCheckpoint } from './checkpoint.js';
 import { leafHash, verifyInclusion } from './merkle.js';
-import { fromBase64, NoteRefused, type VerifierKey } from './signed-note.js';
+import { fromBase64, NoteRefused, type VerifierKey } from './note.js';
 
 /** A proof that an event is in the log: it can be verified without the service, its network or its database. */
 export interface Receipt {

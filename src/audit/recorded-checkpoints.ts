@@ -16,7 +16,7 @@ import { signCheckpoint } from './checkpoint.js';
 import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { sameHash } from './merkle.js';
 import { broken, hasRoot } from './recheck.js';
-import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './signed-note.js';
+import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './note.js';
 import { otherRoot } from './stored-checkpoint.js';
 
 /**

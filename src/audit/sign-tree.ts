@@ -1,7 +1,7 @@
 import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
 import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
-import { type SignerKey } from './signed-note.js';
+import { type SignerKey } from './note.js';
 import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
 import { storedConsistency, storedRoot } from './stored-tree.js';
 import { TileRefused } from './tiles.js';

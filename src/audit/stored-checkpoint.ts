@@ -1,7 +1,7 @@
 import { type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { parseCheckpoint } from './checkpoint.js';
 import { type GrowingTree, sameHash } from './merkle.js';
-import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './signed-note.js';
+import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './note.js';
 
 /**
  * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its text has to be

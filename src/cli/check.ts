@@ -1,9 +1,9 @@
-import { BundleRefused } from '../audit/bundle.js';
+import { BundleRefused } from '../audit/bundle-format.js';
 import { type Contents } from '../audit/bundle-check.js';
 import { type BundleToCheck, type Checked, checkBundle } from '../audit/check.js';
 import { type PlantChanges } from '../audit/plants-held.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
-import { keyName } from '../audit/signed-note.js';
+import { keyName } from '../audit/note.js';
 import { Progress } from './progress.js';
 import { bytesIn } from './check-files.js';
 import { type CliContext, print } from './context.js';

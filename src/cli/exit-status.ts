@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 import { BackupRefused } from '../adapters/sqlite/backup-refused.js';
-import { AuditKeyError } from '../audit/audit-key.js';
-import { ExportRefused } from '../audit/make-bundle.js';
+import { AuditKeyError } from '../audit/key.js';
+import { ExportRefused } from '../audit/bundle-write.js';
 import { LocalKeyError } from '../http/auth/local-key.js';
 import { EventRefused } from '../plants/errors.js';
 import { LogDamaged, LogUnavailable, OutcomeUnknown, UnknownPosition } from '../ports/event-log.js';

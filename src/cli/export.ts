@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { Readable, type Transform, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
-import { type Bundled, bundleOf, type BundleQuestion, ExportRefused } from '../audit/make-bundle.js';
+import { type Bundled, bundleOf, type BundleQuestion, ExportRefused } from '../audit/bundle-write.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { Progress } from './progress.js';

@@ -9,13 +9,13 @@ import { activeGeneration } from '../operations/status.js';
 
 /**
  * Compares what lists are answered from with the fold of the log, and prints the differences. Returns whether there is
- * none. A list that is refused, because an event of its owner cannot be read, is no difference. Calls `onVerified` with
+ * none. A list that is refused, because an event of its owner cannot be read, is no difference. Calls `onCompared` with
  * the number of plants that differ, where all owners could be compared. Throws LogDamaged where the log contradicts
- * itself, ReadModelIncomplete where no generation is active, and what `verify` of the projector and `onVerified` throw.
+ * itself, ReadModelIncomplete where no generation is active, and what `verify` of the projector and `onCompared` throw.
  */
 export const verify = async (
   context: CliContext,
-  onVerified: (differing: number) => Promise<void> = () => Promise.resolve(),
+  onCompared: (differing: number) => Promise<void> = () => Promise.resolve(),
 ): Promise<boolean> => {
   const { log } = context;
   const generation = await activeGeneration(context);
@@ -25,13 +25,13 @@ export const verify = async (
   const found = await compareWithLog(context, generation, total);
   // Lists that agree with the log prove nothing where the log does not agree with itself.
   await checkLog(context, total);
-  const { differences, differing, plants, owners, position, parked, unreadable } = found;
+  const { differences, differing, plants, comparedOwners, position, parked, unreadable } = found;
   print(
     context,
     {
       generation,
       plants,
-      owners,
+      owners: comparedOwners,
       position,
       differing,
       parked,
@@ -41,7 +41,7 @@ export const verify = async (
     resultText(found, generation),
   );
   // Where owners could not be compared, the last complete comparison stays the last one.
-  if (differing > 0 || unreadable === 0) await onVerified(differing);
+  if (differing > 0 || unreadable === 0) await onCompared(differing);
   return differing === 0 && unreadable === 0;
 };
 
@@ -88,10 +88,10 @@ const checkLog = async ({ log, json, signal }: CliContext, total: number | undef
 };
 
 const resultText = (
-  { differences, differing, plants, owners, position, parked, unreadable }: Verified,
+  { differences, differing, plants, comparedOwners, position, parked, unreadable }: Verified,
   generation: Generation,
 ): string => {
-  const compared = `${plants} plants of ${owners} owners in generation ${generation}, up to position ${position || 'the start'}`;
+  const compared = `${plants} plants of ${comparedOwners} owners in generation ${generation}, up to position ${position || 'the start'}`;
   if (differing > 0)
     return [
       ...differences.map(asText),

@@ -12,8 +12,8 @@ export const MAX_LIMIT = 1_000;
 /** How many plants a list with ids holds at most: as many as are read in one step (LONG_LIST in list-plants.ts). */
 export const MAX_FULL_LIMIT = 100;
 
-/** The greatest limit that may be asked for: what a 32-bit client can say. More than MAX_LIMIT are never sent. */
-const GREATEST_LIMIT = 2 ** 31 - 1;
+/** The greatest limit that a request may name: that of a signed 32-bit integer, which every client can send. */
+const MAX_INT32 = 2 ** 31 - 1;
 
 /** Says what is missing or of the wrong type, in the words of `fields.ts`. */
 export const wanted = (what: string) => ({
@@ -126,13 +126,13 @@ export const After = z
 export const limitOf = (description: string) =>
   z
     .string()
-    .regex(/^[1-9]\d{0,9}$/, `must be an integer from 1 to ${GREATEST_LIMIT}, in plain decimal form`)
+    .regex(/^[1-9]\d{0,9}$/, `must be an integer from 1 to ${MAX_INT32}, in plain decimal form`)
     .transform(Number)
-    .refine((limit) => limit <= GREATEST_LIMIT, `must be an integer from 1 to ${GREATEST_LIMIT}`)
+    .refine((limit) => limit <= MAX_INT32, `must be an integer from 1 to ${MAX_INT32}`)
     .meta({
       type: 'integer',
       minimum: 1,
-      maximum: GREATEST_LIMIT,
+      maximum: MAX_INT32,
       default: DEFAULT_LIMIT,
       description,
       examples: [20],

@@ -78,7 +78,7 @@ export class Projector {
       graceMs: GRACE_MS,
       onStep: () => undefined,
       onDone: () => undefined,
-      onVerified: () => Promise.resolve(),
+      onCompared: () => Promise.resolve(),
       onProblem: () => undefined,
       onRefusal: this.#onRefusal,
       ...options,

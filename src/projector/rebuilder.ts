@@ -43,7 +43,7 @@ export interface RebuilderOptions extends StandbyOptions {
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
   /** Called with how many plants of a new generation differ from the log, as soon as that is known. Must not reject. */
-  readonly onVerified: (differing: number) => Promise<void>;
+  readonly onCompared: (differing: number) => Promise<void>;
 }
 
 /** The actor of events that the projector records. */
@@ -178,7 +178,7 @@ export class Rebuilder {
       giveWay: () => pacing.giveWay(signal),
       onProgress,
     });
-    await this.options.onVerified(differing);
+    await this.options.onCompared(differing);
     this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
     // Served nevertheless: healed meanwhile, or by another version. The next round decides.

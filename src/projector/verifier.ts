@@ -29,7 +29,7 @@ export interface VerifierOptions {
   /** The last comparison that was recorded, by any process: the next is due `everyMs` after it. */
   readonly last: () => Promise<Verification | undefined>;
   /** Records a comparison. Must not reject. */
-  readonly onVerified: (differing: number) => Promise<void>;
+  readonly onCompared: (differing: number) => Promise<void>;
   /** Called where lists differ and no rebuild is in progress. May reject: it is called again after the next comparison. */
   readonly onDifference: (found: Verified) => Promise<void>;
   /** Called with the reason when comparing begins to fail, for the log. */
@@ -107,7 +107,7 @@ export class Verifier {
     this.#ended = this.options.now().getTime();
     const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.
-    if (differing > 0 || unreadable === 0) await this.options.onVerified(differing);
+    if (differing > 0 || unreadable === 0) await this.options.onCompared(differing);
     if (differing > 0 && !(await readRebuilds(this.log)).building) await this.options.onDifference(found);
   }
 }

@@ -30,7 +30,7 @@ export interface Verified {
   /** Plants that were compared. */
   readonly plants: number;
   /** Owners that were compared. */
-  readonly owners: number;
+  readonly comparedOwners: number;
   /** How often the log was read: more than once where not all partitions fit into memory. */
   readonly passes: number;
   /** The first differences, MAX_DIFFERENCES at most. */
@@ -110,7 +110,7 @@ export const verify = async (
 };
 
 class Verification {
-  readonly #total = { plants: 0, owners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
+  readonly #total = { plants: 0, comparedOwners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
   readonly #differences: Difference[] = [];
   /** Partitions that are still to be compared. */
   #left: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
@@ -183,7 +183,7 @@ class Verification {
   async #compare(owner: string, fold: Fold, report: () => void): Promise<void> {
     const total = this.#total;
     const { skips, signal } = this.options;
-    total.owners += 1;
+    total.comparedOwners += 1;
     let parked = false;
     for await (const page of pages(this.model, this.generation, owner, fold, signal)) {
       parked ||= page.parked !== undefined;

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger } from 'pino';
 import { openTreeStore } from '../adapters/stores.js';
-import { openAuditKey, openPreviousKey, originOf } from '../audit/audit-key.js';
+import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { type EventLog } from '../ports/event-log.js';

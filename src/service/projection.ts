@@ -24,7 +24,7 @@ const verifierOf = (
   { dataDir, verifyEverySeconds, verifyRebuild }: Config,
   load: Load,
   logger: Logger,
-  onVerified: (differing: number) => Promise<void>,
+  onCompared: (differing: number) => Promise<void>,
 ): Verifier | undefined => {
   if (verifyEverySeconds === 0) return undefined;
   return new Verifier(log, model, {
@@ -32,7 +32,7 @@ const verifierOf = (
     load,
     everyMs: verifyEverySeconds * 1_000,
     last: () => lastVerify(dataDir),
-    onVerified,
+    onCompared,
     onDifference: async ({ differing }) => {
       const next = verifyRebuild
         ? 'a rebuild is begun'
@@ -63,7 +63,7 @@ export const startProjector = (
   shutdown: Shutdown,
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
-  const onVerified = async (differing: number): Promise<void> => {
+  const onCompared = async (differing: number): Promise<void> => {
     try {
       await recordVerify(config.dataDir, { at: now().toISOString(), differing });
     } catch (error) {
@@ -85,7 +85,7 @@ export const startProjector = (
       onDone: (message) => {
         logger.info(message);
       },
-      onVerified,
+      onCompared,
       onProblem: (reason) => {
         logger.warn({ reason }, 'rebuild does not get on, it is tried again');
       },
@@ -97,7 +97,7 @@ export const startProjector = (
       },
       load,
     },
-    verifierOf(log, model, config, load, logger, onVerified),
+    verifierOf(log, model, config, load, logger, onCompared),
   );
   const stopping = resources.run((signal) => projector.run(signal));
   // Where no write waits in this process for its list, the lease is given back before connections have ended.

@@ -18,7 +18,7 @@ import {
   follow,
   freshStream,
   idsOf,
-  metadataOf,
+  sampleMetadata,
   newEvent,
   newEvents,
   outcomeOf,
@@ -268,7 +268,7 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         const stream = freshStream();
         const event: NewEvent = {
           ...newEvent(data),
-          metadata: metadataOf({
+          metadata: sampleMetadata({
             actor: { sub: 'Zoë 🌵 "\\"', clientId: '\u0007' },
             traceparent: '00-ab-cd-01',
           }),

@@ -11,7 +11,7 @@ import { type AttackName, ATTACKS, BUSY_PLANT, PLANTS, type Target } from '../su
 import { attack, FairClient } from '../support/hostile/clients.js';
 import { type FairFigures } from '../support/hostile/fair-child.js';
 import { HttpClient } from '../support/http-client.js';
-import { metadataOf } from '../support/log-events.js';
+import { sampleMetadata } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 
 /** How long each hostile client goes on, in seconds: a minute is the long form. */
@@ -80,11 +80,11 @@ const fill = async (): Promise<void> => {
         .slice(first, first + 100)
         .map(({ owner, plant }) =>
           log.append(plantStream(owner, plant.data.id), 'none', [
-            { ...plant, id: randomUUID(), metadata: metadataOf({ actor: { sub: owner } }) },
+            { ...plant, id: randomUUID(), metadata: sampleMetadata({ actor: { sub: owner } }) },
           ]),
         ),
     );
-  const metadata = metadataOf({ actor: { sub: OWNERS.greedy } });
+  const metadata = sampleMetadata({ actor: { sub: OWNERS.greedy } });
   const stream = plantStream(OWNERS.greedy, BUSY_PLANT);
   let { position } = await log.append(stream, 'none', [
     { ...created(BUSY_PLANT), id: randomUUID(), metadata },

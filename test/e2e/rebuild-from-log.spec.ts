@@ -9,7 +9,7 @@ import { type NewEvent } from '../../src/ports/event-log.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { removeReadModel } from '../support/history-run.js';
 import { created } from '../support/given.js';
-import { metadataOf } from '../support/log-events.js';
+import { sampleMetadata } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -37,7 +37,7 @@ const historyOf = (owner: number, id: number): NewEvent[] =>
       revision % 2 === 0
         ? { type: 'PlantCreated', data: { id, name, tag: '' } }
         : { type: 'PlantDeleted', data: { id } };
-    return { id: randomUUID(), ...event, metadata: metadataOf({ actor: { sub: ownerOf(owner) } }) };
+    return { id: randomUUID(), ...event, metadata: sampleMetadata({ actor: { sub: ownerOf(owner) } }) };
   });
 
 /** Appends a long history to the log of a service that does not run. */
@@ -232,14 +232,14 @@ describe('lists built from the log', () => {
   });
 
   describe('an event that cannot be read', () => {
-    const metadata = JSON.stringify(metadataOf());
+    const metadata = JSON.stringify(sampleMetadata());
     const data = JSON.stringify({ id: 7, name: 'unreadable', tag: '' });
     const stream = plantStream('mallory', 7);
     const unreadable = [
       ['of an unknown type', { type: 'PlantWatered', data, metadata }, /unknown type "PlantWatered"/],
       [
         'of an unknown version',
-        { type: 'PlantCreated', data, metadata: JSON.stringify({ ...metadataOf(), schemaVersion: 2 }) },
+        { type: 'PlantCreated', data, metadata: JSON.stringify({ ...sampleMetadata(), schemaVersion: 2 }) },
         /unknown version 2 of PlantCreated/,
       ],
       ['that is no JSON', { type: 'PlantCreated', data: '{"id": 7', metadata }, /not a JSON object/],
@@ -359,7 +359,7 @@ describe('lists built from the log', () => {
       for (const file of [...copied, 'tree.db']) rmSync(join(service.dataDir, file), { force: true });
       // A start makes no new log beside the read model of another one, and takes no empty one: somebody has put one there.
       const other = await openSqliteEventLog(join(service.dataDir, 'events.db'));
-      const event = { ...created(7), id: randomUUID(), metadata: metadataOf({ actor: { sub: 'bob' } }) };
+      const event = { ...created(7), id: randomUUID(), metadata: sampleMetadata({ actor: { sub: 'bob' } }) };
       await other.append(plantStream('bob', 7), 'none', [event]);
       await other.close();
 

@@ -7,7 +7,7 @@ import { LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/e
 import { requestRebuild } from '../../src/write/rebuilds.js';
 import { CliProcess } from '../support/cli-process.js';
 import { violationsOf } from '../support/history.js';
-import { metadataOf } from '../support/log-events.js';
+import { sampleMetadata } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 import { SteadyTraffic } from '../support/steady-run.js';
 import { STORES } from '../support/stores-of-this-run.js';
@@ -82,7 +82,7 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
         id: randomUUID(),
         type,
         data: { id, ...data },
-        metadata: metadataOf({ actor: { sub: owner } }),
+        metadata: sampleMetadata({ actor: { sub: owner } }),
       });
       const created = { name: `plant ${id}`, tag: 'of before' };
       waiting.push(

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { plantStream } from '../../src/plants/stream.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
-import { metadataOf } from '../support/log-events.js';
+import { sampleMetadata } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -64,7 +64,7 @@ describe('each command, on a terminal and for a script', () => {
     const log = await service.log();
     for (let id = 1; id <= PLANTS; id++) {
       const event = { id: randomUUID(), type: 'PlantCreated', data: { id, name: `Monstera ${id}`, tag: '' } };
-      const metadata = metadataOf({ actor: { sub: 'alice' } });
+      const metadata = sampleMetadata({ actor: { sub: 'alice' } });
       await log.append(plantStream('alice', id), 'none', [{ ...event, metadata }]);
     }
     backup = newFile();

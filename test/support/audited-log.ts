@@ -6,14 +6,14 @@ import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { signCheckpoint } from '../../src/audit/checkpoint.js';
 import { leafOf } from '../../src/audit/leaf.js';
-import { bundleOf, type BundleQuestion } from '../../src/audit/make-bundle.js';
+import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
 import { GrowingTree, leafHash } from '../../src/audit/merkle.js';
-import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/signed-note.js';
+import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
 import { grown } from '../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../src/plants/stream.js';
 import { type EventLog } from '../../src/ports/event-log.js';
 import { type StoredTree, type TreeStore } from '../../src/ports/tree-store.js';
-import { all, metadataOf } from './log-events.js';
+import { all, sampleMetadata } from './log-events.js';
 import { pastTriggers } from './past-triggers.js';
 import { temporaryFolder } from './temporary-folder.js';
 
@@ -52,7 +52,7 @@ export class AuditedLog {
       const both = (id % 5 === 0 && left > 1 ? [created, deleted] : [created]).map((event) => ({
         id: randomUUID(),
         ...event,
-        metadata: metadataOf({ actor: { sub: owner } }),
+        metadata: sampleMetadata({ actor: { sub: owner } }),
       }));
       left -= both.length;
       appends.push(this.log.append(plantStream(owner, id), 'none', both));
@@ -76,7 +76,7 @@ export class AuditedLog {
     if (!latest) throw new Error('nothing was signed');
     const { note, signedAt } = latest;
     const data = { key: formatVerifierKey(this.key), note, treeSince: signedAt };
-    const event = { id: randomUUID(), type: 'SigningStarted', data, metadata: metadataOf({}) };
+    const event = { id: randomUUID(), type: 'SigningStarted', data, metadata: sampleMetadata({}) };
     await this.log.append(AUDIT_STREAM, 'none', [event]);
   }
 

@@ -15,7 +15,7 @@ import { temporaryFolder as newFolder } from './temporary-folder.js';
 /** A stream that no other test, and no earlier run on the same log, has used. */
 export const freshStream = (): string => plantStream(randomUUID(), 1);
 
-export const metadataOf = (changes: Partial<EventMetadata> = {}): EventMetadata => ({
+export const sampleMetadata = (changes: Partial<EventMetadata> = {}): EventMetadata => ({
   schemaVersion: 1,
   decidedAt: '2026-01-31T12:00:00.000Z',
   actor: { sub: 'somebody' },
@@ -29,7 +29,7 @@ export const newEvent = (data: Json = { id: 1 }, id: string = randomUUID()): New
   id,
   type: 'PlantDeleted',
   data,
-  metadata: metadataOf(),
+  metadata: sampleMetadata(),
 });
 
 export const newEvents = (count: number): NewEvent[] => Array.from({ length: count }, () => newEvent());

@@ -8,7 +8,7 @@ import { NO_SKIPS } from '../../src/plants/skips.js';
 import { type Position } from '../../src/ports/event-log.js';
 import { PROJECTION_STATES } from '../../src/projector/projection.js';
 import { rebuildsAfter } from '../../src/rebuilds/rebuilds.js';
-import { metadataOf } from '../support/log-events.js';
+import { sampleMetadata } from '../support/log-events.js';
 
 /** The transitions of the drawings in docs/states.md: from, to and what leads there. */
 const drawings = [...readFileSync('docs/states.md', 'utf8').matchAll(/```mermaid\n(.*?)```/gs)].map(
@@ -39,7 +39,7 @@ const stateAfter = (types: readonly string[]): string => {
     stream: 'operation-rebuilds',
     revision: BigInt(index),
     position: String(index + 1).padStart(20, '0') as Position,
-    metadata: metadataOf(),
+    metadata: sampleMetadata(),
   }));
   const { building, promoted, last } = rebuildsAfter(recorded, NO_SKIPS);
   if (building) return building.generation === undefined ? 'requested' : 'building';

@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { type EventLogLocation } from '../../adapters/store-locations.js';
-import { openAuditKey, originOf } from '../../audit/audit-key.js';
-import { formatVerifierKey } from '../../audit/signed-note.js';
+import { openAuditKey, originOf } from '../../audit/key.js';
+import { formatVerifierKey } from '../../audit/note.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { settings } from '../settings.js';

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { NoteRefused, parseVerifierKey, type VerifierKey } from '../../audit/signed-note.js';
+import { NoteRefused, parseVerifierKey, type VerifierKey } from '../../audit/note.js';
 import { readWhole } from '../check-files.js';
 import { EXIT, UsageError } from '../exit-status.js';
 

@@ -6,7 +6,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { created, deleted } from '../../support/given.js';
 import { nextPage } from '../../support/history-client.js';
 import { type Answer, HttpClient } from '../../support/http-client.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { TestService } from '../../support/service.js';
 
 /** Nobody else's on a shared server. */
@@ -34,7 +34,7 @@ describe('GET /plants/{id}/history of a plant with a long history', () => {
 
   beforeAll(async () => {
     const log = await http.service.log();
-    const metadata = metadataOf({ actor: { sub: anne } });
+    const metadata = sampleMetadata({ actor: { sub: anne } });
     const events = Array.from({ length: EVENTS }, (_, index) => ({
       ...(index % 2 ? deleted(70) : created(70)),
       id: randomUUID(),

@@ -11,7 +11,7 @@ import {
   verifyInclusion,
 } from '../../../src/audit/merkle.js';
 import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
-import { parseVerifierKey, type VerifierKey } from '../../../src/audit/signed-note.js';
+import { parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
 import { TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createHash, randomUUID } from 'node:crypto';
 import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
 import { verifyConsistency } from '../../../src/audit/merkle.js';
-import { parseVerifierKey, type VerifierKey } from '../../../src/audit/signed-note.js';
+import { parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { HttpCache } from '../../support/http-cache.js';

@@ -13,7 +13,7 @@ import { START } from '../../../src/ports/event-log.js';
 import { parseEventLogUrl } from '../../../src/adapters/store-locations.js';
 import { openEventLog } from '../../../src/adapters/stores.js';
 import { CLI, runCli } from '../../support/http-cli.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { newEventLog } from '../../support/stores-of-this-run.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
@@ -69,7 +69,9 @@ describe('plants copy', () => {
           : { type: 'PlantCreated', data: { id, name: `Φίκος "${n}" 🌵`, tag: n % 5 ? `\\${n}` : '' } };
       const stream = plantStream(owners[n % 4] ?? '', id);
       const expected = revision === 0 ? 'none' : BigInt(revision - 1);
-      appending.push(log.append(stream, expected, [{ id: randomUUID(), ...event, metadata: metadataOf() }]));
+      appending.push(
+        log.append(stream, expected, [{ id: randomUUID(), ...event, metadata: sampleMetadata() }]),
+      );
       if (appending.length < 5_000) continue;
       await Promise.all(appending);
       appending = [];
@@ -128,7 +130,7 @@ describe('plants copy', () => {
 
   it('refuses a target that holds something else, and leaves it as it is', async () => {
     const log = await openSqliteEventLog(file('other.db'));
-    const event = { id: randomUUID(), type: 'PlantDeleted', data: { id: 1 }, metadata: metadataOf() };
+    const event = { id: randomUUID(), type: 'PlantDeleted', data: { id: 1 }, metadata: sampleMetadata() };
     await log.append(plantStream('zoe', 1), 'none', [event]);
     await log.close();
     const { status, stderr } = await copy(url('first.db'), url('other.db'));

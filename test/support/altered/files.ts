@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { openAuditKey, originOf } from '../../../src/audit/audit-key.js';
+import { openAuditKey, originOf } from '../../../src/audit/key.js';
 import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/audit/merkle.js';

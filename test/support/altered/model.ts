@@ -3,16 +3,16 @@ import { cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { openAuditKey, originOf } from '../../../src/audit/audit-key.js';
+import { openAuditKey, originOf } from '../../../src/audit/key.js';
 import { signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/audit/merkle.js';
-import { formatVerifierKey, type SignerKey } from '../../../src/audit/signed-note.js';
+import { formatVerifierKey, type SignerKey } from '../../../src/audit/note.js';
 import { grown, type NewLeaf } from '../../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type NewEvent } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
-import { all, metadataOf } from '../log-events.js';
+import { all, sampleMetadata } from '../log-events.js';
 
 /** Between two events of the model, in milliseconds: the last of its records is less than an hour old. */
 const EVENT_EVERY_MS = 100;
@@ -63,7 +63,7 @@ const createdAt = (id: number, decidedAt: string): NewEvent => ({
   id: randomUUID(),
   type: 'PlantCreated',
   data: { id, name: `n${id}`, tag: '' },
-  metadata: metadataOf({ decidedAt }),
+  metadata: sampleMetadata({ decidedAt }),
 });
 
 /** Makes the model in a folder: a log of so many events, 40 checkpoints of it, of which the log records two. */
@@ -92,7 +92,7 @@ export const makeModel = async (folder: string, events: number): Promise<Model> 
         treeSince: timeOf(model, checkpoints[0] ?? 0),
       };
       const type = records.length === 0 ? 'SigningStarted' : 'CheckpointRecorded';
-      const metadata = metadataOf({ decidedAt: timeOf(model, written) });
+      const metadata = sampleMetadata({ decidedAt: timeOf(model, written) });
       const event = { id: randomUUID(), type, data, metadata };
       await open.log.append(AUDIT_STREAM, records.length === 0 ? 'none' : 0n, [event]);
       records.push(written);

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { toPosition } from '../../../src/adapters/sqlite/event-log.js';
-import { metadataOf } from '../log-events.js';
+import { sampleMetadata } from '../log-events.js';
 import { pastTriggers } from '../past-triggers.js';
 import { type Expected, type Kind, type Random } from './kind.js';
 import { type Model, timeOf } from './model.js';
@@ -35,7 +35,7 @@ const appended = (
   { decidedAt, revision = 0, space = '' }: { decidedAt: string; revision?: number; space?: string },
 ): Expected => {
   const data = `{"id":1,${space}"name":"Mallory","tag":""}`;
-  const metadata = JSON.stringify(metadataOf({ decidedAt }));
+  const metadata = JSON.stringify(sampleMetadata({ decidedAt }));
   sql(`INSERT INTO events VALUES (${events + 1}, 'plant-mallory/1', ${revision},
     '11111111-2222-4333-8444-555555555555', 'PlantCreated', '${data}', '${metadata}')`);
   return { indices: [events], says: toPosition(events + 1) };

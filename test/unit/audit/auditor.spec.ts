@@ -12,7 +12,7 @@ import { openCheckpoint } from '../../../src/audit/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, type Hash, leafHash } from '../../../src/audit/merkle.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
-import { signerKey } from '../../../src/audit/signed-note.js';
+import { signerKey } from '../../../src/audit/note.js';
 import { grown, storedRoot } from '../../../src/audit/stored-tree.js';
 import {
   type EventLog,
@@ -24,7 +24,7 @@ import {
 import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../../src/ports/tree-store.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
-import { all, metadataOf } from '../../support/log-events.js';
+import { all, sampleMetadata } from '../../support/log-events.js';
 import { alterFile, pastTriggers } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { never, until } from '../../support/waiting.js';
@@ -61,7 +61,7 @@ describe('an auditor', () => {
     const appends: Promise<unknown>[] = [];
     for (let n = from; n < to; n++) {
       const data: Json = { id: n, name: `n${n}`, tag: '' };
-      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: metadataOf() };
+      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: sampleMetadata() };
       appends.push(log.append(`plant-owner/${n}`, 'none', [event]));
       if (appends.length === 1_000) await Promise.all(appends.splice(0));
     }

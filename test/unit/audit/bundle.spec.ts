@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/audit/bundle.js';
+import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/audit/bundle-format.js';
 import { checkBundle } from '../../../src/audit/check.js';
-import { bundleOf, ExportRefused } from '../../../src/audit/make-bundle.js';
+import { bundleOf, ExportRefused } from '../../../src/audit/bundle-write.js';
 import { leafHash } from '../../../src/audit/merkle.js';
 import { START, UnknownPosition } from '../../../src/ports/event-log.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';

@@ -2,10 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
-import { BundleRefused, endLine, eventLine, MAX_LINE_BYTES, parseLine } from '../../../src/audit/bundle.js';
+import {
+  BundleRefused,
+  endLine,
+  eventLine,
+  MAX_LINE_BYTES,
+  parseLine,
+} from '../../../src/audit/bundle-format.js';
 import { checkBundle, type Checked } from '../../../src/audit/check.js';
 import { leafHash } from '../../../src/audit/merkle.js';
-import { formatVerifierKey, signNote, type VerifierKey } from '../../../src/audit/signed-note.js';
+import { formatVerifierKey, signNote, type VerifierKey } from '../../../src/audit/note.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 

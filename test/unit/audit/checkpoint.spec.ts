@@ -9,7 +9,7 @@ import {
   signCheckpoint,
 } from '../../../src/audit/checkpoint.js';
 import { EMPTY_ROOT, leafHash } from '../../../src/audit/merkle.js';
-import { NoteRefused, parseVerifierKey, signerKey, signNote } from '../../../src/audit/signed-note.js';
+import { NoteRefused, parseVerifierKey, signerKey, signNote } from '../../../src/audit/note.js';
 
 const ROOT = 'CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=';
 const key = signerKey('plants.example/log', generateKeyPairSync('ed25519').privateKey);

@@ -7,7 +7,7 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { type EventMetadata } from '../../../src/ports/event-log.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { noon } from '../../support/domain-stores.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 
 /** When AuditedLog has its checkpoints signed. */
 const SIGNED = '2026-01-31T12:00:00.000Z';
@@ -26,7 +26,7 @@ describe('times of events', () => {
   const append = async (...decidedAt: string[]): Promise<void> => {
     for (const at of decidedAt) {
       const id = (plants += 1);
-      const metadata: EventMetadata = metadataOf({ decidedAt: at });
+      const metadata: EventMetadata = sampleMetadata({ decidedAt: at });
       const data = { id, name: 'Fern', tag: '' };
       await log.log.append(plantStream('mallory', id), 'none', [
         { id: `e${id}`, type: 'PlantCreated', data, metadata },

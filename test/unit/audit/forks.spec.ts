@@ -11,14 +11,14 @@ import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js
 import { leafOf } from '../../../src/audit/leaf.js';
 import { EMPTY_ROOT, leafHash, ProofRefused, verifyConsistency } from '../../../src/audit/merkle.js';
 import { RecordedCheckpoints, type RecordingOptions } from '../../../src/audit/recorded-checkpoints.js';
-import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../../src/audit/signed-note.js';
+import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../../src/audit/note.js';
 import { grown, storedConsistency } from '../../../src/audit/stored-tree.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { eventStoreForTests } from '../../support/eventstore-for-tests.js';
 import { Faults } from '../../support/domain-faults.js';
-import { all, metadataOf } from '../../support/log-events.js';
+import { all, sampleMetadata } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
@@ -84,7 +84,7 @@ class DataDir {
   async add({ log }: Pick<Started, 'log'>, count: number, name = 'n'): Promise<void> {
     for (const end = this.plants + count; this.plants < end; this.plants++) {
       const data = { id: this.plants, name, tag: '' };
-      const metadata = metadataOf({ decidedAt: new Date().toISOString() });
+      const metadata = sampleMetadata({ decidedAt: new Date().toISOString() });
       const event = { id: randomUUID(), type: 'PlantCreated', data, metadata };
       await log.append(`plant-owner/${this.plants}`, 'none', [event]);
     }
@@ -469,7 +469,7 @@ describe('an auditor whose files are not those of its last start', () => {
         id: randomUUID(),
         type: 'SigningStarted',
         data,
-        metadata: metadataOf({ decidedAt: new Date().toISOString() }),
+        metadata: sampleMetadata({ decidedAt: new Date().toISOString() }),
       };
       await until(() => started.auditor.status.checkpoint?.size === 3);
       await started.stop();
@@ -587,7 +587,7 @@ describe('an auditor whose files are not those of its last start', () => {
       const log = await openSqliteEventLog(join(dir.folder, 'events.db'));
       const note = signCheckpoint({ origin: dir.first.name, size: 2, root: Buffer.alloc(32, 7) }, newKey());
       const forged = { key: formatVerifierKey(dir.first), note, treeSince: 'then' };
-      const metadata = metadataOf({ decidedAt: new Date().toISOString() });
+      const metadata = sampleMetadata({ decidedAt: new Date().toISOString() });
       await log.append(STREAM, 0n, [
         { id: randomUUID(), type: 'CheckpointRecorded', data: forged, metadata },
         { id: randomUUID(), type: 'CheckpointForgotten', data: {}, metadata },

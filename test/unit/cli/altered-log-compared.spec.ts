@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { published } from '../../../src/adapters/sqlite/backup.js';
-import { type BundleQuestion, ExportRefused } from '../../../src/audit/make-bundle.js';
+import { type BundleQuestion, ExportRefused } from '../../../src/audit/bundle-write.js';
 import { check } from '../../../src/cli/check.js';
 import { exportBundle } from '../../../src/cli/export.js';
 import { plantStream } from '../../../src/plants/stream.js';

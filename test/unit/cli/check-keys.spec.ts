@@ -4,10 +4,10 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RecordedCheckpoints } from '../../../src/audit/recorded-checkpoints.js';
-import { formatVerifierKey, type SignerKey, type VerifierKey } from '../../../src/audit/signed-note.js';
+import { formatVerifierKey, type SignerKey, type VerifierKey } from '../../../src/audit/note.js';
 import { check } from '../../../src/cli/check.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
@@ -91,7 +91,7 @@ describe('a check of a log whose key was changed', () => {
 
   it('passes over a record that cannot be used', async () => {
     const data = { key: formatVerifierKey(old), note: 'no note', treeSince: 'then' };
-    const event = { id: randomUUID(), type: 'CheckpointRecorded', data, metadata: metadataOf() };
+    const event = { id: randomUUID(), type: 'CheckpointRecorded', data, metadata: sampleMetadata() };
     await log.log.append('operation-audit', 0n, [event]);
     await log.sign();
     const file = await bundle(old);

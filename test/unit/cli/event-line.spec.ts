@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { eventLine } from '../../../src/cli/event-line.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent } from '../../../src/ports/event-log.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 
 const recorded = (changes: Partial<RecordedEvent> = {}): RecordedEvent => ({
   id: '2f1e4fc0-81fd-41da-9156-92036e9e7ef9',
@@ -11,7 +11,7 @@ const recorded = (changes: Partial<RecordedEvent> = {}): RecordedEvent => ({
   revision: 0n,
   type: 'PlantCreated',
   data: { id: 1, name: 'Monstera', tag: '' },
-  metadata: metadataOf({ actor: { sub: 'anne' } }),
+  metadata: sampleMetadata({ actor: { sub: 'anne' } }),
   ...changes,
 });
 
@@ -21,7 +21,7 @@ describe('the line of an event, for a person', () => {
       /^0000000000000007 {2}\d{4}-\d\d-\d\dT.* {2}anne plants\/1 {2}PlantCreated \{"id":1,"name":"Monstera","tag":""\} {2}by anne$/,
     );
     const actor = { sub: 'anne', clientId: 'phone' };
-    expect(eventLine(recorded({ metadata: metadataOf({ actor }) }))).toMatch(/ {2}by anne \(phone\)$/);
+    expect(eventLine(recorded({ metadata: sampleMetadata({ actor }) }))).toMatch(/ {2}by anne \(phone\)$/);
   });
 
   it('says why an event cannot be read, and shows what is there all the same', () => {

@@ -9,7 +9,7 @@ import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { catchUp, NOON, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { Office, uncounted } from './command-for-tests.js';
 
 const OPTIONS = { rate: undefined, unskip: false };
@@ -244,7 +244,7 @@ describe('an operator', () => {
             id: '',
             type: 'PlantDeleted',
             data: {},
-            metadata: metadataOf(),
+            metadata: sampleMetadata(),
           });
       }
       const log = new Faults(office.log)

@@ -16,7 +16,7 @@ import { skipEvent } from '../../../src/write/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { Office, uncounted } from './command-for-tests.js';
 import { until } from '../../support/waiting.js';
 
@@ -126,7 +126,7 @@ describe('the status', () => {
     for (const [revision, metadata] of [null, {}, { decidedAt: 'at noon' }].entries()) {
       const stream = `${plantStream('anne', 1)}${revision}`;
       await office.log.append(stream, 'none', [
-        { id: metadataOf().causationId, type: 'PlantWatered', data: {}, metadata: metadata as never },
+        { id: sampleMetadata().causationId, type: 'PlantWatered', data: {}, metadata: metadata as never },
       ]);
     }
     expect((await readStatus(office.desk())).lag).toEqual({ seconds: null, events: 3 });
@@ -333,7 +333,7 @@ describe('the status', () => {
   });
 
   it('says to upgrade where a newer version has written an event of one owner', async () => {
-    const metadata = { ...metadataOf(), schemaVersion: 99 };
+    const metadata = { ...sampleMetadata(), schemaVersion: 99 };
     await office.log.append(plantStream('anne', 1), 'none', [
       { id: metadata.causationId, type: 'PlantCreated', data: {}, metadata },
     ]);

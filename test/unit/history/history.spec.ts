@@ -24,7 +24,7 @@ import {
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { all, metadataOf, newEvent, newEvents } from '../../support/log-events.js';
+import { all, sampleMetadata, newEvent, newEvents } from '../../support/log-events.js';
 import { never } from '../../support/waiting.js';
 
 const at = (text: string): Instant => {
@@ -49,7 +49,7 @@ const read = async (filter: EventFilter = {}, after = START, upTo?: Position): P
 /** Appends a plant that was created by somebody at some time. */
 const created = async (id: number, owner = 'anne', sub = owner, decidedAt = '2026-01-31T12:00:00.000Z') => {
   const event = { ...newEvent({ id, name: 'n', tag: '' }), type: 'PlantCreated' };
-  const metadata = metadataOf({ actor: { sub }, decidedAt });
+  const metadata = sampleMetadata({ actor: { sub }, decidedAt });
   return log.append(plantStream(owner, id), 'none', [{ ...event, metadata }]);
 };
 
@@ -103,7 +103,11 @@ describe('an event as a CloudEvent', () => {
   });
 
   it('has names of attributes that CloudEvents allows, and texts that are not empty', async () => {
-    const metadata = { ...metadataOf(), traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`, more: [1] };
+    const metadata = {
+      ...sampleMetadata(),
+      traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
+      more: [1],
+    };
     await log.append(requestStream('anne', 'abc'), 'none', [{ ...newEvent(), metadata }]);
     await log.append('operation-rebuilds', 'none', [newEvent()]);
     const [request, operation] = (await read()).map(cloudEventOf);

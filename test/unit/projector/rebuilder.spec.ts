@@ -19,7 +19,7 @@ import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { after, failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
-import { metadataOf } from '../../support/log-events.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { until } from '../../support/waiting.js';
 
@@ -57,7 +57,7 @@ describe('a rebuild', () => {
       lookEveryMs: 20,
       onDone: (message) => done.push(message),
       onProblem: (reason) => problems.push(reason),
-      onVerified: (differing) => {
+      onCompared: (differing) => {
         verified.push(differing);
         return Promise.resolve();
       },
@@ -472,7 +472,7 @@ describe('a rebuild', () => {
     const REBUILDS = 'operation-rebuilds';
     const append = async (type: string, metadata: Partial<EventMetadata> = {}) => {
       const last = (await log.readStream(REBUILDS)).at(-1)?.revision;
-      const event = { id: randomUUID(), type, data: {}, metadata: { ...metadataOf(), ...metadata } };
+      const event = { id: randomUUID(), type, data: {}, metadata: { ...sampleMetadata(), ...metadata } };
       return log.append(REBUILDS, last ?? 'none', [event]);
     };
     /** The rebuilder has looked again and again. */

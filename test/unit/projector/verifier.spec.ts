@@ -48,7 +48,7 @@ describe('a projector that compares the lists with the log by itself', () => {
       load: new Load(),
       lookEveryMs: 1,
       last: () => Promise.resolve(recorded),
-      onVerified: (differing) => {
+      onCompared: (differing) => {
         verified.push(differing);
         recorded = { at: now().toISOString(), differing };
         return Promise.resolve();

@@ -1,6 +1,6 @@
 import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../plants/stream.js';
 import { type Hash, HASH_BYTES } from './merkle.js';
-import { fromBase64 } from './signed-note.js';
+import { fromBase64 } from './note.js';
 
 /**
  * A bundle: events of a log with what proves them, as lines of JSON that a program of 150 lines can check

@@ -11,7 +11,7 @@ import {
   headerLine,
   MAX_LINE_BYTES,
   ownedBy,
-} from './bundle.js';
+} from './bundle-format.js';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';
 import { knownPosition } from '../history/read.js';
@@ -29,7 +29,7 @@ import {
   type TreeNode,
   verifyInclusion,
 } from './merkle.js';
-import { NoteRefused, parseNote } from './signed-note.js';
+import { NoteRefused, parseNote } from './note.js';
 import { TileRefused, tileReader, tilesOf } from './tiles.js';
 
 /** Text is handed over in pieces of this size, in characters. */

@@ -11,7 +11,7 @@ import {
   signNote,
   verifierKey,
   verifyNote,
-} from '../../../src/audit/signed-note.js';
+} from '../../../src/audit/note.js';
 
 /** The private key with these 32 bytes ("seed" of RFC 8032). */
 const privateKey = (seed: Uint8Array): KeyObject =>

@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import { type KeyFile, openKeyFile, readKeyFile } from '../files/key-file.js';
-import { type SignerKey, signerKey } from './signed-note.js';
+import { type SignerKey, signerKey } from './note.js';
 
 /** The key of the checkpoints cannot be made or used. The message is one line and holds nothing of the key. */
 export class AuditKeyError extends Error {
