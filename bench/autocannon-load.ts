@@ -19,5 +19,6 @@ process.stdout.write(
     failed: result.non2xx + result.errors,
     p50: result.latency.p50,
     p99: result.latency.p99,
+    p999: result.latency.p99_9,
   })}\n`,
 );

@@ -3,10 +3,12 @@ import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { fillLog, type Owner } from './filled-log.js';
+import { fillTable, writeFillingSql } from './filled-tables.js';
 import { versionOf } from './machine.js';
 import { type Postgres, startPostgres } from './postgres.js';
 import { answers, freePort, launch, NotRun, stop, until } from './processes.js';
-import { type Keys, startService } from './service.js';
+import { type Keys, startService, untilAudited, untilReady } from './service.js';
 
 /** Where `npm run bench:peers` installs the peers' packages. */
 export const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
@@ -52,10 +54,17 @@ export type ContenderName = keyof typeof CONTENDERS;
 /** Those that hold plants, and are started with nothing. */
 export type Store = Exclude<ContenderName, 'bare' | 'commits'>;
 
+/** Those that can begin with plants that nobody has asked them to add: as many requests would take half an hour. */
+export type Fillable = Exclude<Store, 'servers' | 'stubbed'>;
+
+const plantsOf = (owners: readonly Owner[]): number => owners.reduce((sum, { plants }) => sum + plants, 0);
+
 /** What the contenders of one run share, and how they are started. */
 export class Stage {
   #postgres: Promise<Postgres> | undefined;
   #files = 0;
+  #databases = 0;
+  readonly #authorizations = new WeakMap<readonly string[], Promise<string>>();
   /** Versions of the servers that were started. */
   readonly versions: Record<string, string> = {};
 
@@ -70,23 +79,25 @@ export class Stage {
     return join(this.folder, `${this.#files}-${name}`);
   }
 
-  /** Starts a contender with nothing in it. Throws NotRun where this machine lacks something. */
-  start(name: Store): Promise<Target> {
+  /** Starts a contender with the plants of owners in it, if any. Throws NotRun where this machine lacks something. */
+  start(name: Fillable, owners: readonly Owner[]): Promise<Target>;
+  start(name: Store): Promise<Target>;
+  start(name: Store, owners: readonly Owner[] = []): Promise<Target> {
     switch (name) {
       case 'embedded':
-        return this.#embedded([]);
+        return this.#embedded([], owners);
       case 'stubbed':
-        return this.#embedded(['--import', STUB]);
+        return this.#embedded(['--import', STUB], []);
       case 'servers':
         return this.#onServers();
       case 'crud':
-        return this.#crud();
+        return this.#crud(owners);
       case 'typeorm':
-        return this.#peer('typeorm', 'typeorm');
+        return this.#peer('typeorm', 'typeorm', owners);
       case 'typeorm-key':
-        return this.#peer('typeorm-key', 'typeorm', { SECRET_AS_KEY: '1' });
+        return this.#peer('typeorm-key', 'typeorm', owners, { SECRET_AS_KEY: '1' });
       case 'emmett':
-        return this.#peer('emmett', 'emmett');
+        return this.#peer('emmett', 'emmett', owners);
     }
   }
 
@@ -97,15 +108,21 @@ export class Stage {
     );
   }
 
-  /** A file with the authorizations of this service's owners. */
+  /** A file with the authorizations of this service's owners; the same file for the same list of owners. */
   authorizations(owners: readonly string[]): Promise<string> {
-    return this.keys.authorizations(this.newPath('authorizations'), owners);
+    const file =
+      this.#authorizations.get(owners) ?? this.keys.authorizations(this.newPath('authorizations'), owners);
+    this.#authorizations.set(owners, file);
+    return file;
   }
 
-  async #embedded(nodeArguments: readonly string[]): Promise<Target> {
+  async #embedded(nodeArguments: readonly string[], owners: readonly Owner[]): Promise<Target> {
     const dataDir = this.newPath('data');
     await this.keys.giveTo(dataDir);
-    const service = await startService({ dataDir, nodeArguments });
+    if (owners.length > 0) await fillLog(join(dataDir, 'events.db'), owners);
+    const service = await startService({ dataDir, nodeArguments, waitFor: '/health/live' });
+    await untilReady(service);
+    if (owners.length > 0) await untilAudited(service, plantsOf(owners));
     return {
       url: service.url,
       pid: service.process.pid,
@@ -167,19 +184,21 @@ export class Stage {
     return { pid: process_.pid, url: printed.trim(), stop: () => stop(process_) };
   }
 
-  async #crud(): Promise<Target> {
+  async #crud(owners: readonly Owner[]): Promise<Target> {
     const port = await freePort();
+    const file = this.newPath('crud.db');
     const process_ = await launch(process.execPath, ['--no-warnings', CRUD], {
       env: {
         PATH: process.env.PATH ?? '',
         NODE_ENV: 'production',
         PORT: `${port}`,
-        DATABASE: this.newPath('crud.db'),
+        DATABASE: file,
         ...(await this.keys.verification()),
       },
     });
     const url = `http://127.0.0.1:${port}`;
     await until(`${CONTENDERS.crud} answers`, process_, () => answers(`${url}/health/ready`));
+    if (owners.length > 0) fillTable(file, owners);
     return {
       url,
       pid: process_.pid,
@@ -192,6 +211,7 @@ export class Stage {
   async #peer(
     name: Store,
     program: 'typeorm' | 'emmett',
+    owners: readonly Owner[],
     settings: Record<string, string> = {},
   ): Promise<Target> {
     const folder = join(INSTALLED_PEERS, program);
@@ -200,6 +220,8 @@ export class Stage {
     this.#postgres ??= startPostgres(this.folder);
     const postgres = await this.#postgres;
     this.versions.postgres = postgres.version;
+    this.#databases += 1;
+    const database = `${name}-${this.#databases}`;
     cpSync(join(COMPILED_PEERS, program), folder, { recursive: true });
     const secret = this.folder; // nobody else knows its random name; it guards nothing
     const port = await freePort();
@@ -209,7 +231,7 @@ export class Stage {
         PATH: process.env.PATH ?? '',
         NODE_ENV: 'production',
         PORT: `${port}`,
-        DATABASE_URL: await postgres.database(name),
+        DATABASE_URL: await postgres.database(database),
         POOL_SIZE: `${POOL_SIZE}`,
         JWT_SECRET: secret,
         ...settings,
@@ -217,6 +239,7 @@ export class Stage {
     });
     const url = `http://127.0.0.1:${port}`;
     await until(`${CONTENDERS[name]} answers`, process_, () => answers(`${url}/health/ready`));
+    if (owners.length > 0) await postgres.run(database, writeFillingSql(this.newPath('fill.sql'), owners));
     return {
       url,
       pid: process_.pid,

@@ -10,8 +10,10 @@ export interface Sizes {
   readonly warmUpSeconds: number;
   /** The events of the large log. */
   readonly events: number;
-  /** The owners that share them. */
+  /** The owners that share them; as many are there where many owners ask. */
   readonly owners: number;
+  /** How many of these ask for most of it. */
+  readonly activeOwners: number;
   /** How often the service is killed under load. */
   readonly kills: number;
   /** How often it is started to see how long that takes. */
@@ -26,6 +28,7 @@ export const FULL: Sizes = {
   warmUpSeconds: 3,
   events: 1_000_000,
   owners: 100_000,
+  activeOwners: 20_000,
   kills: 3,
   starts: 5,
   steadySeconds: 15,
@@ -38,6 +41,7 @@ export const QUICK: Sizes = {
   warmUpSeconds: 0,
   events: 10_000,
   owners: 1_000,
+  activeOwners: 200,
   kills: 1,
   starts: 1,
   steadySeconds: 1,

@@ -20,6 +20,13 @@ export interface Load {
   readonly ids: readonly IdRange[];
   /** A file with one Authorization value a line; the plant with an id belongs to the line id modulo lines. */
   readonly authorizations: string;
+  /**
+   * A file with numbers of such lines, from 1, one a line: whose request each one is, and again from the beginning.
+   * Without it, lists are each line's in turn, and a plant belongs to a line by its id.
+   */
+  readonly turns?: string;
+  /** How many requests came before, so that turns go on where an earlier load ended. */
+  readonly from?: number;
   readonly connections: number;
   readonly seconds: number;
 }
@@ -32,6 +39,7 @@ export interface Loaded {
   readonly failed: number;
   readonly p50: number;
   readonly p99: number;
+  readonly p999: number;
 }
 
 /** In the source tree: the compiler leaves it there. */
@@ -65,4 +73,6 @@ const wrkArguments = (load: Load): string[] => [
   ...['-s', WRK_SCRIPT, load.url, '--', load.kind, load.path],
   load.ids.map(({ first, last }) => `${first}-${last}`).join(','),
   load.authorizations,
+  load.turns ?? '-',
+  `${load.from ?? 0}`,
 ];

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Stage, type Target } from './contenders.js';
-import { type IdRange, type Load, run } from './load.js';
+import { type IdRange, type Load, type Loaded, run } from './load.js';
 import { creation } from './requests.js';
 import { type Sample } from './round.js';
 import { type Service } from './service.js';
@@ -78,10 +78,15 @@ export class LoadedTarget {
   }
 
   /** Loads it, and counts the processor time that it took. */
-  async load(load: Omit<Load, 'url'>): Promise<Sample> {
-    const { url, pid, servers } = this.target;
+  load(load: Omit<Load, 'url'>): Promise<Sample> {
+    return this.counted(() => run({ ...load, url: this.target.url }));
+  }
+
+  /** Counts the processor time that a load takes. */
+  async counted(loading: () => Promise<Loaded>): Promise<Sample> {
+    const { pid, servers } = this.target;
     const before = [usageOf([pid]), usageOf(servers)] as const;
-    const loaded = await run({ ...load, url });
+    const loaded = await loading();
     const after = [usageOf([pid]), usageOf(servers)] as const;
     const each = (part: 0 | 1): number =>
       (1e6 * (after[part].seconds - before[part].seconds)) / loaded.requests;
@@ -92,13 +97,22 @@ export class LoadedTarget {
       ...(answered && servers.length > 0 ? { serversProcessor: each(1) } : {}),
       p50: loaded.p50,
       p99: loaded.p99,
+      p999: loaded.p999,
       failed: loaded.failed,
     };
   }
 
   /** A file with the authorization of the reader of so many plants. */
   readerFile(plants: number): Promise<string> {
-    return this.#fileOf([readerOf(plants)]);
+    return this.authorizations([readerOf(plants)]);
+  }
+
+  /** A file with one Authorization value a line, of these owners; made once. */
+  authorizations(owners: readonly string[]): Promise<string> {
+    const key = owners.join('\n');
+    const known = this.#files.get(key) ?? this.target.authorizations(owners);
+    this.#files.set(key, known);
+    return known;
   }
 
   /** Ids that nobody has used, for a load that counts them itself. */
@@ -123,14 +137,7 @@ export class LoadedTarget {
   }
 
   #writers(): Promise<string> {
-    return this.#fileOf(Array.from({ length: WRITERS }, (_, writer) => `writer ${writer}`));
-  }
-
-  #fileOf(owners: readonly string[]): Promise<string> {
-    const key = owners.join('\n');
-    const known = this.#files.get(key) ?? this.target.authorizations(owners);
-    this.#files.set(key, known);
-    return known;
+    return this.authorizations(Array.from({ length: WRITERS }, (_, writer) => `writer ${writer}`));
   }
 }
 

@@ -13,7 +13,8 @@ import { resultJson, resultText, type RunAbout } from './report.js';
 import { Results } from './results.js';
 import { Keys } from './service.js';
 import { durability } from './workloads/durability.js';
-import { LARGE, manyOwners, ownerSize } from './workloads/large-log.js';
+import { LARGE, largeLog, ownerSize } from './workloads/large-log.js';
+import { manyOwners, OWNERS } from './workloads/many-owners.js';
 import { REQUESTS, requests } from './workloads/requests.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -22,7 +23,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const COMMITTED = join(ROOT, 'docs/bench');
 const PASSING = join(ROOT, 'build/bench-results');
 
-const WORKLOADS = [...REQUESTS, 'durability', ...LARGE];
+const WORKLOADS = [...REQUESTS, ...OWNERS, 'durability', ...LARGE];
 
 /** More failed requests than this share of all, and a contender does not work. */
 const MOST_FAILED = 0.01;
@@ -88,7 +89,7 @@ const aboutOf = (options: Options, sizes: Sizes, machine: Machine, { versions }:
 
 /** One part after the other. What breaks is noted, and the others still run: a long run is not to be lost. */
 const runAll = async (context: Context): Promise<void> => {
-  for (const part of [durability, requests, manyOwners, ownerSize])
+  for (const part of [durability, requests, manyOwners, largeLog, ownerSize])
     try {
       await part(context);
     } catch (error) {

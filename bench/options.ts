@@ -69,7 +69,7 @@ export const helpText = (
 
 Measures this service beside its peers and its limits, each in a process of its own, in rounds that take turns.
 
-  --quick        goes through everything once in under three minutes: for its working, not for its figures
+  --quick        goes through everything once in about three minutes: for its working, not for its figures
   --only NAMES   only these workloads, separated by commas: ${workloads.join(', ')}
   --repeat N     rounds of each workload: 3 without it, and at least 3 unless --quick
   --json FILE    where the results go as JSON; the table (.md) and the chart (.svg) stand beside it

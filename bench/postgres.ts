@@ -8,7 +8,7 @@ import { freePort, launch, NotRun, output, type Running, stop, until } from './p
 const DEBIAN = '/usr/lib/postgresql';
 
 /** What is needed of it; a folder of the PATH may have some of them only. */
-const PROGRAMS = ['initdb', 'postgres', 'pg_isready', 'createdb'];
+const PROGRAMS = ['initdb', 'postgres', 'pg_isready', 'createdb', 'psql'];
 
 /** A private PostgreSQL with the settings that it comes with, fsync included. */
 export interface Postgres {
@@ -16,6 +16,8 @@ export interface Postgres {
   readonly version: string;
   /** Makes a database, and gives the URL that a client takes. */
   database(name: string): Promise<string>;
+  /** Runs a file of SQL, as psql takes it, in a database. */
+  run(database: string, file: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -51,6 +53,10 @@ export const startPostgres = async (parent: string): Promise<Postgres> => {
     database: async (name) => {
       await output(join(programs, 'createdb'), [...connection, name], options);
       return `postgres://bench@127.0.0.1:${port}/${name}`;
+    },
+    run: async (database, file) => {
+      const asScript = ['-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', database, '-f', file];
+      await output(join(programs, 'psql'), [...connection, ...asScript]);
     },
     stop: () => stopFast(server),
   };

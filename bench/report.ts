@@ -70,6 +70,7 @@ const COLUMNS = [
   'servers µs',
   'p50',
   'p99',
+  'p99.9',
   'failed',
 ];
 
@@ -86,6 +87,7 @@ export const figuresTable = (figures: readonly Figure[]): string =>
       medianOf(figure.serversProcessor),
       medianOf(figure.p50),
       medianOf(figure.p99),
+      medianOf(figure.p999),
       figure.failed === undefined || figure.failed === 0 ? '' : `${figure.failed}`,
     ]),
   );

@@ -11,23 +11,30 @@ export interface LoadRequest {
 
 /** Gives the requests of a load one after the other, as wrk.lua does. */
 export const requestsOf = (
-  load: Pick<Load, 'kind' | 'path' | 'ids' | 'authorizations'>,
+  load: Pick<Load, 'kind' | 'path' | 'ids' | 'authorizations' | 'turns' | 'from'>,
 ): (() => LoadRequest) => {
-  const authorizations = readFileSync(load.authorizations, 'utf8').trim().split('\n');
+  const authorizations = linesOf(load.authorizations);
+  const turns = load.turns === undefined ? [] : linesOf(load.turns).map(Number);
+  const before = load.from ?? 0;
   const ids = idsIn(load.ids);
   let asked = 0;
-  const headersOf = (number: number) => ({
-    authorization: authorizations[number % authorizations.length] ?? '',
-  });
+  /** Of the owner whose turn it is, else that of a number. */
+  const headersOf = (number: number) => {
+    const turn = turns[(before + asked - 1) % turns.length];
+    const line = turn === undefined ? number % authorizations.length : turn - 1;
+    return { authorization: authorizations[line] ?? '' };
+  };
   return () => {
     asked += 1;
     if (load.kind === 'list' || (load.kind === 'mix' && asked % 10 !== 0))
-      return { method: 'GET', path: load.path, headers: headersOf(asked) };
+      return { method: 'GET', path: load.path, headers: headersOf(before + asked) };
     const id = ids();
     if (load.kind === 'delete') return { method: 'DELETE', path: `/plants/${id}`, headers: headersOf(id) };
     return creation(id, headersOf(id).authorization);
   };
 };
+
+const linesOf = (file: string): string[] => readFileSync(file, 'utf8').trim().split('\n');
 
 /** The request that adds a plant. */
 export const creation = (id: number, authorization: string): LoadRequest => ({

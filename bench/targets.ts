@@ -115,6 +115,26 @@ const MUST_REACH: readonly Target[] = [
     of: against('create-256', 'embedded', 'crud', 3),
   },
   {
+    figure: 'lists of 20 of many owners by Zipf, against CRUD',
+    atLeast: '1.6 ×',
+    of: against('owners-zipf', 'embedded', 'crud', 1.6),
+  },
+  {
+    figure: 'lists of 20 of many owners, each as often, against CRUD',
+    atLeast: '1.6 ×',
+    of: against('owners-uniform', 'embedded', 'crud', 1.6),
+  },
+  {
+    figure: 'durable creates of many owners at 128 connections, against CRUD',
+    atLeast: '2 ×',
+    of: against('owners-create', 'embedded', 'crud', 2),
+  },
+  {
+    figure: 'processor time of a list with a new token',
+    atLeast: '170 µs at most',
+    of: processorTime('owners-in-turn', 170),
+  },
+  {
     figure: 'wait for a create of one client alone (p50), against CRUD',
     atLeast: '1.8 × at most',
     of: waitAgainst('create-1', 'embedded', 'crud', 1.8),

@@ -60,7 +60,8 @@ const seenByProc = (): Seen[] =>
       // The second field is the program's name in parentheses, which may hold anything.
       const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
       const field = (number: number): number => Number(fields[number - 3]); // as numbered in proc(5)
-      const seconds = (field(14) + field(15)) / TICKS;
+      // With those of its children that have ended: otherwise their time would seem to be given back.
+      const seconds = (field(14) + field(15) + field(16) + field(17)) / TICKS;
       return [{ pid: Number(name), parent: field(4), seconds }];
     } catch {
       return []; // has ended meanwhile

@@ -7,7 +7,14 @@ import { LoadedTarget } from '../loaded-target.js';
 import { type MemoryCourse, watchMemory } from '../memory.js';
 import { answers, Broken, NotRun, output, until } from '../processes.js';
 import { interleaved, type Sample } from '../round.js';
-import { type Service, type Settings, startService } from '../service.js';
+import {
+  type Service,
+  type Settings,
+  startService,
+  untilAudited,
+  untilFarEnough,
+  untilReady,
+} from '../service.js';
 
 const BARE_REBUILD = fileURLToPath(new URL('../bare-rebuild.js', import.meta.url));
 
@@ -21,11 +28,11 @@ const NO_AUDITOR: Settings = { ROLES: 'api,projector' };
 const ASK_EVERY_MS = 5;
 
 /** The parts of these workloads, which can be asked for one by one. */
-export const LARGE = ['rebuild', 'rebuild-redis', 'start', 'audit', 'owner-count', 'owner-size'];
+export const LARGE = ['rebuild', 'rebuild-redis', 'start', 'audit', 'owner-size'];
 
 /** What is done with a log of so many events that many owners share. */
-export const manyOwners = async (context: Context): Promise<void> => {
-  if (!LARGE.slice(0, 5).some(context.wants)) return;
+export const largeLog = async (context: Context): Promise<void> => {
+  if (!LARGE.slice(0, 4).some(context.wants)) return;
   const { stage, sizes, say } = context;
   const dataDir = stage.newPath('many-owners');
   await stage.keys.giveTo(dataDir);
@@ -38,13 +45,12 @@ export const manyOwners = async (context: Context): Promise<void> => {
   );
   if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
   if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
-  if (context.wants('start') || context.wants('audit')) await untilAudited(context, dataDir);
+  if (context.wants('start') || context.wants('audit')) await readOnce(context, dataDir);
   if (context.wants('start')) await starts(context, dataDir);
-  if (context.wants('audit') || context.wants('owner-count')) {
+  if (context.wants('audit')) {
     const service = await startService({ dataDir });
     try {
-      if (context.wants('audit')) await auditStream(context, service);
-      if (context.wants('owner-count')) await ownerCount(context, service);
+      await auditStream(context, service);
     } finally {
       await service.stop();
     }
@@ -111,21 +117,6 @@ const firstBuild = async ({ sizes }: Context, dataDir: string, settings: Setting
   }
 };
 
-const untilReady = (service: Service): Promise<void> =>
-  until(
-    'lists are answered',
-    service.process,
-    () => answers(`${service.url}/health/ready`),
-    LOOK_EVERY_MS,
-    LONG_MS,
-  );
-
-/** How often a long work is looked at, in milliseconds: rarely, since each look takes time from it. */
-const LOOK_EVERY_MS = 100;
-
-/** What takes longest on a slow disk, in milliseconds. */
-const LONG_MS = 600_000;
-
 interface Rebuilt {
   /** Until every event was applied. */
   readonly built: Sample;
@@ -153,21 +144,15 @@ const operatorRebuild = async ({ stage, sizes }: Context, service: Service): Pro
   const begin = performance.now();
   let built: number | undefined;
   let outcome: string | undefined;
-  await until(
-    'the rebuild ends',
-    service.process,
-    async () => {
-      const answer = await fetch(`${service.url}/operations/status`, { headers: { authorization } });
-      if (!answer.ok) throw new Broken(`the status was answered with ${answer.status}`);
-      const status = (await answer.json()) as SeenStatus;
-      if (status.rebuild && !['waiting', 'building'].includes(status.rebuild.phase))
-        built ??= performance.now();
-      if (status.lastRebuild?.rebuild === rebuild) outcome = status.lastRebuild.outcome;
-      return outcome !== undefined;
-    },
-    LOOK_EVERY_MS,
-    LONG_MS,
-  );
+  await untilFarEnough('the rebuild ends', service, async () => {
+    const answer = await fetch(`${service.url}/operations/status`, { headers: { authorization } });
+    if (!answer.ok) throw new Broken(`the status was answered with ${answer.status}`);
+    const status = (await answer.json()) as SeenStatus;
+    if (status.rebuild && !['waiting', 'building'].includes(status.rebuild.phase))
+      built ??= performance.now();
+    if (status.lastRebuild?.rebuild === rebuild) outcome = status.lastRebuild.outcome;
+    return outcome !== undefined;
+  });
   if (outcome !== 'promoted') throw new Broken(`the rebuild ended as ${String(outcome)}`);
   const end = performance.now();
   const perSecond = (at: number): Sample => ({ value: (1_000 * sizes.events) / (at - begin) });
@@ -214,17 +199,12 @@ const rebuildsToRedis = async (context: Context, dataDir: string, log: string): 
 };
 
 /** Lets the service bring its read model and its tree up to date. */
-const untilAudited = async ({ sizes, say }: Context, dataDir: string): Promise<void> => {
+const readOnce = async ({ sizes, say }: Context, dataDir: string): Promise<void> => {
   say('letting the service read the whole log once');
   const service = await startService({ dataDir, waitFor: '/health/live' });
   try {
     await untilReady(service);
-    const read = async (): Promise<boolean> => {
-      const answer = await fetch(`${service.url}/log/checkpoint`);
-      const size = Number((await answer.text()).split('\n')[1]);
-      return answer.ok && size >= sizes.events;
-    };
-    await until('the tree holds the whole log', service.process, read, LOOK_EVERY_MS, LONG_MS);
+    await untilAudited(service, sizes.events);
   } finally {
     await service.stop();
   }
@@ -276,32 +256,6 @@ const auditStream = async (context: Context, service: Service): Promise<void> =>
 };
 
 const LINE_END = 10;
-
-/** The requests of one owner against those of all owners in turn, each with a token of its own. */
-const ownerCount = async (context: Context, service: Service): Promise<void> => {
-  const { stage, sizes, say } = context;
-  say(`signing tokens of ${sizes.owners} owners`);
-  const one = await stage.authorizations([ownerOf(0)]);
-  const all = await stage.authorizations(
-    Array.from({ length: sizes.owners }, (_, number) => ownerOf(number)),
-  );
-  const target = LoadedTarget.of(service, stage);
-  const { seconds } = sizes;
-  const loading = (kind: 'list' | 'create', authorizations: string) => () =>
-    target.load({
-      kind,
-      path: '/plants?limit=20',
-      ids: [target.takeIds(10_000_000)],
-      authorizations,
-      connections: CONNECTIONS,
-      seconds,
-    });
-  for (const kind of ['list', 'create'] as const)
-    await interleaved(context, `owner-count, ${kind}`, [
-      { contender: '1 owner', unit: 'requests/s', measure: loading(kind, one) },
-      { contender: 'many owners', unit: 'requests/s', measure: loading(kind, all) },
-    ]);
-};
 
 /** A list of 20 of an owner with a thousand plants, against one with as many as the log has events. */
 export const ownerSize = async (context: Context): Promise<void> => {

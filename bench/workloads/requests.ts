@@ -3,17 +3,23 @@ import { fileURLToPath } from 'node:url';
 import { type Answers, captured, startBare } from '../bare.js';
 import { type Context } from '../context.js';
 import { type ContenderName, CONTENDERS, type Store } from '../contenders.js';
+import { type Contestants, startAll } from '../contestants.js';
 import { LoadedTarget } from '../loaded-target.js';
-import { NotRun, output } from '../processes.js';
+import { Broken, output } from '../processes.js';
 import { type Entry, interleaved, type Sample } from '../round.js';
 import { type SteadyLoad, type SteadyLoaded } from '../steady-load.js';
+import { type WriteThenList, type WrittenAndListed } from '../write-then-list.js';
 import { mebibytes, residentOf } from '../usage.js';
 
+const WRITE_THEN_LIST = fileURLToPath(new URL('../write-then-list.js', import.meta.url));
 const STEADY = fileURLToPath(new URL('../steady-load.js', import.meta.url));
 const COMMITS = fileURLToPath(new URL('../bare-commits.js', import.meta.url));
 
 const CREATES = [1, 8, 32, 256];
 const LISTS = [20, 100, 1_000];
+
+/** Clients that list right after their writes. */
+const READERS_OF_WRITES = [1, 32];
 
 /** Connections of lists, deletes and the mix. */
 const CONNECTIONS = 32;
@@ -27,22 +33,21 @@ export const REQUESTS = [
   ...LISTS.map((plants) => `list-${plants}`),
   'delete',
   'mix',
+  ...READERS_OF_WRITES.map((clients) => `write-list-${clients}`),
   'steady',
 ];
-
-type Contestants = Map<ContenderName, LoadedTarget>;
 
 /** Creates, lists, deletes and a mix by many connections, of everyone who can. */
 export const requests = async (context: Context): Promise<void> => {
   const wanted = REQUESTS.filter(context.wants);
   if (wanted.length === 0) return;
-  const { sizes, results, say } = context;
+  const { stage, sizes, results, say } = context;
   const contestants: Contestants = new Map();
   const stop = async (): Promise<void> => {
     for (const { target } of contestants.values()) await target.stop();
   };
   try {
-    await startAll(context, wanted, contestants);
+    await startAll(context, contestants, storesFor(wanted), (name) => stage.start(name));
     const embedded = contestants.get('embedded');
     const atRest = embedded ? residentOf(embedded.target.pid) : 0;
     const lists = LISTS.filter((plants) => wanted.includes(`list-${plants}`));
@@ -75,6 +80,13 @@ export const requests = async (context: Context): Promise<void> => {
         'mix',
         entries(contestants, PLANT_STORES, (one) => one.mix(CONNECTIONS, sizes.seconds)),
       );
+    for (const clients of READERS_OF_WRITES)
+      if (wanted.includes(`write-list-${clients}`))
+        await interleaved(
+          context,
+          `write-list-${clients}`,
+          entries(contestants, PLANT_STORES, (one) => writeThenList(one, clients, sizes.seconds), 'pairs/s'),
+        );
     if (wanted.includes('delete')) await deletes(context, contestants);
     if (wanted.includes('steady'))
       await interleaved(
@@ -95,10 +107,18 @@ export const requests = async (context: Context): Promise<void> => {
   }
 };
 
-const isPeer = (name: Store): boolean => ['typeorm', 'typeorm-key', 'emmett'].includes(name);
-
 /** Those that answer the whole interface. */
 const PLANT_STORES: readonly Store[] = ['embedded', 'servers', 'crud', 'typeorm', 'emmett'];
+
+const storesFor = (wanted: readonly string[]): Store[] => {
+  const creates = wanted.some((name) => name.startsWith('create'));
+  const lists = wanted.some((name) => name.startsWith('list'));
+  return [
+    ...PLANT_STORES,
+    ...(creates || lists ? (['typeorm-key'] as const) : []),
+    ...(creates ? (['stubbed'] as const) : []),
+  ];
+};
 
 const memoryOf = (when: string, bytes: number) => ({
   workload: 'memory',
@@ -106,30 +126,6 @@ const memoryOf = (when: string, bytes: number) => ({
   unit: 'MiB',
   values: [bytes / 2 ** 20],
 });
-
-const startAll = async (
-  { stage, results, say }: Context,
-  wanted: readonly string[],
-  contestants: Contestants,
-): Promise<void> => {
-  const creates = wanted.some((name) => name.startsWith('create'));
-  const lists = wanted.some((name) => name.startsWith('list'));
-  const names: Store[] = [...PLANT_STORES];
-  if (creates || lists) names.push('typeorm-key');
-  if (creates) names.push('stubbed');
-  for (const name of names) {
-    say(`starting ${CONTENDERS[name]}`);
-    try {
-      contestants.set(name, new LoadedTarget(await stage.start(name)));
-    } catch (error) {
-      const { message } = error as Error;
-      // A peer that does not start on this machine is no fault of the service.
-      if (!(error instanceof NotRun) && !isPeer(name)) throw error;
-      results.notRun(CONTENDERS[name], message);
-      say(`not run: ${message}`);
-    }
-  }
-};
 
 /** Gives each its readers' plants, and starts the bare server with what the embedded service answers. */
 const prepareLists = async (
@@ -212,6 +208,27 @@ const deletes = async (context: Context, contestants: Contestants): Promise<void
     return contestant.deletes(CONNECTIONS, seconds, round, sizes.repeats);
   };
   await interleaved(context, 'delete', entries(contestants, PLANT_STORES, measure));
+};
+
+/** Adds plants, and lists each at once. Throws Broken where a list lacks what its owner was told is there. */
+const writeThenList = async (contestant: LoadedTarget, clients: number, seconds: number): Promise<Sample> => {
+  const load: WriteThenList = {
+    url: contestant.target.url,
+    path: '/plants?limit=20',
+    authorizations: await contestant.authorizations(
+      Array.from({ length: clients }, (_, client) => `client ${client}`),
+    ),
+    // Below those of every earlier run of this contender, whose clients were the same.
+    greatestId: -contestant.takeIds(1_000_000).first,
+    seconds,
+  };
+  return contestant.counted(async () => {
+    const printed = await output(process.execPath, ['--no-warnings', WRITE_THEN_LIST, JSON.stringify(load)]);
+    const loaded = JSON.parse(printed) as WrittenAndListed;
+    if (loaded.missing > 0)
+      throw new Broken(`${loaded.missing} lists lacked a plant whose create was answered before`);
+    return loaded;
+  });
 };
 
 /** 90 % lists of 20 and 10 % creates at a fixed rate. Its value is the 99th percentile of latency. */
