@@ -1,5 +1,5 @@
 import { v5 as uuidV5 } from 'uuid';
-import { versionOf } from '../plants/codec.js';
+import { encode, versionOf } from '../plants/codec.js';
 import { type RecordedCheckpoint } from '../plants/operation.js';
 import { AUDIT_STREAM } from '../plants/stream.js';
 import {
@@ -202,7 +202,9 @@ export class RecordedCheckpoints {
       correlationId: 'audit',
       causationId: id,
     };
-    await this.log.append(AUDIT_STREAM, revision ?? 'none', [{ id, type, data: { ...data }, metadata }]);
+    await this.log.append(AUDIT_STREAM, revision ?? 'none', [
+      { id, type, data: encode({ type, data }), metadata },
+    ]);
   }
 
   /** At once where the log knows of other checkpoints; never for what only the last record has added to the tree. */

@@ -1,16 +1,16 @@
 import { EventRefused, type RefusalKind } from './errors.js';
 import { type PlantEvent } from './events.js';
-import { idFault, nameFault, tagFault } from './fields.js';
-import { type OperationEvent, type RecordedCheckpoint } from './operation.js';
+import { type OperationEvent } from './operation.js';
 import { type RequestAccepted } from './request.js';
+import { parsePlantStream } from './stream.js';
 import {
-  AUDIT_STREAM,
-  PLANT_STREAMS,
-  REBUILDS_STREAM,
-  REQUEST_STREAMS,
-  SKIPS_STREAM,
-  parsePlantStream,
-} from './stream.js';
+  type EventData,
+  type EventVersion,
+  type EventVersions,
+  type LoggedEvent,
+  UPCASTERS,
+  type Upcasters,
+} from './upcasters.js';
 
 /** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
 export interface StoredEvent {
@@ -42,8 +42,6 @@ export interface OperationFact {
 
 export type Fact = PlantFact | RequestFact | OperationFact;
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** A reason to refuse, on its way to `decode`, which knows the stream and the revision. */
 class Reason extends Error {
   constructor(
@@ -54,214 +52,40 @@ class Reason extends Error {
   }
 }
 
-/**
- * How each version of each event is read, oldest first. An event of an older version is upcast by its own
- * reader, which gives the shape of today: a new version adds a reader and changes the older ones to match.
- */
-const READERS: Readonly<
-  Record<
-    Fact['event']['type'],
-    { readonly streams: string; readonly versions: readonly ((data: Fields) => Fact['event'])[] }
-  >
-> = {
-  PlantCreated: {
-    streams: PLANT_STREAMS,
-    versions: [
-      (data) => {
-        only(data, ['id', 'name', 'tag']);
-        return {
-          type: 'PlantCreated',
-          data: {
-            id: integer(data, 'id', idFault),
-            name: text(data, 'name', nameFault),
-            tag: text(data, 'tag', tagFault),
-          },
-        };
-      },
-    ],
-  },
-  PlantDeleted: {
-    streams: PLANT_STREAMS,
-    versions: [
-      (data) => {
-        only(data, ['id']);
-        return { type: 'PlantDeleted', data: { id: integer(data, 'id', idFault) } };
-      },
-    ],
-  },
-  RequestAccepted: {
-    streams: REQUEST_STREAMS,
-    versions: [
-      (data) => {
-        only(data, ['fingerprint', 'commandId', 'firstRevision']);
-        return {
-          type: 'RequestAccepted',
-          data: {
-            fingerprint: text(data, 'fingerprint', stringFault),
-            commandId: text(data, 'commandId', stringFault),
-            firstRevision: integer(data, 'firstRevision', revisionFault),
-          },
-        };
-      },
-    ],
-  },
-  RebuildRequested: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'rate', 'unskip']);
-        return {
-          type: 'RebuildRequested',
-          data: {
-            rebuild: text(data, 'rebuild', stringFault),
-            rate: data.rate === null ? null : integer(data, 'rate', positiveFault),
-            unskip: flag(data, 'unskip'),
-          },
-        };
-      },
-    ],
-  },
-  RebuildStarted: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'generation']);
-        return {
-          type: 'RebuildStarted',
-          data: {
-            rebuild: text(data, 'rebuild', stringFault),
-            generation: integer(data, 'generation', positiveFault),
-          },
-        };
-      },
-    ],
-  },
-  RebuildPromoted: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'generation', 'replaced']);
-        return {
-          type: 'RebuildPromoted',
-          data: {
-            rebuild: text(data, 'rebuild', stringFault),
-            generation: integer(data, 'generation', positiveFault),
-            replaced: data.replaced === null ? null : integer(data, 'replaced', positiveFault),
-          },
-        };
-      },
-    ],
-  },
-  RebuildCancelled: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'reason']);
-        return {
-          type: 'RebuildCancelled',
-          data: { rebuild: text(data, 'rebuild', stringFault), reason: text(data, 'reason', stringFault) },
-        };
-      },
-    ],
-  },
-  RollbackRequested: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'reason']);
-        return {
-          type: 'RollbackRequested',
-          data: { rebuild: text(data, 'rebuild', stringFault), reason: text(data, 'reason', stringFault) },
-        };
-      },
-    ],
-  },
-  RolledBack: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild', 'generation', 'replaced']);
-        return {
-          type: 'RolledBack',
-          data: {
-            rebuild: text(data, 'rebuild', stringFault),
-            generation: integer(data, 'generation', positiveFault),
-            replaced: integer(data, 'replaced', positiveFault),
-          },
-        };
-      },
-    ],
-  },
-  RebuildClosed: {
-    streams: REBUILDS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['rebuild']);
-        return { type: 'RebuildClosed', data: { rebuild: text(data, 'rebuild', stringFault) } };
-      },
-    ],
-  },
-  EventSkipped: {
-    streams: SKIPS_STREAM,
-    versions: [
-      (data) => {
-        only(data, ['stream', 'revision', 'reason']);
-        return {
-          type: 'EventSkipped',
-          data: {
-            stream: text(data, 'stream', stringFault),
-            revision: integer(data, 'revision', revisionFault),
-            reason: text(data, 'reason', stringFault),
-          },
-        };
-      },
-    ],
-  },
-  SigningStarted: {
-    streams: AUDIT_STREAM,
-    versions: [(data) => ({ type: 'SigningStarted', data: recordedCheckpoint(data) })],
-  },
-  CheckpointRecorded: {
-    streams: AUDIT_STREAM,
-    versions: [(data) => ({ type: 'CheckpointRecorded', data: recordedCheckpoint(data) })],
-  },
-};
+/** The version that new events of a type are written with. */
+export const versionOf = (type: LoggedEvent['type'], upcasters: Upcasters = UPCASTERS): number =>
+  upcasters[type].written;
 
-const recordedCheckpoint = (data: Fields): RecordedCheckpoint => {
-  only(data, ['key', 'note', 'treeSince']);
-  return {
-    key: text(data, 'key', stringFault),
-    note: text(data, 'note', stringFault),
-    treeSince: text(data, 'treeSince', stringFault),
-  };
+/** The data of a new event, in the version that its type is written with. */
+export const encode = ({ type, data }: LoggedEvent, upcasters: Upcasters = UPCASTERS): EventData => {
+  const { written, versions }: EventVersions = upcasters[type];
+  return versions[written - 1]?.downcast?.(data as never) ?? { ...data };
 };
-
-/** The version that every event of a type is written with today. */
-export const versionOf = (type: Fact['event']['type']): number => READERS[type].versions.length;
 
 /** As `tryDecode`, but throws EventRefused. */
-export const decode = (stored: StoredEvent): Fact => {
-  const fact = tryDecode(stored);
+export const decode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS): Fact => {
+  const fact = tryDecode(stored, upcasters);
   if (fact instanceof EventRefused) throw fact;
   return fact;
 };
 
 /**
- * Reads a stored event: checks it whole and brings it to today's shape. Returns EventRefused for an unknown type or
- * version, for data that the rules of its type refuse, and for an event that stands in a stream where it does not
- * belong.
+ * Reads a stored event: checks it whole and brings it to the newest version's shape. Returns EventRefused for an
+ * unknown type or version, for data that the rules of its type refuse, and for an event that stands in a stream where
+ * it does not belong.
  */
-export const tryDecode = (stored: StoredEvent): Fact | EventRefused => {
+export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS): Fact | EventRefused => {
   try {
-    if (!isKnown(stored.type)) throw new Reason(`unknown type ${quoted(stored.type)}`, 'unknown_type');
-    const reader = READERS[stored.type];
-    if (!stored.stream.startsWith(reader.streams))
-      throw new Reason(`a ${stored.type} belongs into a stream that begins with ${reader.streams}`);
-    const version = versionIn(stored.metadata);
-    const read = reader.versions[version - 1];
-    if (!read) throw new Reason(`unknown version ${version} of ${stored.type}`, 'newer_version');
-    if (!isObject(stored.data)) throw new Reason('its data is not a JSON object');
-    const event = read(stored.data);
+    const { type } = stored;
+    if (!isKnown(type)) throw new Reason(`unknown type ${quoted(type)}`, 'unknown_type');
+    const { streams, versions }: EventVersions = upcasters[type];
+    if (!stored.stream.startsWith(streams))
+      throw new Reason(`a ${type} belongs into a stream that begins with ${streams}`);
+    const number = versionIn(stored.metadata);
+    const version = versions[number - 1];
+    if (!version) throw new Reason(`unknown version ${number} of ${type}`, 'newer_version');
+    const data = checked(stored.data, version.fields);
+    const event = { type, data: version.upcast?.(data) ?? data } as LoggedEvent;
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
     if (event.type !== 'PlantCreated' && event.type !== 'PlantDeleted') return { kind: 'operation', event };
     const plant = parsePlantStream(stored.stream);
@@ -275,7 +99,7 @@ export const tryDecode = (stored: StoredEvent): Fact | EventRefused => {
   }
 };
 
-const isKnown = (type: string): type is Fact['event']['type'] => Object.hasOwn(READERS, type);
+const isKnown = (type: string): type is LoggedEvent['type'] => Object.hasOwn(UPCASTERS, type);
 
 const versionIn = (metadata: unknown): number => {
   const version = isObject(metadata) ? metadata.schemaVersion : undefined;
@@ -284,41 +108,19 @@ const versionIn = (metadata: unknown): number => {
   return version;
 };
 
-const isObject = (value: unknown): value is Fields =>
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const stringFault = (value: unknown): string | undefined =>
-  typeof value === 'string' && value !== '' ? undefined : 'must be a string that is not empty';
-
-const revisionFault = (value: unknown): string | undefined =>
-  Number.isSafeInteger(value) && (value as number) >= 0
-    ? undefined
-    : 'must be an integer that is not negative';
-
-const positiveFault = (value: unknown): string | undefined =>
-  Number.isSafeInteger(value) && (value as number) > 0 ? undefined : 'must be a positive integer';
-
-const flag = (data: Fields, name: string): boolean => {
-  const value = data[name];
-  if (typeof value !== 'boolean') throw new Reason(`${name} must be true or false`);
-  return value;
-};
-
-const only = (data: Fields, names: readonly string[]): void => {
-  const unknown = Object.keys(data).find((name) => !names.includes(name));
-  if (unknown !== undefined) throw new Reason(`unknown field ${quoted(unknown)}`);
-};
-
-const integer = (data: Fields, name: string, fault: (value: unknown) => string | undefined): number => {
-  const reason = fault(data[name]);
-  if (reason !== undefined) throw new Reason(`${name} ${reason}`);
-  return data[name] as number; // what a fault of integers lets through is one
-};
-
-const text = (data: Fields, name: string, fault: (value: unknown) => string | undefined): string => {
-  const reason = fault(data[name]);
-  if (reason !== undefined) throw new Reason(`${name} ${reason}`);
-  return data[name] as string; // what a fault of texts lets through is one
+/** Returns the data, with the fields of a version and no others. */
+const checked = (data: unknown, fields: EventVersion['fields']): EventData => {
+  if (!isObject(data)) throw new Reason('its data is not a JSON object');
+  for (const name in data)
+    if (!Object.hasOwn(fields, name)) throw new Reason(`unknown field ${quoted(name)}`);
+  for (const name in fields) {
+    const fault = fields[name]?.(data[name]);
+    if (fault !== undefined) throw new Reason(`${name} ${fault}`);
+  }
+  return data as EventData;
 };
 
 /** What came from outside, made safe and short enough for a message. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { decode } from '../plants/codec.js';
+import { decode, encode } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
 import { idempotencyKeyReused } from '../plants/errors.js';
 import { type RequestAccepted } from '../plants/request.js';
@@ -79,9 +79,10 @@ export class IdempotentCommands {
     const { commandId } = context;
     const data = { fingerprint, commandId, firstRevision: last ? Number(last.revision) + 1 : 0 };
     const type = 'RequestAccepted';
-    const event = { id: eventId(commandId, type), type, data, metadata: metadataOf(type, context, now()) };
+    const id = eventId(commandId, type);
+    const metadata = metadataOf(type, context, now());
     try {
-      await appendSurely(log, stream, 'none', [event]);
+      await appendSurely(log, stream, 'none', [{ id, type, data: encode({ type, data }), metadata }]);
       return data;
     } catch (error) {
       const faster = error instanceof WrongExpectedRevision ? await this.#read(stream) : undefined;

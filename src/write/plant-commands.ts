@@ -1,5 +1,5 @@
 import { v5 as uuidV5 } from 'uuid';
-import { decode, versionOf } from '../plants/codec.js';
+import { decode, encode, versionOf } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
 import { EventRefused } from '../plants/errors.js';
 import { type PlantEvent } from '../plants/events.js';
@@ -148,11 +148,11 @@ export const plantNow = async (
 };
 
 const newEvents = (events: readonly PlantEvent[], context: CommandContext, now: Date): NewEvent[] =>
-  events.map(({ type, data }, index) => ({
+  events.map((event, index) => ({
     id: eventId(context.commandId, index),
-    type,
-    data: { ...data },
-    metadata: metadataOf(type, context, now),
+    type: event.type,
+    data: encode(event),
+    metadata: metadataOf(event.type, context, now),
   }));
 
 /** Whether a command has caused an event. */

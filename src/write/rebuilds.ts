@@ -1,5 +1,5 @@
 import { v5 as uuidV5 } from 'uuid';
-import { versionOf } from '../plants/codec.js';
+import { encode, versionOf } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
@@ -59,10 +59,11 @@ export const record = async (
 const newEvent = (
   stream: string,
   after: bigint | undefined,
-  { type, data }: OperationEvent,
+  event: OperationEvent,
   { actor, correlationId, commandId, traceparent }: Operator,
   now: Date,
 ): NewEvent => {
+  const { type, data } = event;
   const id = uuidV5(
     JSON.stringify([stream, String(after), type, data, correlationId, commandId]),
     OPERATIONS,
@@ -75,7 +76,7 @@ const newEvent = (
     causationId: commandId ?? id,
     ...(traceparent === undefined ? {} : { traceparent }),
   };
-  return { id, type, data: { ...data }, metadata };
+  return { id, type, data: encode(event), metadata };
 };
 
 /**

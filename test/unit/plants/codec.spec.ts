@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { decode, type Fact, type StoredEvent, versionOf } from '../../../src/plants/codec.js';
+import { decode, encode, type Fact, type StoredEvent, versionOf } from '../../../src/plants/codec.js';
 import { EventRefused } from '../../../src/plants/errors.js';
+import { type PlantCreated } from '../../../src/plants/events.js';
+import { idFault, nameFault, tagFault } from '../../../src/plants/fields.js';
 import { plantStream, requestStream } from '../../../src/plants/stream.js';
+import { UPCASTERS, type Upcasters } from '../../../src/plants/upcasters.js';
 import { anyName, anyString, anyTag } from '../../support/domain-model.js';
 import { created, deleted } from '../../support/given.js';
 
@@ -57,10 +60,9 @@ describe('the codec', () => {
       { kind: 'request' },
     ],
   ])('reads what was written: %j', (event, stream, of) => {
-    const { type, data } = event;
-    const fact = decode(
-      stored({ stream, type, data, metadata: { ...METADATA, schemaVersion: versionOf(type) } }),
-    );
+    const { type } = event;
+    const metadata = { ...METADATA, schemaVersion: versionOf(type) };
+    const fact = decode(stored({ stream, type, data: encode(event), metadata }));
     expect(fact).toEqual({ ...of, event });
   });
 
@@ -74,7 +76,8 @@ describe('the codec', () => {
         fc.boolean(),
         (owner, id, name, tag, there) => {
           const event = there ? created(id, name, tag) : deleted(id);
-          expect(decode(stored({ ...event, stream: plantStream(owner, id) }))).toEqual({
+          const data = encode(event);
+          expect(decode(stored({ ...event, data, stream: plantStream(owner, id) }))).toEqual({
             kind: 'plant',
             owner,
             event,
@@ -292,7 +295,58 @@ describe('the codec', () => {
     );
   });
 
-  it('writes every event with the version that it reads', () => {
-    expect((['PlantCreated', 'PlantDeleted', 'RequestAccepted'] as const).map(versionOf)).toEqual([1, 1, 1]);
+  it.each(Object.entries(UPCASTERS))(
+    'writes a %s in a version that it reads',
+    (_type, { written, versions }) => {
+      expect(versions.map((_version, index) => index + 1)).toContain(written);
+    },
+  );
+});
+
+/** PlantCreated with a second version, which calls its name a label; `written` is the one that is written. */
+const withLabels = (written: number): Upcasters => {
+  const id = idFault;
+  const tag = tagFault;
+  return {
+    ...UPCASTERS,
+    PlantCreated: {
+      ...UPCASTERS.PlantCreated,
+      written,
+      versions: [
+        {
+          fields: { id, label: nameFault, tag },
+          upcast: ({ label, ...data }) => ({ ...data, name: label }),
+          downcast: ({ name: label, ...data }: PlantCreated['data']) => ({ ...data, label }),
+        },
+        { fields: { id, name: nameFault, tag } },
+      ],
+    },
+  };
+};
+
+describe('two versions of an event', () => {
+  const newest = {
+    data: { id: 7, name: 'Monstera deliciosa', tag: 'aroid' },
+    metadata: { schemaVersion: 2 },
+  };
+  const older = {
+    data: { id: 7, label: 'Monstera deliciosa', tag: 'aroid' },
+    metadata: { schemaVersion: 1 },
+  };
+
+  it.each([
+    ['the release that reads the newest one first', withLabels(1), older],
+    ['the release after it', withLabels(2), newest],
+  ])('are both read, and one is written, in %s', (_name, upcasters, written) => {
+    const event = created(7);
+    expect(encode(event, upcasters)).toEqual(written.data);
+    expect(versionOf(event.type, upcasters)).toBe(written.metadata.schemaVersion);
+    for (const version of [older, newest])
+      expect(decode(stored(version), upcasters)).toEqual({ kind: 'plant', owner: 'anne', event });
+  });
+
+  it('have fields of their own', () => {
+    const swapped = stored({ ...newest, metadata: older.metadata });
+    expect(() => decode(swapped, withLabels(1))).toThrow('unknown field "name"');
   });
 });
