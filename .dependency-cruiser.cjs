@@ -127,6 +127,13 @@ module.exports = {
       },
     },
     {
+      name: 'workers-are-loaded-when-wanted',
+      comment: 'A service of one process, which is the default, starts without them.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/service/workers/' },
+      to: { path: '^src/service/workers/', dynamic: false, dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'no-cycles',
       comment: 'A cycle means that two files are one thing with two names.',
       severity: 'error',

@@ -2,7 +2,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
-import { Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
 import { Auditor } from '../audit/auditor.js';
 import { PublishedTree } from '../audit/published-tree.js';
@@ -18,7 +18,7 @@ import { EventStreams } from './audit/event-streams.js';
 import { HealthController } from './health/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
 import { LongLists } from './lists/long-lists.js';
-import { MetricsController } from './health/metrics.controller.js';
+import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, SYSTEM } from './operations/operations.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
@@ -43,8 +43,8 @@ export interface Parts {
   readonly model: ReadModelStore;
   /** Undefined where this process leaves projecting to others. */
   readonly projector: Projector | undefined;
-  /** Undefined where this process is no auditor. */
-  readonly tree: { readonly auditor: Auditor; readonly published: PublishedTree } | undefined;
+  /** Undefined where this process does not publish the tree; without the auditor where another worker is it. */
+  readonly tree: { readonly auditor: Auditor | undefined; readonly published: PublishedTree } | undefined;
   /** How long a receipt waits for its checkpoint, in milliseconds. */
   readonly receiptWaitMs: number;
   readonly roles: ReadonlySet<Role>;
@@ -56,6 +56,8 @@ export interface Parts {
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;
+  /** What /metrics answers, as text. */
+  readonly figures: () => Promise<string>;
   /** Where the figures are served. */
   readonly metrics: Config['metrics'];
   /** Whether the API's document and its page are served. */
@@ -67,7 +69,7 @@ export interface Parts {
 /** The wiring of the figures and of health, where they are served on an address of their own. */
 @Module({})
 export class MetricsModule {
-  static of({ log, model, projector, tree, routes, shutdown, registry }: Parts): DynamicModule {
+  static of({ log, model, projector, tree, routes, shutdown, figures }: Parts): DynamicModule {
     return {
       module: MetricsModule,
       imports: [TerminusModule.forRoot({ logger: false })],
@@ -79,7 +81,7 @@ export class MetricsModule {
         { provide: Auditor, useValue: tree?.auditor },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
-        { provide: Registry, useValue: registry },
+        { provide: FIGURES, useValue: figures },
         ProblemFilter,
       ],
     };
@@ -101,7 +103,7 @@ export class AppModule {
     rateLimit,
     routes,
     shutdown,
-    registry,
+    figures,
     metrics,
     now,
   }: Parts): DynamicModule {
@@ -127,7 +129,7 @@ export class AppModule {
         { provide: RateLimit, useValue: rateLimit },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
-        { provide: Registry, useValue: registry },
+        { provide: FIGURES, useValue: figures },
         { provide: SYSTEM, useValue: { log, model, now } satisfies System },
         {
           provide: IdempotentCommands,

@@ -14,12 +14,13 @@ const STORES_MS = 3_000;
  */
 export class Shutdown {
   readonly #begun = new AbortController();
+  #replaced = false;
 
   constructor(readonly drainMs: number) {}
 
-  /** Whether the process stops: it is not ready then, but still answers. */
+  /** Whether the service stops: it is not ready then, but still answers. */
   get begun(): boolean {
-    return this.#begun.signal.aborted;
+    return this.#begun.signal.aborted && !this.#replaced;
   }
 
   /** How long requests in flight may take once no connection is accepted any more, in milliseconds. */
@@ -32,7 +33,9 @@ export class Shutdown {
     this.#begun.signal.addEventListener('abort', listener, { once: true });
   }
 
-  begin(): void {
+  /** `replaced`: another worker answers on the port, which stays ready. */
+  begin(how: 'stop' | 'replaced'): void {
+    this.#replaced = how === 'replaced';
     this.#begun.abort();
   }
 }

@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { type Server, type ServerResponse } from 'node:http';
 import { type Socket } from 'node:net';
 import { type FastifyInstance } from 'fastify';
@@ -52,8 +53,15 @@ export class UnsentAnswers {
     private readonly stallMs = STALL_MS,
     private readonly limit = UNSENT_BYTES,
   ) {
-    server.maxConnections = Math.min(MAX_CONNECTIONS, (openFilesLimit() ?? Infinity) - FILES_BESIDE);
+    const most = Math.min(MAX_CONNECTIONS, (openFilesLimit() ?? Infinity) - FILES_BESIDE);
+    // A full worker would send the connection back to the primary process, which would offer it again at once.
+    if (!cluster.isWorker) server.maxConnections = most;
     server.on('connection', (socket) => {
+      if (cluster.isWorker && this.#sockets.size >= most) {
+        this.cut.refused += 1;
+        socket.destroy();
+        return;
+      }
       this.#sockets.add(socket);
       socket.prependListener('timeout', () => {
         if (socket.writableLength > 0) this.cut.stalled += 1; // Node destroys it

@@ -33,6 +33,7 @@ export const showDisk = (registry: Registry, places: DiskPlaces): void => {
   const look = new BoundedLook(() => diskUse(places));
   new Gauge({
     name: 'plants_disk_free_bytes',
+    aggregator: 'min',
     help: 'Bytes that may still be written to the file system of a part; absent where it does not answer.',
     labelNames: ['part'],
     registers,
@@ -44,6 +45,7 @@ export const showDisk = (registry: Registry, places: DiskPlaces): void => {
   });
   new Gauge({
     name: 'plants_disk_size_bytes',
+    aggregator: 'min',
     help: 'The size of that file system.',
     labelNames: ['part'],
     registers,
@@ -55,6 +57,7 @@ export const showDisk = (registry: Registry, places: DiskPlaces): void => {
   });
   new Gauge({
     name: 'plants_wal_bytes',
+    aggregator: 'max',
     help: "The size of the write-ahead log beside a SQLite store's file.",
     labelNames: ['store'],
     registers,

@@ -11,6 +11,7 @@ export const showLastRuns = (registry: Registry, dataDir: string): void => {
   const verify = new BoundedLook(() => lastVerify(dataDir));
   new Gauge({
     name: 'plants_last_backup_timestamp_seconds',
+    aggregator: 'max',
     help: 'When plants backup last made a backup, in seconds since 1970; absent where none was recorded.',
     registers,
     async collect() {
@@ -19,6 +20,7 @@ export const showLastRuns = (registry: Registry, dataDir: string): void => {
   });
   new Gauge({
     name: 'plants_last_verify_timestamp_seconds',
+    aggregator: 'max',
     help: 'When the lists were last compared with the log, in seconds since 1970; absent where that was not recorded.',
     registers,
     async collect() {
@@ -27,6 +29,7 @@ export const showLastRuns = (registry: Registry, dataDir: string): void => {
   });
   new Gauge({
     name: 'plants_last_verify_differing_plants',
+    aggregator: 'max',
     help: 'Plants that differed in that comparison.',
     registers,
     async collect() {
@@ -40,6 +43,7 @@ export const showSkips = (registry: Registry, log: EventLog): void => {
   const look = new BoundedLook(async () => (await readSkipsInForce(log)).size);
   new Gauge({
     name: 'plants_skipped_events',
+    aggregator: 'max',
     help: 'Events that the lists leave out, since an operator has decided so; absent where the log does not answer.',
     registers: [registry],
     async collect() {

@@ -39,6 +39,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   const lag = new ProjectionLag(sources);
   new Gauge({
     name: 'plants_projector_state',
+    aggregator: 'max',
     help: '1 for what the projector of this process does, 0 for everything else.',
     labelNames: ['state'],
     registers,
@@ -48,6 +49,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_projection_lag_seconds',
+    aggregator: 'max',
     help: 'The age of the oldest event that is not in the lists, 0 where all are; absent on standby.',
     registers,
     async collect() {
@@ -56,6 +58,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_projection_lag_events',
+    aggregator: 'max',
     help: 'Events that are not in the lists; absent on standby, and where the log cannot tell (EventStoreDB).',
     registers,
     async collect() {
@@ -64,6 +67,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_parked_owners',
+    aggregator: 'max',
     help: 'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
     registers,
     async collect() {
@@ -72,6 +76,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_rebuild_progress_ratio',
+    aggregator: 'max',
     help: 'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
     registers,
     collect() {
@@ -80,6 +85,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_rebuild_remaining_seconds',
+    aggregator: 'max',
     help: 'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
     registers,
     collect() {
@@ -88,6 +94,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   });
   new Gauge({
     name: 'plants_rebuild_stalled',
+    aggregator: 'max',
     help: '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
     registers,
     collect() {

@@ -8,6 +8,7 @@ export const showReadiness = (registry: Registry, parts: ReadyParts): void => {
   let looking: ReturnType<ReadyParts> | undefined;
   new Gauge({
     name: 'plants_ready',
+    aggregator: 'min',
     help: '1 for each part of /health/ready that works, else 0.',
     labelNames: ['part'],
     registers: [registry],

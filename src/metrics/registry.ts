@@ -7,6 +7,7 @@ export const createRegistry = (version: string): Registry => {
   collectDefaultMetrics({ register: registry });
   new Gauge({
     name: 'plants_build_info',
+    aggregator: 'first',
     help: 'Always 1. Which version this is, and on which Node.js it runs.',
     labelNames: ['version', 'node'],
     registers: [registry],
@@ -63,6 +64,7 @@ export const showIssuerKeys = (registry: Registry, fetches: () => KeyFetches): v
   });
   new Gauge({
     name: 'plants_issuer_keys_age_seconds',
+    aggregator: 'max',
     help: "How long ago the issuer's keys were last fetched.",
     registers: [registry],
     collect() {

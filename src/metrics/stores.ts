@@ -47,6 +47,7 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
   );
   new Gauge({
     name: 'plants_event_log_writable',
+    aggregator: 'min',
     help: '1 while appends to the event log work, as far as the last ones tell, else 0.',
     registers: [registry],
     collect() {

@@ -51,6 +51,7 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
   const age = (at: string): number => Math.max(0, (now().getTime() - Date.parse(at)) / 1_000);
   new Gauge({
     name: 'plants_auditor_state',
+    aggregator: 'max',
     help: '1 for what the auditor of this process does, 0 for everything else.',
     labelNames: ['state'],
     registers,
@@ -61,6 +62,7 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
   for (const [name, help, valueOf] of GAUGES)
     new Gauge({
       name,
+      aggregator: 'max',
       help,
       registers,
       collect() {

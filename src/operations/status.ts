@@ -48,6 +48,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
     problems: [
       ...logProblems(processes, log.health()),
       ...problemsOf(processes, generations, head, rebuild),
+      ...workerProblems(processes),
       ...parkedProblems(parked),
       ...differenceProblems(lastVerified(processes)),
     ],
@@ -206,6 +207,25 @@ const problemsOf = (
     problems.push('no list is answered: the lists are being built for the first time, or were lost');
   if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
   return problems;
+};
+
+/** Workers that do not report themselves, while others of the same service do. */
+const workerProblems = (processes: readonly ProcessReport[]): string[] => {
+  const services = new Map<string, { readonly of: number; readonly running: Set<number> }>();
+  for (const { host, worker } of processes) {
+    if (!worker) continue;
+    const name = `${host}/${worker.primary}`;
+    const service = services.get(name) ?? { of: worker.of, running: new Set() };
+    services.set(name, service);
+    service.running.add(worker.number);
+  }
+  return [...services].flatMap(([name, { of, running }]) =>
+    running.size < of
+      ? [
+          `${of - running.size} of the ${of} workers of ${name} do not run: its log says why; it tries to start them again`,
+        ]
+      : [],
+  );
 };
 
 const blockedAt = ({ projector }: ProcessReport): SystemStatus['blocked'] =>

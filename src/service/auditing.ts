@@ -1,11 +1,14 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger } from 'pino';
+import { type ChangeHints } from '../adapters/change-hints.js';
 import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
 import { PublishedTree } from '../audit/published-tree.js';
+import { type SignerKey } from '../audit/signed-note.js';
 import { type EventLog } from '../ports/event-log.js';
+import { type TreeStore } from '../ports/tree-store.js';
 import { type Load } from '../projector/load.js';
 import { Pacing } from '../projector/pacing.js';
 import { type Config } from './config.js';
@@ -23,21 +26,31 @@ const SHORT_LOG_MS = 10_000;
 const RECORD_AFTER_MS = 60_000;
 const RECORD_EVERY_MS = 3_600_000;
 
-/** Starts the auditor, if this process has that role. */
-export const startAuditor = async (
+/** The tree that this process publishes, with its auditor, if it has that role. */
+interface OpenedTree {
+  readonly auditor: Auditor | undefined;
+  readonly published: PublishedTree;
+}
+
+/**
+ * Opens the tree and starts the auditor, if this process has that role. A worker whose service has an auditor in another
+ * worker only publishes the tree; `recheck` asks that auditor to read the log again soon.
+ */
+export const openTree = async (
   log: EventLog,
-  { roles, dataDir, auditOrigin, auditRecheckSeconds }: Config,
+  config: Config & { readonly publishesTree: boolean },
   load: Load,
   logger: Logger,
   resources: Resources,
-): Promise<{ readonly auditor: Auditor; readonly published: PublishedTree } | undefined> => {
-  if (!roles.has('auditor')) return undefined;
+  recheck?: ChangeHints,
+): Promise<OpenedTree | undefined> => {
+  const { roles, publishesTree, dataDir, auditOrigin } = config;
+  if (!publishesTree) return undefined;
   const {
     file: keyFile,
     key,
     created,
   } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
-  const previousKey = await openPreviousKey(dataDir, key);
   const file = join(dataDir, 'tree.db');
   const notice =
     created || existsSync(file)
@@ -46,6 +59,38 @@ export const startAuditor = async (
   if (notice !== undefined) logger.warn(notice);
   const store = await openTreeStore(file, log.identity());
   resources.add(() => store.close());
+  const auditor = roles.has('auditor')
+    ? await startAuditor({ log, store, key, notice, load }, config, logger, resources)
+    : undefined;
+  recheck?.listen(() => {
+    auditor?.recheckSoon();
+  });
+  const recheckSoon = (): void => {
+    if (auditor) auditor.recheckSoon();
+    else recheck?.send();
+  };
+  return { auditor, published: new PublishedTree(log, store, now, recheckSoon, [key]) };
+};
+
+const startAuditor = async (
+  {
+    log,
+    store,
+    key,
+    notice,
+    load,
+  }: {
+    readonly log: EventLog;
+    readonly store: TreeStore;
+    readonly key: SignerKey;
+    readonly notice: string | undefined;
+    readonly load: Load;
+  },
+  { dataDir, auditRecheckSeconds }: Config,
+  logger: Logger,
+  resources: Resources,
+): Promise<Auditor> => {
+  const previousKey = await openPreviousKey(dataDir, key);
   const pacing = new Pacing(load);
   const auditor = new Auditor(log, store, key, {
     now,
@@ -62,14 +107,5 @@ export const startAuditor = async (
     },
   });
   resources.run((signal) => auditor.run(signal));
-  const published = new PublishedTree(
-    log,
-    store,
-    now,
-    () => {
-      auditor.recheckSoon();
-    },
-    [key],
-  );
-  return { auditor, published };
+  return auditor;
 };

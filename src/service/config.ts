@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { join, normalize } from 'node:path';
 import { auth, type AuthConfig } from './auth-config.js';
 import {
@@ -36,6 +37,9 @@ export type Role = (typeof ROLES)[number];
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
+/** The most processes of one service on one machine. */
+const MOST_WORKERS = 64;
+
 /** The settings of a process, checked. */
 export interface Config {
   readonly host: string;
@@ -46,6 +50,8 @@ export interface Config {
   readonly docs: boolean;
   readonly corsOrigins: CorsOrigins;
   readonly roles: ReadonlySet<Role>;
+  /** Processes that answer requests. */
+  readonly workers: number;
   readonly dataDir: string;
   readonly eventLog: EventLogLocation;
   readonly readModel: ReadModelLocation;
@@ -85,13 +91,15 @@ export const loadConfig = (env: Environment): Config => {
     throw new ConfigError(
       'READ_MODEL must name another file than EVENT_LOG: a read model can be thrown away, the events cannot',
     );
+  const roles = rolesOf(env);
   return {
     host: host(env),
     port: integer(env, 'PORT', 0, 65_535),
     metrics: metrics(env),
     docs: onOrOff(env, 'DOCS'),
     corsOrigins: corsOrigins(env),
-    roles: roles(env),
+    roles,
+    workers: workers(env, roles),
     dataDir,
     eventLog,
     readModel,
@@ -135,7 +143,7 @@ const auditOrigin = (env: Environment): string | undefined => {
   return value;
 };
 
-const roles = (env: Environment): ReadonlySet<Role> => {
+const rolesOf = (env: Environment): ReadonlySet<Role> => {
   const value = setting(env, 'ROLES');
   const chosen = value.split(',').map((name) => {
     const role = ROLES.find((one) => one === name.trim());
@@ -143,6 +151,23 @@ const roles = (env: Environment): ReadonlySet<Role> => {
     return role;
   });
   return new Set(chosen);
+};
+
+const workers = (env: Environment, roles: ReadonlySet<Role>): number => {
+  const value = setting(env, 'WORKERS');
+  const isAuto = value === 'auto';
+  const number = isAuto
+    ? Math.min(availableParallelism(), MOST_WORKERS)
+    : /^\d{1,2}$/.test(value)
+      ? Number(value)
+      : 0;
+  if (number < 1 || number > MOST_WORKERS)
+    throw bad('WORKERS', value, `auto, or an integer from 1 to ${MOST_WORKERS}`);
+  if (number === 1 || roles.has('api')) return number;
+  if (isAuto) return 1;
+  throw new ConfigError(
+    `WORKERS=${number} needs the role api: workers share requests, and a process with ROLES=${[...roles].join(',')} answers none for plants; leave WORKERS out`,
+  );
 };
 
 const eventLogOf = (env: Environment, dataDir: string): EventLogLocation => {

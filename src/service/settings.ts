@@ -29,6 +29,12 @@ export const SETTINGS = [
       'What this process does: api answers requests, projector maintains the read model, auditor the tree that proves the events (docs/audit.md).',
   },
   {
+    name: 'WORKERS',
+    default: '1',
+    meaning:
+      'Processes that answer requests on this port: 1 to 64, or auto, one for each processor (docs/operating.md). More than 1 only with the role api.',
+  },
+  {
     name: 'DATA_DIR',
     default: './data',
     meaning: "Folder of the database files, of the local signing key, and of an auditor's key and tree.",
@@ -115,7 +121,7 @@ export const SETTINGS = [
     name: 'RATE_LIMIT',
     default: 'off',
     meaning:
-      'Requests a minute that are answered for one owner, or off: by all processes together where READ_MODEL is Redis, else by each.',
+      'Requests a minute that are answered for one owner, or off: by all processes together where READ_MODEL is Redis, else by each service, its workers together.',
   },
   {
     name: 'RATE_LIMIT_STRANGERS',

@@ -18,7 +18,7 @@ import { showCertificates, type TlsStore } from '../metrics/certificates.js';
 import { showDisk } from '../metrics/disk.js';
 import { countRequests } from '../metrics/http.js';
 import { showLastRuns, showSkips } from '../metrics/operations.js';
-import { showProjector } from '../metrics/projection.js';
+import { type LagSources, showProjector } from '../metrics/projection.js';
 import { createRegistry, showIssuerKeys, showTokenCache } from '../metrics/registry.js';
 import { countCommits, measuredEventLog, measuredReadModel } from '../metrics/stores.js';
 import { showTree } from '../metrics/tree.js';
@@ -27,7 +27,7 @@ import { lastVerify } from '../operations/last-runs.js';
 import { reportText } from '../operations/process-report.js';
 import { Load } from '../projector/load.js';
 import { type Tracing } from '../tracing/tracing.js';
-import { startAuditor } from './auditing.js';
+import { openTree } from './auditing.js';
 import { rateLimitsOf, signingKeys } from './authentication.js';
 import { type Config } from './config.js';
 import { listen } from './listen.js';
@@ -36,6 +36,8 @@ import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { Resources } from './resources.js';
 import { logHealth } from './state-lines.js';
+import { type WorkerIdentity } from './workers/messages.js';
+import { type WorkerLink } from './workers/worker-link.js';
 
 /** A running service. */
 export interface Service {
@@ -47,37 +49,42 @@ export interface Service {
   readonly firstStart: boolean;
   /**
    * Is not ready any more, goes on for `drainMs`, then accepts no connection, answers the requests in flight, stops
-   * projecting and closes the stores: what was acknowledged is in the lists. May be called twice.
+   * projecting and closes the stores: what was acknowledged is in the lists. May be called twice. `replaced`: it stays
+   * ready meanwhile, since another worker answers on the port.
    */
-  stop(): Promise<void>;
+  stop(how?: 'stop' | 'replaced'): Promise<void>;
 }
 
-/** Starts the service. Throws StartError, LocalKeyError, and what the ports throw. */
-export const start = async (config: Config, logger: Logger, version: string): Promise<Service> => {
+/**
+ * Starts the service in this process; `link` is the channel of a worker to its primary process. Throws StartError,
+ * LocalKeyError, and what the ports throw.
+ */
+export const start = async (
+  settings: Config,
+  logger: Logger,
+  version: string,
+  link?: WorkerLink,
+): Promise<Service> => {
+  const config = processConfig(settings, link);
   const resources = new Resources();
   const http = loadHttp();
   try {
     assertLogIsThere(config);
     const instance = randomUUID();
-    const registry = createRegistry(version);
+    const registry = registryOf(config, version, link);
     const { keys, keyFetches, created } = await signingKeys(config, logger);
     showIssuerKeys(registry, keyFetches);
-    showFiles(registry, config);
-    showCertificates(registry, tlsStores(config));
     const tracing = await tracingOf(config, logger, { version, instance });
     if (tracing) resources.add(() => tracing.close());
-    const stores = await openStores(config, logger, registry, tracing, resources);
+    const stores = await openStores(config, logger, registry, { tracing, link }, resources);
     const { log, model } = stores;
 
     const load = new Load();
     const shutdown = new Shutdown(drainMs(config));
     const projector = startProjector(log, model, config, load, logger, resources, shutdown);
-    if (projector) {
-      showProjector(registry, { log, model, projector, now });
-      showSkips(registry, log);
-    }
-    const tree = await startAuditor(log, config, load, logger, resources);
-    if (tree) showTree(registry, tree.auditor, now);
+    if (projector) showProjection(registry, { log, model, projector });
+    const tree = await openTree(log, config, load, logger, resources, link?.hints('recheck'));
+    if (tree?.auditor) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys);
     showTokenCache(registry, () => verifier.cache);
     const clientAddressOf = clientAddresses(config.trustedProxies);
@@ -91,10 +98,11 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         receiptWaitMs: config.writeWaitMs,
         roles: config.roles,
         verifier,
-        ...(await rateLimitsOf(config, log.identity(), logger, resources)),
+        ...(await rateLimitsOf(config, log.identity(), logger, resources, link?.counters)),
         clientAddressOf,
         shutdown,
         registry,
+        figures: link ? () => link.scrape() : () => registry.metrics(),
         metrics: config.metrics,
         docs: config.docs,
         corsOrigins: config.corsOrigins,
@@ -105,12 +113,13 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       resources,
     );
     const running = { log, model, projector, auditor: tree?.auditor };
-    resources.add(startHeartbeat(running, config, { version, instance, address: addresses.url }));
+    const about = { version, instance, address: addresses.url, worker: link?.identity };
+    resources.add(startHeartbeat(running, config, about));
     return {
       ...addresses,
       firstStart: created,
-      stop: async () => {
-        shutdown.begin();
+      stop: async (how = 'stop') => {
+        shutdown.begin(how);
         await delay(shutdown.drainMs);
         await resources.closeAll();
       },
@@ -121,16 +130,38 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
   }
 };
 
+/** The settings with the roles of this process, which are not all of them in most workers. */
+const processConfig = (settings: Config, link: WorkerLink | undefined) => ({
+  ...settings,
+  roles: link?.roles(settings.roles) ?? settings.roles,
+  publishesTree: settings.roles.has('auditor'),
+});
+
+/** The metrics of this process, with those of its files and servers. */
+const registryOf = (config: Config, version: string, link: WorkerLink | undefined): Registry => {
+  const registry = createRegistry(version);
+  link?.shows(registry);
+  showFiles(registry, config);
+  showCertificates(registry, tlsStores(config));
+  return registry;
+};
+
+const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): void => {
+  showProjector(registry, { ...sources, now });
+  showSkips(registry, sources.log);
+};
+
 /** Opens the event log and the read model, with metrics and traces of their calls, and compares their positions. */
 const openStores = async (
   config: Config,
   logger: Logger,
   registry: Registry,
-  tracing: Tracing | undefined,
+  { tracing, link }: { readonly tracing: Tracing | undefined; readonly link: WorkerLink | undefined },
   resources: Resources,
 ) => {
   const measuredLog = measuredEventLog(
     await openEventLog(config.eventLog, {
+      ...(link && { hints: link.hints('log') }),
       onCommit: countCommits(registry),
       onHealth: (health) => {
         logHealth(logger, health);
@@ -141,9 +172,14 @@ const openStores = async (
   resources.add(() => measuredLog.close());
   await assertLogIsTheirs(measuredLog, config);
   const log = tracing?.eventLog(measuredLog, config.eventLog.kind) ?? measuredLog;
-  const opened = await openReadModel(config.readModel, log.identity(), (message) => {
-    logger.warn(message);
-  });
+  const opened = await openReadModel(
+    config.readModel,
+    log.identity(),
+    (message) => {
+      logger.warn(message);
+    },
+    link?.hints('lists'),
+  );
   const measuredModel = measuredReadModel(opened, registry);
   resources.add(() => measuredModel.close());
   const model = tracing?.readModel(measuredModel, config.readModel.kind) ?? measuredModel;
@@ -173,10 +209,16 @@ const startHeartbeat = (
     version,
     instance,
     address,
-  }: { readonly version: string; readonly instance: string; readonly address: string },
+    worker,
+  }: {
+    readonly version: string;
+    readonly instance: string;
+    readonly address: string;
+    readonly worker: WorkerIdentity | undefined;
+  },
 ): (() => Promise<void>) => {
   const since = now().toISOString();
-  const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since };
+  const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since, worker };
   const verified = new BoundedLook(() => lastVerify(dataDir));
   const heartbeat = new Heartbeat(
     model,

@@ -17,6 +17,7 @@ import {
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { BUSY_POLL_MS, Waiters } from '../waiters.js';
+import { type ChangeHints } from '../change-hints.js';
 import { type FileNames, type FileFault } from './file-names.js';
 import { createFolder } from './open-file.js';
 import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow, type ReadModelReader } from './read-model-reader.js';
@@ -52,9 +53,13 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   constructor(
     data: WriterData,
     private readonly onWarning: (message: string) => void,
+    private readonly hints: ChangeHints | undefined,
   ) {
     super();
     this.#data = data;
+    hints?.listen(() => {
+      this.#waiters.wake();
+    });
   }
 
   async open(): Promise<void> {
@@ -77,7 +82,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
 
   async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
     await this.#write({ kind: 'promote', generation, replaces, logEnd });
-    this.#waiters.wake();
+    this.#changed();
   }
 
   async drop(generation: Generation): Promise<void> {
@@ -92,8 +97,13 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
 
   async apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
     const positions = await this.#write({ kind: 'apply', generation, partitions });
-    this.#waiters.wake();
+    this.#changed();
     return positions;
+  }
+
+  #changed(): void {
+    this.#waiters.wake();
+    this.hints?.send();
   }
 
   async heal(generation: Generation, healing: Healing): Promise<boolean> {
@@ -261,8 +271,9 @@ export const openSqliteReadModel = async (
   file: string,
   logIdentity: string,
   onWarning: (message: string) => void = () => undefined,
+  hints?: ChangeHints,
 ): Promise<ReadModelStore> => {
-  const model = new SqliteReadModel({ file, log: logIdentity }, onWarning);
+  const model = new SqliteReadModel({ file, log: logIdentity }, onWarning, hints);
   await model.open();
   return model;
 };

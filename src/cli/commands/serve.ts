@@ -1,21 +1,17 @@
 import { hostname } from 'node:os';
 import { type Command } from 'commander';
-import { SHUTDOWN_MS } from '../../http/shutdown.js';
+import { type Logger } from 'pino';
 import { type Config } from '../../service/config.js';
 import { SETTINGS } from '../../service/settings.js';
-import { limitHeapGrowth } from '../../service/heap-growth.js';
-import { createLogger } from '../../service/logging/logger.js';
+import { createLogger, type LogSource, sharedOutput } from '../../service/logging/logger.js';
 import { OPEN_FILES_NEEDED, openFilesLimit } from '../../service/open-files.js';
 import { StartError } from '../../service/start-error.js';
-import { onUnhandledError } from '../../service/unhandled-error.js';
-import { EXIT, EXITS } from '../exit-status.js';
+import { serveAlone } from '../../service/serve.js';
+import { EXITS } from '../exit-status.js';
 import { ownCommand } from '../own-command.js';
 import { PACKAGE, version } from '../package.js';
 import { printErrorsWith } from '../print-error.js';
 import { settings } from '../settings.js';
-
-/** How long a stop may take after an unhandled error, in milliseconds. */
-const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 
 const settingsHelp = (): string => {
   const width = Math.max(...SETTINGS.map(({ name }) => name.length));
@@ -37,6 +33,7 @@ export const addServe = (program: Command): void => {
 };
 
 const serve = async ({ json }: { json?: true }): Promise<void> => {
+  const environment = { ...process.env }; // before .env completes it: workers complete theirs
   const readable = process.stdout.isTTY && !json;
   const source = { pid: process.pid, host: hostname(), version };
   // JSON on standard error too: containers merge both streams.
@@ -50,53 +47,30 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
     throw new StartError(
       `this process may have ${openFiles} files open, and a service needs ${OPEN_FILES_NEEDED}: raise the limit (ulimit -n, LimitNOFILE= of systemd, or nofile of the container)`,
     );
-  const role = [...config.roles].join(',');
   const destination = readable
     ? (await import('../../service/logging/readable-lines.js')).readableLog()
-    : undefined;
-  const logger = createLogger(config.logLevel, destination, { ...source, role });
-  let started = false;
-  const stopReason = new Promise<{ signal: NodeJS.Signals } | { error: string }>((resolve) => {
-    let received = 0;
-    for (const signal of ['SIGTERM', 'SIGINT'] as const)
-      process.on(signal, () => {
-        received += 1;
-        if (received > 1) process.exit(EXIT.failed); // a second signal ends it at once
-        resolve({ signal });
-      });
-    onUnhandledError((error) => {
-      logger.fatal({ error }, 'nothing handles this error of the service: the process stops');
-      process.exitCode = EXIT.failed;
-      if (started) resolve({ error: error.type });
-      else process.exit();
+    : config.workers > 1
+      ? sharedOutput()
+      : undefined;
+  const loggerOf = (about: Pick<LogSource, 'role' | 'worker'>): Logger =>
+    createLogger(config.logLevel, destination, { ...source, ...about });
+  if (config.workers > 1) {
+    const { serveWithWorkers } = await import('../../service/workers/serve.js');
+    await serveWithWorkers(config, environment, version, loggerOf, {
+      onListening: ({ url, firstStart }) => {
+        if (firstStart) process.stderr.write(welcome(url, config.docs));
+      },
+      onTerminal: process.stdin.isTTY || process.stdout.isTTY,
     });
-  });
-  limitHeapGrowth();
-  const { start } = await import('../../service/start.js'); // Nest takes most of a second to load, which only this command needs
-  const service = await start(config, logger, version);
-  started = true;
-  const { url, metricsUrl } = service;
-  logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
-  if (service.firstStart) process.stderr.write(welcome(url, config.docs));
-
-  const reason = await stopReason;
-  logger.info(reason, 'stopping');
-  setTimeout(
-    () => {
-      logger.fatal('stopping took too long: what was acknowledged is in the log');
-      process.exit(EXIT.failed);
+    return;
+  }
+  const logger = loggerOf({ role: [...config.roles].join(',') });
+  await serveAlone(config, version, logger, {
+    onListening: ({ url, metricsUrl, firstStart }) => {
+      logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
+      if (firstStart) process.stderr.write(welcome(url, config.docs));
     },
-    'signal' in reason ? SHUTDOWN_MS : config.drainMs + SHUTDOWN_AFTER_ERROR_MS,
-  );
-  await service.stop();
-  logger.info('stopped');
-  await new Promise<void>((resolve) => {
-    logger.flush(() => {
-      resolve();
-    });
   });
-  // Explicitly: with a socket to a server still waiting, Node 20 may loop in its clean-up without an end.
-  process.exit();
 };
 
 /** The settings; on a terminal without a drain, which only load balancers need. */

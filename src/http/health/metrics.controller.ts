@@ -1,13 +1,16 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { Registry } from 'prom-client';
 import { readQuery } from '../requests.js';
 import { NoQuery } from '../schemas.js';
 
-/** The figures of this process, for Prometheus. They name no owner and no plant, and need no token. */
+/** What gives the figures as text. */
+export const FIGURES = Symbol('figures');
+
+/** The figures of this process, or of all workers, for Prometheus. They name no owner and no plant, and need no token. */
 @Controller('metrics')
 export class MetricsController {
-  constructor(private readonly registry: Registry) {}
+  constructor(@Inject(FIGURES) private readonly figures: () => Promise<string>) {}
 
   @Get()
   async metrics(
@@ -15,7 +18,7 @@ export class MetricsController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string> {
     readQuery(request, NoQuery);
-    reply.type(this.registry.contentType);
-    return this.registry.metrics();
+    reply.type(Registry.PROMETHEUS_CONTENT_TYPE);
+    return this.figures();
   }
 }

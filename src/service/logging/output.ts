@@ -38,6 +38,8 @@ export class LogOutput {
     private readonly droppedLine: (lines: number) => string,
     /** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
     private readonly lastMs = LAST_MS,
+    /** Whole lines of so many bytes at most are written together; a longer line alone. */
+    private readonly mostBytes = Infinity,
   ) {
     process.once('exit', () => {
       this.#writeLast();
@@ -97,11 +99,23 @@ export class LogOutput {
   /** Makes a batch of the waiting lines, once the one before is written. */
   #take(): void {
     if (this.#taken.length > 0) return;
-    if (this.#dropped > 0) this.#waiting.push(this.droppedLine(this.#dropped));
-    this.#taken = Buffer.from(this.#waiting.join(''));
-    this.#waiting = [];
-    this.#length = 0;
+    if (this.#dropped > 0) {
+      const line = this.droppedLine(this.#dropped);
+      this.#length += line.length;
+      this.#waiting.push(line);
+    }
     this.#dropped = 0;
+    const batch = this.#waiting.splice(0, this.#batchLength()).join('');
+    this.#length -= batch.length;
+    this.#taken = Buffer.from(batch);
+  }
+
+  /** How many of the waiting lines are written next. */
+  #batchLength(): number {
+    if (this.mostBytes === Infinity) return this.#waiting.length;
+    let bytes = 0;
+    const end = this.#waiting.findIndex((line) => (bytes += Buffer.byteLength(line)) > this.mostBytes);
+    return end === -1 ? this.#waiting.length : Math.max(1, end);
   }
 
   #idle(): void {
