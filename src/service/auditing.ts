@@ -6,7 +6,7 @@ import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
 import { PublishedTree } from '../audit/published-tree.js';
-import { type SignerKey } from '../audit/signed-note.js';
+import { type SignerKey } from '../audit/note.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type Load } from '../projector/load.js';

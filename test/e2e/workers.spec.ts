@@ -143,7 +143,7 @@ describe('two workers', () => {
 
   it('end with the primary process, which nothing could replace', async () => {
     await http.list();
-    await http.service.kill(); // waits for the end of all that have its standard output
+    await http.service.killPrimary(); // waits for the end of all that have its standard output
     const ends = http.service.logged.filter(({ msg, how }) => msg === 'stopping' && how === 'primary gone');
     const stopped = http.service.logged.filter(({ msg }) => msg === 'stopped');
     expect([ends, stopped].map((lines) => lines.map(({ worker }) => worker).sort())).toEqual([

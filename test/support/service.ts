@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
@@ -118,8 +118,16 @@ export class TestService {
     });
   }
 
-  /** Ends the process at once, as a power cut would. */
+  /** Ends the process at once, with its workers, as a power cut would. */
   async kill(): Promise<void> {
+    const workers = this.settings.WORKERS === undefined ? [] : childrenOf(this.pid);
+    const ended = this.#end('SIGKILL');
+    for (const worker of workers) process.kill(worker, 'SIGKILL');
+    await ended;
+  }
+
+  /** Ends the process at once, and none of its workers. */
+  async killPrimary(): Promise<void> {
     await this.#end('SIGKILL');
   }
 
@@ -197,3 +205,7 @@ export class TestService {
     });
   }
 }
+
+/** The processes that a process has started and that run. */
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
