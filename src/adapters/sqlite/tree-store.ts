@@ -11,7 +11,7 @@ import {
   TreeStore,
   TreeUnavailable,
 } from '../../ports/tree-store.js';
-import { type Database, DatabaseSync, explainSqliteError, SQLITE, sqliteCode } from './database.js';
+import { DatabaseSync, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { createFile, createFolder } from './open-file.js';
 import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
@@ -39,72 +39,26 @@ const treeError = (thrown: unknown, file: string): Error =>
 const unavailable = (message: string, options?: ErrorOptions): TreeUnavailable =>
   new TreeUnavailable(message, options);
 
-/** The read-only connection of the calling thread. Its methods throw whatever SQLite does. */
-class TreeReader {
-  readonly #db: Database;
-  readonly #get;
+/** The read-only connection of the calling thread, and its queries, which throw whatever SQLite does. */
+const openReader = (file: string) => {
+  const db = new DatabaseSync(file, { readOnly: true });
+  db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
+  const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
+  const marks = 'SELECT idx AS "index", before FROM marks';
+  return {
+    db,
+    tree: prepareRows(db, 'SELECT size, position, hashes FROM tree'),
+    tile: prepareRows<{ hashes: Uint8Array }>(db, 'SELECT hashes FROM tiles WHERE level = ? AND idx = ?'),
+    markOfIndex: prepareRows<Mark>(db, `${marks} WHERE idx <= ? ORDER BY idx DESC LIMIT 1`),
+    markOfPosition: prepareRows<Mark>(db, `${marks} WHERE before < ? ORDER BY before DESC LIMIT 1`),
+    latest: prepareRows<SignedCheckpoint>(db, `${checkpoints} ORDER BY size DESC LIMIT 1`),
+    at: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size = ?`),
+    from: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
+    alarm: prepareRows<{ text: string }>(db, 'SELECT text FROM alarms WHERE lifted_at IS NULL'),
+  };
+};
 
-  constructor(file: string) {
-    this.#db = new DatabaseSync(file, { readOnly: true });
-    this.#db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
-    const prepared = (sql: string) => {
-      const statement = this.#db.prepare(sql);
-      return (...values: (string | number)[]): unknown => statement.get(...values);
-    };
-    const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
-    this.#get = {
-      tree: prepared('SELECT size, position, hashes FROM tree'),
-      tile: prepared('SELECT hashes FROM tiles WHERE level = ? AND idx = ?'),
-      markOfIndex: prepared(
-        'SELECT idx AS "index", before FROM marks WHERE idx <= ? ORDER BY idx DESC LIMIT 1',
-      ),
-      markOfPosition: prepared(
-        'SELECT idx AS "index", before FROM marks WHERE before < ? ORDER BY before DESC LIMIT 1',
-      ),
-      latest: prepared(`${checkpoints} ORDER BY size DESC LIMIT 1`),
-      at: prepared(`${checkpoints} WHERE size = ?`),
-      from: prepared(`${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
-      alarm: prepared('SELECT text FROM alarms WHERE lifted_at IS NULL'),
-    };
-  }
-
-  tree(): StoredTree {
-    return this.#get.tree() as StoredTree;
-  }
-
-  tile(level: number, index: number): Uint8Array {
-    return (this.#get.tile(level, index) as { hashes: Uint8Array } | undefined)?.hashes ?? new Uint8Array();
-  }
-
-  markOfIndex(index: number): Mark | undefined {
-    return this.#get.markOfIndex(index) as Mark | undefined;
-  }
-
-  markOfPosition(position: Position): Mark | undefined {
-    return this.#get.markOfPosition(position) as Mark | undefined;
-  }
-
-  latestCheckpoint(): SignedCheckpoint | undefined {
-    return this.#get.latest() as SignedCheckpoint | undefined;
-  }
-
-  checkpoint(size: number): SignedCheckpoint | undefined {
-    return this.#get.at(size) as SignedCheckpoint | undefined;
-  }
-
-  checkpointFrom(size: number): SignedCheckpoint | undefined {
-    return this.#get.from(size) as SignedCheckpoint | undefined;
-  }
-
-  alarm(): Alarm | undefined {
-    const row = this.#get.alarm() as { text: string } | undefined;
-    return row && (JSON.parse(row.text) as Alarm);
-  }
-
-  close(): void {
-    if (this.#db.isOpen) this.#db.close();
-  }
-}
+type TreeReader = ReturnType<typeof openReader>;
 
 class SqliteTreeStore extends TreeStore {
   #closing: Promise<void> | undefined;
@@ -121,7 +75,7 @@ class SqliteTreeStore extends TreeStore {
   }
 
   tree(): Promise<StoredTree> {
-    return this.#read((reader) => reader.tree());
+    return this.#read(({ tree }) => tree.get() as StoredTree);
   }
 
   async append(growth: TreeGrowth): Promise<void> {
@@ -129,15 +83,15 @@ class SqliteTreeStore extends TreeStore {
   }
 
   tile(level: number, index: number): Promise<Uint8Array> {
-    return this.#read((reader) => reader.tile(level, index));
+    return this.#read(({ tile }) => tile.get(level, index)?.hashes ?? new Uint8Array());
   }
 
   markOfIndex(index: number): Promise<Mark | undefined> {
-    return this.#read((reader) => reader.markOfIndex(index));
+    return this.#read(({ markOfIndex }) => markOfIndex.get(index));
   }
 
   markOfPosition(position: Position): Promise<Mark | undefined> {
-    return this.#read((reader) => reader.markOfPosition(position));
+    return this.#read(({ markOfPosition }) => markOfPosition.get(position));
   }
 
   async saveCheckpoint(checkpoint: SignedCheckpoint): Promise<void> {
@@ -145,15 +99,15 @@ class SqliteTreeStore extends TreeStore {
   }
 
   latestCheckpoint(): Promise<SignedCheckpoint | undefined> {
-    return this.#read((reader) => reader.latestCheckpoint());
+    return this.#read(({ latest }) => latest.get());
   }
 
   checkpoint(size: number): Promise<SignedCheckpoint | undefined> {
-    return this.#read((reader) => reader.checkpoint(size));
+    return this.#read(({ at }) => at.get(size));
   }
 
   checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
-    return this.#read((reader) => reader.checkpointFrom(size));
+    return this.#read(({ from }) => from.get(size));
   }
 
   async raise(alarm: Alarm): Promise<void> {
@@ -161,12 +115,12 @@ class SqliteTreeStore extends TreeStore {
   }
 
   alarm(): Promise<Alarm | undefined> {
-    return this.#read((reader) => reader.alarm());
+    return this.#read(({ alarm }) => alarmOf(alarm.get()?.text));
   }
 
   async lift(by: string, reason: string): Promise<Alarm | undefined> {
     const text = await this.#write({ kind: 'lift', by, reason });
-    return text === undefined ? undefined : (JSON.parse(text) as Alarm);
+    return alarmOf(text);
   }
 
   close(): Promise<void> {
@@ -178,10 +132,10 @@ class SqliteTreeStore extends TreeStore {
     if (this.writerFault()) {
       // The last to be closed would bring a cut write-ahead log into the file. The reader cannot write.
       await this.writer.close();
-      this.reader.close();
+      this.reader.db.close();
       return;
     }
-    this.reader.close(); // before the writer, which can then bring everything into the one file
+    this.reader.db.close(); // before the writer, which can then bring everything into the one file
     await this.writer.close();
   }
 
@@ -219,6 +173,9 @@ class SqliteTreeStore extends TreeStore {
   }
 }
 
+const alarmOf = (text: string | undefined): Alarm | undefined =>
+  text === undefined ? undefined : (JSON.parse(text) as Alarm);
+
 /**
  * Opens the tree of a log in one SQLite file; the file and its folder are created if missing. Throws TreeUnavailable,
  * in one line that says what to do, also for the tree of another log.
@@ -244,13 +201,13 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
   let reader: TreeReader | undefined;
   try {
     const identity = await writer.open();
-    reader = new TreeReader(file);
+    reader = openReader(file);
     const names = new FileNames(file);
     if (names.identity !== identity)
       throw new TreeUnavailable(`${file} was replaced while it was being opened`);
     return new SqliteTreeStore(file, names, writer, reader, () => fault);
   } catch (error) {
-    reader?.close();
+    reader?.db.close();
     await writer.close();
     throw treeError(error, file);
   }
