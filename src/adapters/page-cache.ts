@@ -11,8 +11,8 @@ const LARGEST_BYTES = 256 * 1024;
 const ROW_BYTES = 100;
 
 /** A page, and the generation that it was read from. */
-export interface Kept<Copy, P> {
-  readonly copy: Copy;
+export interface Kept<Generation, P> {
+  readonly generation: Generation;
   readonly page: P;
 }
 
@@ -20,19 +20,19 @@ export interface Kept<Copy, P> {
  * Pages as they were read. A page is still right where the active generation and the partition's position are those of
  * the page: these take a fifth of the time of reading 20 rows.
  */
-export class PageCache<Copy, P extends Page | LongPage = Page> {
-  readonly #pages = new LRUCache<string, Kept<Copy, P>>({
+export class PageCache<Generation, P extends Page | LongPage = Page> {
+  readonly #pages = new LRUCache<string, Kept<Generation, P>>({
     maxSize: KEPT_BYTES,
     maxEntrySize: LARGEST_BYTES,
     sizeCalculation: ({ page }, name) => bytesOf(page) + 2 * name.length + ROW_BYTES,
   });
 
-  get(owner: string, after: number | undefined, limit: number): Kept<Copy, P> | undefined {
+  get(owner: string, after: number | undefined, limit: number): Kept<Generation, P> | undefined {
     return this.#pages.get(nameOf(owner, after, limit));
   }
 
-  keep(copy: Copy, owner: string, after: number | undefined, limit: number, page: P): void {
-    this.#pages.set(nameOf(owner, after, limit), { copy, page });
+  keep(generation: Generation, owner: string, after: number | undefined, limit: number, page: P): void {
+    this.#pages.set(nameOf(owner, after, limit), { generation, page });
   }
 }
 

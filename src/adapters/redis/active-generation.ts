@@ -14,18 +14,18 @@ export const ASK_AGAIN_MS = 500;
 const TRUSTED_MS = 1_000;
 
 interface Active {
-  readonly copy: GenerationKey | undefined;
+  readonly generationKey: GenerationKey | undefined;
   /** When the request began, in milliseconds of `performance.now()`. */
   readonly askedAt: number;
 }
 
 /** Caches which generation is active. */
 export class ActiveGeneration {
-  #active: Active = { copy: undefined, askedAt: -Infinity };
+  #active: Active = { generationKey: undefined, askedAt: -Infinity };
   /** The generation of the last lists, and since when, in milliseconds of `performance.now()`. */
-  #shown: { readonly copy: GenerationKey; readonly since: number } | undefined;
+  #shown: { readonly generationKey: GenerationKey; readonly since: number } | undefined;
   /** The generation before it, which other processes may answer lists from until that moment. */
-  #replaced: { readonly copy: GenerationKey; readonly until: number } | undefined;
+  #replaced: { readonly generationKey: GenerationKey; readonly until: number } | undefined;
   #asking: Promise<Active> | undefined;
 
   constructor(private readonly calls: RedisCalls) {}
@@ -37,9 +37,9 @@ export class ActiveGeneration {
 
   /** The active generation, while it is known without a request. */
   fresh(): GenerationKey | undefined {
-    const { copy, askedAt } = this.#active;
+    const { generationKey, askedAt } = this.#active;
     const age = performance.now() - askedAt;
-    return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? copy : undefined;
+    return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? generationKey : undefined;
   }
 
   /** The active generation. Throws ReadModelIncomplete. */
@@ -54,9 +54,9 @@ export class ActiveGeneration {
   }
 
   async #activeOr(asked: Promise<Active>): Promise<GenerationKey> {
-    const { copy } = await asked;
-    if (copy === undefined) throw new ReadModelIncomplete('no generation is active yet');
-    return copy;
+    const { generationKey } = await asked;
+    if (generationKey === undefined) throw new ReadModelIncomplete('no generation is active yet');
+    return generationKey;
   }
 
   #askForActive(): Promise<Active> {
@@ -64,8 +64,8 @@ export class ActiveGeneration {
     const asking = this.calls
       .call(READ_MS, async (deadline) => {
         const askedAt = performance.now();
-        const active = { copy: await this.#readActive(deadline), askedAt };
-        this.#show(active.copy);
+        const active = { generationKey: await this.#readActive(deadline), askedAt };
+        this.#show(active.generationKey);
         if (this.#asking === asking) this.#active = active;
         return active;
       })
@@ -86,12 +86,12 @@ export class ActiveGeneration {
   }
 
   /** Records the active generation where it is another one. */
-  #show(copy: GenerationKey | undefined): void {
-    const before = this.#shown?.copy;
-    if (copy === undefined || copy === before) return;
+  #show(generationKey: GenerationKey | undefined): void {
+    const before = this.#shown?.generationKey;
+    if (generationKey === undefined || generationKey === before) return;
     const now = performance.now();
-    this.#shown = { copy, since: now };
-    if (before !== undefined) this.#replaced = { copy: before, until: now + TRUSTED_MS };
+    this.#shown = { generationKey, since: now };
+    if (before !== undefined) this.#replaced = { generationKey: before, until: now + TRUSTED_MS };
   }
 
   /**
@@ -99,14 +99,15 @@ export class ActiveGeneration {
    * which may be behind. One that is gone is not used by any.
    */
   async #positionsForAll(
-    copy: GenerationKey,
+    generationKey: GenerationKey,
     partitions: readonly number[],
     deadline: Deadline,
   ): Promise<(Position | null)[]> {
-    const positions = await this.calls.storedPositions(copy, partitions, deadline);
+    const positions = await this.calls.storedPositions(generationKey, partitions, deadline);
     const replaced = this.#replaced;
-    if (!replaced || replaced.copy === copy || performance.now() > replaced.until) return positions;
-    const others = await this.calls.storedPositions(replaced.copy, partitions, deadline);
+    if (!replaced || replaced.generationKey === generationKey || performance.now() > replaced.until)
+      return positions;
+    const others = await this.calls.storedPositions(replaced.generationKey, partitions, deadline);
     return positions.map((position, index) => {
       const other = others[index] ?? null;
       return position !== null && other !== null && other < position ? other : position;
@@ -115,23 +116,23 @@ export class ActiveGeneration {
 
   /** Makes the next list request it; a request in flight may be too old. */
   forget(): void {
-    this.#active = { copy: undefined, askedAt: -Infinity };
+    this.#active = { generationKey: undefined, askedAt: -Infinity };
     this.#asking = undefined;
   }
 
   positions(partitions: readonly number[]): Promise<ReadonlyMap<number, Position>> {
     return this.calls.call(READ_MS, async (deadline) => {
-      let copy = this.#active.copy;
+      let generationKey = this.#active.generationKey;
       for (;;) {
         const askedAt = performance.now();
         const [active, positions] = await Promise.all([
           this.#readActive(deadline),
-          copy === undefined ? [] : this.#positionsForAll(copy, partitions, deadline),
+          generationKey === undefined ? [] : this.#positionsForAll(generationKey, partitions, deadline),
         ]);
         this.#show(active);
-        if (active === copy) {
+        if (active === generationKey) {
           // A caller that these positions resolve has to find a list that is as far.
-          if (askedAt > this.#active.askedAt) this.#active = { copy, askedAt };
+          if (askedAt > this.#active.askedAt) this.#active = { generationKey, askedAt };
           return new Map(
             partitions.flatMap((partition, index) => {
               const position = positions[index] ?? undefined;
@@ -139,7 +140,7 @@ export class ActiveGeneration {
             }),
           );
         }
-        copy = active;
+        generationKey = active;
       }
     });
   }

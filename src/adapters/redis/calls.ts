@@ -27,7 +27,7 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
 
 /** Calls of the port to the servers of one read model: each has a deadline, and closing waits for them. */
 export class RedisCalls {
-  readonly #copies = new Map<Generation, GenerationKey>();
+  readonly #generationKeys = new Map<Generation, GenerationKey>();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
 
@@ -47,12 +47,12 @@ export class RedisCalls {
   }
 
   /** The key of a generation as it was last read. */
-  knownCopy(generation: Generation): GenerationKey | undefined {
-    return this.#copies.get(generation);
+  knownKey(generation: Generation): GenerationKey | undefined {
+    return this.#generationKeys.get(generation);
   }
 
-  forgetCopy(generation: Generation): void {
-    this.#copies.delete(generation);
+  forgetKey(generation: Generation): void {
+    this.#generationKeys.delete(generation);
   }
 
   /** Makes one call of the port, with a deadline of `ms` milliseconds. */
@@ -84,34 +84,39 @@ export class RedisCalls {
     }
   }
 
+  /** Runs a script on a key that belongs to no partition. */
+  runOn(key: string, script: Script, args: readonly string[], deadline: Deadline): Promise<unknown> {
+    return this.run(script, this.keys.slot, [key], args, deadline);
+  }
+
   async registry(deadline: Deadline): Promise<ReadonlyMap<string, string>> {
     const fields = await this.servers.send(this.keys.slot, ['HGETALL', this.keys.generations], deadline);
     return new Map(Object.entries(fields as Record<string, string>));
   }
 
   /** Throws GenerationMissing. */
-  async copyOf(generation: Generation, deadline: Deadline): Promise<GenerationKey> {
-    const copy = await this.servers.send(
+  async keyOf(generation: Generation, deadline: Deadline): Promise<GenerationKey> {
+    const generationKey = await this.servers.send(
       this.keys.slot,
       ['HGET', this.keys.generations, `${generation}`],
       deadline,
     );
-    if (copy === null) {
-      this.#copies.delete(generation);
+    if (generationKey === null) {
+      this.#generationKeys.delete(generation);
       throw missing(generation);
     }
-    this.#copies.set(generation, copy as GenerationKey);
-    return copy as GenerationKey;
+    this.#generationKeys.set(generation, generationKey as GenerationKey);
+    return generationKey as GenerationKey;
   }
 
-  async positionsOf(copy: GenerationKey, deadline: Deadline): Promise<Position[]> {
-    const positions = await this.storedPositions(copy, PARTITION_NUMBERS, deadline);
+  async positionsOf(generationKey: GenerationKey, deadline: Deadline): Promise<Position[]> {
+    const positions = await this.storedPositions(generationKey, PARTITION_NUMBERS, deadline);
     return positions.map((position) => position ?? START);
   }
 
   /** The positions; null for a partition that is missing. */
   storedPositions(
-    copy: GenerationKey,
+    generationKey: GenerationKey,
     partitions: readonly number[],
     deadline: Deadline,
   ): Promise<(Position | null)[]> {
@@ -120,7 +125,7 @@ export class RedisCalls {
         (partition) =>
           this.servers.send(
             this.keys.slotOf(partition),
-            ['GET', this.keys.position(copy, partition)],
+            ['GET', this.keys.position(generationKey, partition)],
             deadline,
           ) as Promise<Position | null>,
       ),

@@ -7,38 +7,30 @@ export class RedisCoordination implements Coordination {
   constructor(private readonly calls: RedisCalls) {}
 
   takeLease(holder: string, forMs: number): Promise<boolean> {
+    const ms = Math.max(1, Math.round(forMs));
     return this.calls.call(READ_MS, async (deadline) => {
-      const taken = await this.calls.run(
-        TAKE_LEASE,
-        this.calls.keys.slot,
-        [this.calls.keys.lease],
-        [holder, `${Math.max(1, Math.round(forMs))}`],
-        deadline,
-      );
-      return taken === 1;
+      return (await this.calls.runOn(this.calls.keys.lease, TAKE_LEASE, [holder, `${ms}`], deadline)) === 1;
     });
   }
 
-  returnLease(holder: string): Promise<void> {
-    return this.calls.call(READ_MS, async (deadline) => {
-      await this.calls.run(RETURN_LEASE, this.calls.keys.slot, [this.calls.keys.lease], [holder], deadline);
-    });
+  async returnLease(holder: string): Promise<void> {
+    await this.calls.call(READ_MS, (deadline) =>
+      this.calls.runOn(this.calls.keys.lease, RETURN_LEASE, [holder], deadline),
+    );
   }
 
-  report(process: string, text: string, forMs: number): Promise<void> {
-    return this.calls.call(READ_MS, async (deadline) => {
-      const { slot, reports } = this.calls.keys;
-      await this.calls.run(REPORT, slot, [reports], [process, text, `${forMs}`], deadline);
-    });
+  async report(process: string, text: string, forMs: number): Promise<void> {
+    await this.calls.call(READ_MS, (deadline) =>
+      this.calls.runOn(this.calls.keys.reports, REPORT, [process, text, `${forMs}`], deadline),
+    );
   }
 
-  reports(): Promise<Report[]> {
-    return this.calls.call(READ_MS, async (deadline) => {
-      const { slot, reports } = this.calls.keys;
-      const found = (await this.calls.run(REPORTS, slot, [reports], [], deadline)) as [string, string][];
-      return found
-        .map(([process, text]) => ({ process, text }))
-        .sort((a, b) => (a.process < b.process ? -1 : 1));
-    });
+  async reports(): Promise<Report[]> {
+    const found = await this.calls.call(READ_MS, (deadline) =>
+      this.calls.runOn(this.calls.keys.reports, REPORTS, [], deadline),
+    );
+    return (found as [string, string][])
+      .map(([process, text]) => ({ process, text }))
+      .sort((a, b) => (a.process < b.process ? -1 : 1));
   }
 }

@@ -34,9 +34,9 @@ export class RedisGenerations {
       const registry = await this.calls.registry(deadline);
       const active = registry.get('active');
       return [...registry]
-        .flatMap(([field, copy]) => {
+        .flatMap(([field, generationKey]) => {
           const generation = generationOf(field);
-          return generation === undefined ? [] : [{ generation, active: copy === active }];
+          return generation === undefined ? [] : [{ generation, active: generationKey === active }];
         })
         .sort((a, b) => a.generation - b.generation);
     });
@@ -44,15 +44,14 @@ export class RedisGenerations {
 
   create(): Promise<Generation> {
     return this.calls.call(WRITE_MS, async (deadline) => {
-      const number = await this.calls.run(
+      const number = await this.calls.runOn(
+        this.calls.keys.generations,
         CREATE,
-        this.calls.keys.slot,
-        [this.calls.keys.generations],
         [this.log, newKeySuffix()],
         deadline,
       );
       const generation = Number(number) as Generation;
-      await this.#ensurePositions(await this.calls.copyOf(generation, deadline), deadline);
+      await this.#ensurePositions(await this.calls.keyOf(generation, deadline), deadline);
       // A first generation: the server may hold keys of generations that its registry has lost.
       if (generation === 1) this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
       return generation;
@@ -64,10 +63,10 @@ export class RedisGenerations {
       // After a concurrent promotion the comparison is repeated, until the deadline.
       for (;;) {
         const registry = await this.calls.registry(deadline);
-        const copy = registry.get(`${generation}`) as GenerationKey | undefined;
+        const generationKey = registry.get(`${generation}`) as GenerationKey | undefined;
         const active = registry.get('active') as GenerationKey | undefined;
-        if (copy === undefined) throw missing(generation);
-        if (active === copy) {
+        if (generationKey === undefined) throw missing(generation);
+        if (active === generationKey) {
           this.active.forget(); // another process may have promoted it
           return;
         }
@@ -79,7 +78,7 @@ export class RedisGenerations {
         if (active !== undefined) {
           // The active ones first: while they advance, those of the other generation do so, too.
           const theirs = await this.calls.positionsOf(active, deadline);
-          const ours = await this.calls.positionsOf(copy, deadline);
+          const ours = await this.calls.positionsOf(generationKey, deadline);
           const partition = ours.findIndex(
             (position, index) =>
               position < (theirs[index] ?? START) && (logEnd === undefined || position < logEnd),
@@ -89,12 +88,11 @@ export class RedisGenerations {
               `partition ${partition} of generation ${generation} stands before the active one`,
             );
         }
-        await this.#ensurePositions(copy, deadline);
-        const outcome = await this.calls.run(
+        await this.#ensurePositions(generationKey, deadline);
+        const outcome = await this.calls.runOn(
+          this.calls.keys.generations,
           PROMOTE,
-          this.calls.keys.slot,
-          [this.calls.keys.generations],
-          [`${generation}`, copy, active ?? ''],
+          [`${generation}`, generationKey, active ?? ''],
           deadline,
         );
         if (outcome === 'missing') throw missing(generation);
@@ -109,14 +107,8 @@ export class RedisGenerations {
 
   async drop(generation: Generation): Promise<void> {
     await this.calls.call(WRITE_MS, async (deadline) => {
-      const outcome = await this.calls.run(
-        DROP,
-        this.calls.keys.slot,
-        [this.calls.keys.generations],
-        [`${generation}`],
-        deadline,
-      );
-      this.calls.forgetCopy(generation);
+      const outcome = await this.calls.runOn(this.calls.keys.generations, DROP, [`${generation}`], deadline);
+      this.calls.forgetKey(generation);
       if (outcome === 'active') {
         this.active.forget(); // another process may have promoted it
         throw new GenerationActive(`generation ${generation} is the active one`);
@@ -126,14 +118,14 @@ export class RedisGenerations {
   }
 
   /** Sets the positions that are missing: a partition without one counts as lost once its generation is active. */
-  async #ensurePositions(copy: GenerationKey, deadline: Deadline): Promise<void> {
+  async #ensurePositions(generationKey: GenerationKey, deadline: Deadline): Promise<void> {
     await Promise.all(
       PARTITION_NUMBERS.flatMap((partition) => {
         const send = (...command: string[]): Promise<unknown> =>
           this.calls.servers.send(this.calls.keys.slotOf(partition), command, deadline);
         return [
-          send('SET', this.calls.keys.position(copy, partition), START, 'NX'),
-          send('HSET', this.calls.keys.parked(copy, partition), PARKED_KEPT, ''),
+          send('SET', this.calls.keys.position(generationKey, partition), START, 'NX'),
+          send('HSET', this.calls.keys.parked(generationKey, partition), PARKED_KEPT, ''),
         ];
       }),
     );
@@ -161,18 +153,18 @@ export class RedisGenerations {
     alive: Set<string>,
     deadline: Deadline,
   ): Promise<string> {
-    const command = ['SCAN', cursor, 'MATCH', this.calls.keys.copies, 'COUNT', `${SCAN_KEYS}`];
+    const command = ['SCAN', cursor, 'MATCH', this.calls.keys.allGenerations, 'COUNT', `${SCAN_KEYS}`];
     const [next, found] = (await connection.send(command, deadline)) as [string, string[]];
     const candidates = found.flatMap((key) => {
       const parsed = this.calls.keys.parse(key);
-      return parsed === undefined || alive.has(parsed.copy) ? [] : [{ key, ...parsed }];
+      return parsed === undefined || alive.has(parsed.generationKey) ? [] : [{ key, ...parsed }];
     });
     if (candidates.length > 0) {
       // Read after the keys: a generation is in the registry before its first key is made.
-      for (const copy of (await this.calls.registry(deadline)).values()) alive.add(copy);
+      for (const generationKey of (await this.calls.registry(deadline)).values()) alive.add(generationKey);
       const bySlot = new Map<number, string[]>();
-      for (const { copy, slot, key } of candidates)
-        if (!alive.has(copy)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
+      for (const { generationKey, slot, key } of candidates)
+        if (!alive.has(generationKey)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
       await Promise.all(
         Array.from(bySlot, ([slot, keys]) => this.calls.servers.send(slot, ['UNLINK', ...keys], deadline)),
       );

@@ -9,7 +9,7 @@ export const SLOTS = 16_384;
  * A generation in the names of keys: its number and a random part, as the server gives numbers again after it has lost
  * its data.
  */
-export type GenerationKey = string & { readonly __brand: 'Copy' };
+export type GenerationKey = string & { readonly __brand: 'GenerationKey' };
 
 export const newKeySuffix = (): string => randomBytes(6).toString('hex');
 
@@ -31,7 +31,7 @@ export class Keys {
   /** A key to try commands on. */
   readonly probe: string;
   /** Matches the keys of all generations. */
-  readonly copies: string;
+  readonly allGenerations: string;
   /** The slot of the keys that belong to no partition. */
   readonly slot: number;
   readonly #slots: readonly number[];
@@ -43,7 +43,7 @@ export class Keys {
     this.reports = `plants:{${this.log}}:reports`;
     this.channel = `plants:{${this.log}}:moved`;
     this.probe = `plants:{${this.log}}:probe`;
-    this.copies = `plants:{${this.log}:*}:g*`;
+    this.allGenerations = `plants:{${this.log}:*}:g*`;
     this.slot = slotOf(this.log);
     this.#slots = Array.from({ length: PARTITIONS }, (_, partition) => slotOf(this.#tag(partition)));
   }
@@ -59,42 +59,44 @@ export class Keys {
   }
 
   /** String: the position of a partition. */
-  position(copy: GenerationKey, partition: number): string {
-    return `plants:{${this.#tag(partition)}}:g${copy}:position`;
+  position(generationKey: GenerationKey, partition: number): string {
+    return `plants:{${this.#tag(partition)}}:g${generationKey}:position`;
   }
 
   /** Sorted set: the plants of an owner of that partition. */
-  plants(copy: GenerationKey, partition: number, owner: string): string {
-    return `plants:{${this.#tag(partition)}}:g${copy}:owner:${encodeOwner(owner)}`;
+  plants(generationKey: GenerationKey, partition: number, owner: string): string {
+    return `plants:{${this.#tag(partition)}}:g${generationKey}:owner:${encodeOwner(owner)}`;
   }
 
   /** Hash: the parked owners of that partition, see scripts.ts. */
-  parked(copy: GenerationKey, partition: number): string {
-    return `plants:{${this.#tag(partition)}}:g${copy}:parked`;
+  parked(generationKey: GenerationKey, partition: number): string {
+    return `plants:{${this.#tag(partition)}}:g${generationKey}:parked`;
   }
 
   /** Matches the keys of plants of a generation. */
-  owners(copy: GenerationKey): string {
-    return `plants:{${this.log}:*}:g${copy}:owner:*`;
+  owners(generationKey: GenerationKey): string {
+    return `plants:{${this.log}:*}:g${generationKey}:owner:*`;
   }
 
   /** The owner of a key found by `owners`; undefined for a key that `plants` never returns. */
-  ownerOf(copy: GenerationKey, key: string): string | undefined {
-    const mark = `:g${copy}:owner:`;
+  ownerOf(generationKey: GenerationKey, key: string): string | undefined {
+    const mark = `:g${generationKey}:owner:`;
     const owner = decodeOwner(key.slice(key.indexOf(mark) + mark.length));
-    return owner !== undefined && this.plants(copy, partitionOf(owner), owner) === key ? owner : undefined;
+    return owner !== undefined && this.plants(generationKey, partitionOf(owner), owner) === key
+      ? owner
+      : undefined;
   }
 
   #tag(partition: number): string {
     return `${this.log}:${String(partition).padStart(2, '0')}`;
   }
 
-  /** The generation and the slot of a key found by `copies`. */
-  parse(key: string): { copy: GenerationKey; slot: number } | undefined {
-    const [, partition, copy] = /^plants:\{[0-9a-f]+:(\d\d)\}:g(\d+-[0-9a-f]+):/.exec(key) ?? [];
-    return copy === undefined
+  /** The generation and the slot of a key found by `allGenerations`. */
+  parse(key: string): { generationKey: GenerationKey; slot: number } | undefined {
+    const [, partition, generationKey] = /^plants:\{[0-9a-f]+:(\d\d)\}:g(\d+-[0-9a-f]+):/.exec(key) ?? [];
+    return generationKey === undefined
       ? undefined
-      : { copy: copy as GenerationKey, slot: this.slotOf(Number(partition)) };
+      : { generationKey: generationKey as GenerationKey, slot: this.slotOf(Number(partition)) };
   }
 }
 

@@ -8,7 +8,7 @@ import { type Script, APPLY, LIST, PAGE } from './scripts.js';
 import { lastOfEachPlant, memberOf, pageOf, parkedText, scoredPageOf } from './stored-texts.js';
 
 type PageRequest = [
-  copy: GenerationKey,
+  generationKey: GenerationKey,
   owner: string,
   after: number | undefined,
   limit: number,
@@ -35,24 +35,31 @@ export class RedisLists {
   }
 
   /** Runs LIST or PAGE, which take the same keys and arguments. */
-  #runOnPage(script: Script, [copy, owner, after, limit, deadline]: PageRequest): Promise<unknown> {
+  #runOnPage(script: Script, [generationKey, owner, after, limit, deadline]: PageRequest): Promise<unknown> {
     const partition = partitionOf(owner);
     const { keys } = this.calls;
     return this.calls.run(
       script,
       keys.slotOf(partition),
-      [keys.position(copy, partition), keys.plants(copy, partition, owner), keys.parked(copy, partition)],
+      [
+        keys.position(generationKey, partition),
+        keys.plants(generationKey, partition, owner),
+        keys.parked(generationKey, partition),
+      ],
       [after === undefined ? '-inf' : `(${after}`, `${limit + 1}`, encodeOwner(owner)],
       deadline,
     );
   }
 
   async apply(
-    copy: GenerationKey,
+    generationKey: GenerationKey,
     { partition, from, upTo, changes, refused = [] }: PartitionChanges,
     deadline: Deadline,
   ): Promise<Position> {
-    const keys = [this.calls.keys.position(copy, partition), this.calls.keys.parked(copy, partition)];
+    const keys = [
+      this.calls.keys.position(generationKey, partition),
+      this.calls.keys.parked(generationKey, partition),
+    ];
     const args: string[] = [from, upTo, `${refused.length}`];
     for (const event of refused)
       args.push(encodeOwner(event.owner), event.position, event.applied, parkedText(event));
@@ -60,7 +67,7 @@ export class RedisLists {
     for (const { owner, id, row, position } of lastOfEachPlant(changes, refused)) {
       let number = keyNumbers.get(owner);
       if (number === undefined) {
-        number = keys.push(this.calls.keys.plants(copy, partition, owner));
+        number = keys.push(this.calls.keys.plants(generationKey, partition, owner));
         keyNumbers.set(owner, number);
       }
       args.push(`${number}`, `${id}`, position, row === undefined ? '' : memberOf(id, row));

@@ -150,10 +150,10 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 
   positions(generation: Generation): Promise<Position[]> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      const copy = await this.#calls.copyOf(generation, deadline);
-      const positions = await this.#calls.positionsOf(copy, deadline);
+      const generationKey = await this.#calls.keyOf(generation, deadline);
+      const positions = await this.#calls.positionsOf(generationKey, deadline);
       // A drop removes the generation from the registry first: its positions were whole if it is still there.
-      if ((await this.#calls.copyOf(generation, deadline)) !== copy) throw missing(generation);
+      if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) throw missing(generation);
       return positions;
     });
   }
@@ -161,13 +161,14 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
     return this.#calls.call(WRITE_MS, async (deadline) => {
       for (;;) {
-        const copy = this.#calls.knownCopy(generation) ?? (await this.#calls.copyOf(generation, deadline));
+        const generationKey =
+          this.#calls.knownKey(generation) ?? (await this.#calls.keyOf(generation, deadline));
         const [now, ...positions] = await Promise.all([
-          this.#calls.copyOf(generation, deadline),
-          ...partitions.map((changes) => this.#lists.apply(copy, changes, deadline)),
+          this.#calls.keyOf(generation, deadline),
+          ...partitions.map((changes) => this.#lists.apply(generationKey, changes, deadline)),
         ]);
         // The server has lost its data and given the number again.
-        if (now !== copy) continue;
+        if (now !== generationKey) continue;
         if (partitions.some(({ from }, index) => (positions[index] ?? START) > from)) {
           this.#waiters.wake();
           this.#publish();
@@ -179,12 +180,12 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 
   heal(generation: Generation, { owner, from, upTo, changes, then }: Healing): Promise<boolean> {
     return this.#calls.call(WRITE_MS, async (deadline) => {
-      const copy = await this.#calls.copyOf(generation, deadline);
+      const generationKey = await this.#calls.keyOf(generation, deadline);
       const partition = partitionOf(owner);
       const keys = [
-        this.#calls.keys.position(copy, partition),
-        this.#calls.keys.parked(copy, partition),
-        this.#calls.keys.plants(copy, partition, owner),
+        this.#calls.keys.position(generationKey, partition),
+        this.#calls.keys.parked(generationKey, partition),
+        this.#calls.keys.plants(generationKey, partition, owner),
       ];
       const [least, becomes] = typeof then === 'string' ? [upTo, then] : [then.position, parkedText(then)];
       const args = [encodeOwner(owner), from, upTo, least, becomes];
@@ -196,15 +197,15 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 
   countParked(generation: Generation): Promise<number> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      const copy = await this.#calls.copyOf(generation, deadline);
-      const counts = await this.#parkedCounts(copy, deadline);
+      const generationKey = await this.#calls.keyOf(generation, deadline);
+      const counts = await this.#parkedCounts(generationKey, deadline);
       return counts.reduce((sum, count) => sum + count, 0);
     });
   }
 
   async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
-    const [copy, counts] = await this.#calls.call(READ_MS, async (deadline) => {
-      const current = await this.#calls.copyOf(generation, deadline);
+    const [generationKey, counts] = await this.#calls.call(READ_MS, async (deadline) => {
+      const current = await this.#calls.keyOf(generation, deadline);
       return [current, await this.#parkedCounts(current, deadline)] as const;
     });
     for (const partition of PARTITION_NUMBERS) {
@@ -212,7 +213,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
       const fields = (await this.#calls.call(READ_MS, (deadline) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGETALL', this.#calls.keys.parked(copy, partition)],
+          ['HGETALL', this.#calls.keys.parked(generationKey, partition)],
           deadline,
         ),
       )) as Record<string, string>;
@@ -225,15 +226,15 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
 
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     const kept = this.#kept.get(owner, after, limit);
-    if (kept && kept.copy === this.#active.fresh()) {
-      const position = await this.#positionOfMany(kept.copy, partitionOf(owner));
+    if (kept && kept.generation === this.#active.fresh()) {
+      const position = await this.#positionOfMany(kept.generation, partitionOf(owner));
       if (position === kept.page.position) return kept.page;
     }
     return this.#calls.call(READ_MS, async (deadline) => {
-      const read = async (copy: GenerationKey): Promise<Page | undefined> => {
-        const page = await this.#lists.page(copy, owner, after, limit, deadline);
+      const read = async (generationKey: GenerationKey): Promise<Page | undefined> => {
+        const page = await this.#lists.page(generationKey, owner, after, limit, deadline);
         if (page?.parked) throw new OwnerParked(page.parked);
-        if (page) this.#kept.keep(copy, owner, after, limit, page);
+        if (page) this.#kept.keep(generationKey, owner, after, limit, page);
         return page;
       };
       const page =
@@ -255,11 +256,12 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
     return this.#calls.call(READ_MS, async (deadline) => {
       for (;;) {
-        const copy = this.#calls.knownCopy(generation) ?? (await this.#calls.copyOf(generation, deadline));
-        const page = await this.#lists.pageWithScores(copy, owner, after, limit, deadline);
+        const generationKey =
+          this.#calls.knownKey(generation) ?? (await this.#calls.keyOf(generation, deadline));
+        const page = await this.#lists.pageWithScores(generationKey, owner, after, limit, deadline);
         // A drop first takes the generation from the list, and then its rows: they were whole if it is still there.
-        // If it is there as another copy, the number was given again, after all data were lost.
-        if ((await this.#calls.copyOf(generation, deadline)) !== copy) continue;
+        // If it is there with another key, the number was given again, after all data were lost.
+        if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) continue;
         if (!page)
           throw new ReadModelIncomplete(
             `generation ${generation} has lost partition ${partitionOf(owner)}: it has to be built again`,
@@ -270,13 +272,15 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
-    const copy = await this.#calls.call(READ_MS, (deadline) => this.#calls.copyOf(generation, deadline));
+    const generationKey = await this.#calls.call(READ_MS, (deadline) =>
+      this.#calls.keyOf(generation, deadline),
+    );
     for (const server of this.#calls.servers.all()) {
       let scan: Scan | undefined = { cursor: '0', connection: server.connection };
       while (scan) {
         const from: Scan = scan;
         const step = await this.#calls.call(READ_MS, (deadline) =>
-          this.#ownersStep(server, from, generation, copy, deadline),
+          this.#ownersStep(server, from, generation, generationKey, deadline),
         );
         yield* step.owners;
         scan = step.next;
@@ -305,17 +309,17 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     server: RedisConnection,
     { cursor, connection }: Scan,
     generation: Generation,
-    copy: GenerationKey,
+    generationKey: GenerationKey,
     deadline: Deadline,
   ): Promise<{ owners: string[]; next: Scan | undefined }> {
-    const match = this.#calls.keys.owners(copy);
+    const match = this.#calls.keys.owners(generationKey);
     const command = ['SCAN', cursor, 'MATCH', match, 'COUNT', `${SCAN_KEYS}`];
     const [following, found] = (await server.send(command, deadline)) as [string, string[]];
     const now = server.connection;
     // Read after the keys, as for a page.
-    if ((await this.#calls.copyOf(generation, deadline)) !== copy) throw missing(generation);
+    if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) throw missing(generation);
     const owners = found.map((key) => {
-      const owner = this.#calls.keys.ownerOf(copy, key);
+      const owner = this.#calls.keys.ownerOf(generationKey, key);
       if (owner === undefined)
         throw new ReadModelTampered(
           `the key ${JSON.stringify(key)} in Redis is of no owner: somebody else has written it; a rebuild makes it good`,
@@ -327,12 +331,12 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /** The number of parked owners of each partition. */
-  async #parkedCounts(copy: GenerationKey, deadline: Deadline): Promise<number[]> {
+  async #parkedCounts(generationKey: GenerationKey, deadline: Deadline): Promise<number[]> {
     const counts = await Promise.all(
       PARTITION_NUMBERS.map((partition) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGET', this.#calls.keys.parked(copy, partition), PARKED_COUNT],
+          ['HGET', this.#calls.keys.parked(generationKey, partition), PARKED_COUNT],
           deadline,
         ),
       ),
@@ -344,8 +348,8 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
    * The position of a partition; null where it is missing. One request for all lists of a turn of the event loop, sent
    * at its end, so that none is answered with a position from before its request.
    */
-  #positionOfMany(copy: GenerationKey, partition: number): Promise<Position | null> {
-    const key = this.#calls.keys.position(copy, partition);
+  #positionOfMany(generationKey: GenerationKey, partition: number): Promise<Position | null> {
+    const key = this.#calls.keys.position(generationKey, partition);
     const asked = this.#wanted.get(key);
     if (asked) return asked;
     const asking = nextTurn().then(() => {

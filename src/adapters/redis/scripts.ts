@@ -172,8 +172,8 @@ return 'promoted'
 
 /** KEYS: the registry. ARGV: a number, which is removed unless it is active. */
 export const DROP = script(`
-local copy = redis.call('HGET', KEYS[1], ARGV[1])
-if copy and copy == redis.call('HGET', KEYS[1], 'active') then return 'active' end
+local key = redis.call('HGET', KEYS[1], ARGV[1])
+if key and key == redis.call('HGET', KEYS[1], 'active') then return 'active' end
 redis.call('HDEL', KEYS[1], ARGV[1])
 return 'dropped'
 `);

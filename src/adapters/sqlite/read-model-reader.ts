@@ -152,7 +152,7 @@ export class ReadModelReader {
     let now = this.#seen.get(partition);
     if (!now) this.#seen.set(partition, (now = this.#active(partition)));
     const kept = this.#kept.get(owner, after, limit);
-    if (kept?.copy === now.generation && kept.page.position === now.position) return kept.page;
+    if (kept?.generation === now.generation && kept.page.position === now.position) return kept.page;
     return this.#snapshot(() => {
       const at = this.#active(partition);
       const { generation, position } = at;
@@ -171,7 +171,7 @@ export class ReadModelReader {
       const partition = partitionOf(owner);
       const { generation, position } = this.#active(partition);
       const kept = this.#keptLong.get(owner, after, limit);
-      if (kept?.copy === generation && kept.page.position === position) return kept.page;
+      if (kept?.generation === generation && kept.page.position === position) return kept.page;
       const encoded = encodeOwner(owner);
       const parked = this.#query.parkedOwner.get(generation, partition, encoded);
       if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));

@@ -80,14 +80,17 @@ describe('a Redis server', () => {
 
 describe('a key in Redis', () => {
   const keys = new Keys('log');
-  const copy = `7-${newKeySuffix()}` as GenerationKey;
+  const generationKey = `7-${newKeySuffix()}` as GenerationKey;
 
-  it('tells the copy and the slot that it belongs to', () => {
-    expect(keys.parse(keys.plants(copy, 5, 'anne'))).toEqual({ copy, slot: keys.slotOf(5) });
-    expect(keys.parse(keys.position(copy, 63))).toEqual({ copy, slot: keys.slotOf(63) });
+  it('tells the generation key and the slot that it belongs to', () => {
+    expect(keys.parse(keys.plants(generationKey, 5, 'anne'))).toEqual({
+      generationKey,
+      slot: keys.slotOf(5),
+    });
+    expect(keys.parse(keys.position(generationKey, 63))).toEqual({ generationKey, slot: keys.slotOf(63) });
   });
 
-  it.each(['plants:other', 'plants:{x}:g7:position', `plants:{${keys.log}:5}:g${copy}:position`])(
+  it.each(['plants:other', 'plants:{x}:g7:position', `plants:{${keys.log}:5}:g${generationKey}:position`])(
     'of somebody else belongs to none: %s',
     (key) => {
       expect(keys.parse(key)).toBeUndefined();
