@@ -12,7 +12,7 @@ import {
   type Upcasters,
 } from './upcasters.js';
 
-/** An event as a log gives it back: nothing in it is trusted before `decode` has looked. */
+/** An event as it is stored, not validated: `decode` does that. */
 export interface StoredEvent {
   readonly stream: string;
   readonly revision: bigint;
@@ -21,20 +21,20 @@ export interface StoredEvent {
   readonly metadata: unknown;
 }
 
-/** A plant's event with whose plant it is. */
+/** A plant's event, and the owner of the plant. */
 export interface PlantFact {
   readonly kind: 'plant';
   readonly owner: string;
   readonly event: PlantEvent;
 }
 
-/** An event of a request that was named by an Idempotency-Key. */
+/** An event of a request with an Idempotency-Key. */
 export interface RequestFact {
   readonly kind: 'request';
   readonly event: RequestAccepted;
 }
 
-/** An event of what an operator asked for. */
+/** An event of an operation. */
 export interface OperationFact {
   readonly kind: 'operation';
   readonly event: OperationEvent;
@@ -42,7 +42,7 @@ export interface OperationFact {
 
 export type Fact = PlantFact | RequestFact | OperationFact;
 
-/** A reason to refuse, on its way to `decode`, which knows the stream and the revision. */
+/** A reason to refuse an event; `tryDecode` adds its stream and revision. */
 class Reason extends Error {
   constructor(
     message: string,
@@ -123,5 +123,5 @@ const checked = (data: unknown, fields: EventVersion['fields']): EventData => {
   return data as EventData;
 };
 
-/** What came from outside, made safe and short enough for a message. */
+/** An untrusted text, escaped and shortened for a message. */
 const quoted = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

@@ -1,4 +1,4 @@
-/** Asks for a plant that is absent so far. */
+/** Creates a plant that is absent. */
 export interface CreatePlant {
   readonly type: 'CreatePlant';
   readonly id: number;
@@ -6,11 +6,11 @@ export interface CreatePlant {
   readonly tag: string;
 }
 
-/** Asks that a plant which is present goes away. */
+/** Deletes a plant that is present. */
 export interface DeletePlant {
   readonly type: 'DeletePlant';
   readonly id: number;
 }
 
-/** What an owner can ask of a plant. The fields hold what `fields.ts` allows. */
+/** The commands on a plant. The fields hold what `fields.ts` allows. */
 export type PlantCommand = CreatePlant | DeletePlant;

@@ -1,67 +1,67 @@
 /**
- * What operators ask for and what comes of it. These are events like all others, in streams of their own: so a
- * request works from any process, survives restarts, and stands in the audit trail.
+ * Requests of operators and their outcomes: events in streams of their own, so that a request works from any process,
+ * survives restarts, and is part of the audit trail.
  */
 
-/** Somebody asked for the lists to be rebuilt, beside those that are answered. */
+/** An operator requested a rebuild of the lists, beside the active generation. */
 export interface RebuildRequested {
   readonly type: 'RebuildRequested';
   readonly data: {
     /** A UUID. */
     readonly rebuild: string;
-    /** At most so many events a second, or null for as many as go. */
+    /** The most events a second; null for no limit. */
     readonly rate: number | null;
-    /** Whether events that were skipped until now are looked at again, in what is built and ever after. */
+    /** Whether skipped events are read again, by this rebuild and after it. */
     readonly unskip: boolean;
   };
 }
 
-/** A projector makes this generation of the read model for it. Again with another one where that was lost. */
+/** A projector builds this generation for the rebuild. Recorded again with another one where that was lost. */
 export interface RebuildStarted {
   readonly type: 'RebuildStarted';
   readonly data: { readonly rebuild: string; readonly generation: number };
 }
 
-/** It was built, verified, and is what lists are answered from. */
+/** The generation of the rebuild was verified, and is the active one. */
 export interface RebuildPromoted {
   readonly type: 'RebuildPromoted';
   readonly data: {
     readonly rebuild: string;
     readonly generation: number;
-    /** What lists were answered from until then; null where that had been lost. */
+    /** The generation that was active before; null where it was lost. */
     readonly replaced: number | null;
   };
 }
 
-/** It was given up: by an operator, or since what it built is not the fold of the log. */
+/** The rebuild was cancelled: by an operator, or because its generation is not the fold of the log. */
 export interface RebuildCancelled {
   readonly type: 'RebuildCancelled';
   readonly data: { readonly rebuild: string; readonly reason: string };
 }
 
-/** Somebody asked to answer lists from the generation before again. */
+/** An operator requested that the previous generation becomes the active one again. */
 export interface RollbackRequested {
   readonly type: 'RollbackRequested';
   readonly data: { readonly rebuild: string; readonly reason: string };
 }
 
-/** Lists are answered from the generation before again. */
+/** The previous generation is the active one again. */
 export interface RolledBack {
   readonly type: 'RolledBack';
   readonly data: { readonly rebuild: string; readonly generation: number; readonly replaced: number };
 }
 
-/** A generation that was replaced is not kept any longer: there is no way back to it. */
+/** The generation that was replaced is no longer kept: no rollback to it is possible. */
 export interface RebuildClosed {
   readonly type: 'RebuildClosed';
   readonly data: { readonly rebuild: string };
 }
 
-/** An event that the codec refuses is left out of the lists, by somebody's decision. */
+/** An event that the codec refuses is left out of the lists, by an operator's decision. */
 export interface EventSkipped {
   readonly type: 'EventSkipped';
   readonly data: {
-    /** Where it stands. Not its position: that is another one in a copy of the log. */
+    /** The stream of the event. Its position is not recorded, as it differs in a copy of the log. */
     readonly stream: string;
     readonly revision: number;
     readonly reason: string;

@@ -1,6 +1,6 @@
 /**
- * A request that its client named with an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) was taken
- * on. `fingerprint` tells it from other requests; its events derive their ids from `commandId`, so that whoever
+ * A request that its client named with an Idempotency-Key (draft-ietf-httpapi-idempotency-key-header) was
+ * accepted. `fingerprint` tells it from other requests; its events derive their ids from `commandId`, so that whoever
  * runs it again writes nothing twice; and it is decided on what the plant was before `firstRevision`, and on each
  * revision after that, so that whoever runs it, whenever, comes to the same outcome. So nothing else has to be
  * written down: a success stands in the plant's stream. A request that the rules refuse has no such event.

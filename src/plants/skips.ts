@@ -1,9 +1,9 @@
-/** Which events are left out of lists and decisions, since an operator has decided so: see `skipName`. */
+/** The events that are left out of lists and decisions by an operator's decision, by `skipName`. */
 export type Skips = ReadonlySet<string>;
 
 export const NO_SKIPS: Skips = new Set();
 
-/** How an event is named among the skipped ones: by its place, which is the same in a copy of the log. */
+/** The name of an event in Skips: its stream and revision, which are the same in a copy of the log. */
 export const skipName = ({
   stream,
   revision,
