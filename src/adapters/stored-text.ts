@@ -1,4 +1,4 @@
-import { type Json } from '../ports/event-log.js';
+import { type ExpectedRevision, type Json, type NewEvent } from '../ports/event-log.js';
 
 /**
  * Returns a text that every store keeps unchanged. UTF-8 has no lone surrogates, and SQLite reads up to the first NUL:
@@ -11,7 +11,7 @@ export const name = (text: string): string => {
 };
 
 /** The JSON text of a value. Throws TypeError for a value that JSON would change. */
-export const jsonText = (value: Json): string => {
+const jsonText = (value: Json): string => {
   if (!isJson(value)) throw new TypeError('only what JSON gives back as it was can be appended');
   return JSON.stringify(value);
 };
@@ -33,6 +33,28 @@ const isJson = (value: unknown): boolean => {
     default:
       return false;
   }
+};
+
+/** An event to append, with `data` and `metadata` as JSON texts. */
+export interface EventText {
+  readonly id: string;
+  readonly type: string;
+  readonly data: string;
+  readonly metadata: string;
+}
+
+/** The texts of an event to append. Throws TypeError where one would not be kept unchanged. */
+export const textOf = ({ id, type, data, metadata }: NewEvent): EventText => ({
+  id: name(id),
+  type: name(type),
+  data: jsonText(data),
+  metadata: jsonText(metadata),
+});
+
+/** Throws TypeError for a revision that no stream has, and for no events. */
+export const assertAppend = (expected: ExpectedRevision, events: readonly NewEvent[]): void => {
+  if (expected !== 'none' && expected < 0n) throw new TypeError(`${expected} is not a revision`);
+  if (events.length === 0) throw new TypeError('an append needs at least one event');
 };
 
 /**

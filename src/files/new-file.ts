@@ -43,6 +43,16 @@ export const makeFile = (file: string): void => {
   }
 };
 
+/** Makes the content of a file durable. */
+export const syncFile = (file: string): void => {
+  const handle = openSync(file, 'r+');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+};
+
 /** Errors of systems and file systems without an fsync of folders; others are errors of the disk. */
 const NOT_KNOWN = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 

@@ -5,18 +5,13 @@ import { type StreamsClient } from '@eventstore/db-client/generated/streams_grpc
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import empty from 'google-protobuf/google/protobuf/empty_pb.js';
 import { randomUUID } from 'node:crypto';
+import { type EventText } from '../stored-text.js';
 import { type LogPosition } from './position.js';
 
 export interface AppendOrder {
   readonly stream: string;
   readonly expected: bigint | 'none';
-  /** `data` and `metadata` are JSON texts. */
-  readonly events: readonly {
-    readonly id: string;
-    readonly type: string;
-    readonly data: string;
-    readonly metadata: string;
-  }[];
+  readonly events: readonly EventText[];
 }
 
 /** The position of an append's last event. The server may not know that of a repeated append. */

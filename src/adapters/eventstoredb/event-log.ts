@@ -14,7 +14,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '../../ports/event-log.js';
-import { jsonText, name } from '../stored-text.js';
+import { assertAppend, type EventText, name, textOf } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
 import { explain } from './failure.js';
@@ -95,8 +95,7 @@ class EventStoreLog extends EventLog {
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    if (expected !== 'none' && expected < 0n) throw new TypeError(`${expected} is not a revision`);
-    if (events.length === 0) throw new TypeError('an append needs at least one event');
+    assertAppend(expected, events);
     if (!isOurs(name(stream))) throw new TypeError(`${JSON.stringify(stream)} is none of our streams`);
     const order = { stream: this.namespace.onServer(stream), expected, events: events.map(toText) };
     this.#assertRoom();
@@ -269,7 +268,7 @@ class EventStoreLog extends EventLog {
   }
 }
 
-const toText = ({ id, type, data, metadata }: NewEvent): AppendOrder['events'][number] => {
-  if (!UUID.test(id)) throw new TypeError(`${JSON.stringify(id)} is no UUID in lower case`);
-  return { id, type: name(type), data: jsonText(data), metadata: jsonText(metadata) };
+const toText = (event: NewEvent): EventText => {
+  if (!UUID.test(event.id)) throw new TypeError(`${JSON.stringify(event.id)} is no UUID in lower case`);
+  return textOf(event);
 };

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync, statSync } from 'node:fs';
+import { existsSync, linkSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { makeFolder, syncFolder } from '../../files/new-file.js';
+import { makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
 import { type Position, START } from '../../ports/event-log.js';
 import { BackupRefused } from './backup-refused.js';
 import {
@@ -227,12 +227,7 @@ const change = (partial: string, target: string, work: (db: Database) => void): 
   } finally {
     db.close();
   }
-  const handle = openSync(partial, 'r+');
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  syncFile(partial);
 };
 
 /** Checks a copy of `origin`: its pages, its numbers and its checksum. */

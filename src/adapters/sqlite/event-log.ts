@@ -17,7 +17,7 @@ import {
   type RecordedEvent,
 } from '../../ports/event-log.js';
 import { type ChangeHints } from '../change-hints.js';
-import { jsonText, name, parsed } from '../stored-text.js';
+import { assertAppend, name, parsed, textOf } from '../stored-text.js';
 import {
   DatabaseSync,
   SQLITE,
@@ -147,17 +147,11 @@ class SqliteEventLog extends EventLog {
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    if (expected !== 'none' && expected < 0n) throw new TypeError(`${expected} is not a revision`);
-    if (events.length === 0) throw new TypeError('an append needs at least one event');
+    assertAppend(expected, events);
     const order: AppendOrder = {
       stream: name(stream),
       expected: expected === 'none' ? -1 : Number(expected),
-      events: events.map(({ id, type, data, metadata }) => ({
-        id: name(id),
-        type: name(type),
-        data: jsonText(data),
-        metadata: jsonText(metadata),
-      })),
+      events: events.map(textOf),
     };
     this.#assertOpen();
     // No stream is that long, and greater numbers are not exact.

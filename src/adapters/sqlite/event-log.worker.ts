@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { workerData } from 'node:worker_threads';
+import { type EventText } from '../stored-text.js';
 import {
   BUSY_TIMEOUT_MS,
   DatabaseSync,
@@ -15,16 +16,11 @@ import { LOOK_EVERY_MS } from './file-watch.js';
 import { whileBusy } from './open-file.js';
 import { answerOrders, postNotice } from './worker-thread.js';
 
-/** An append. `expected` is -1 for a stream without events, `data` and `metadata` are JSON texts. */
+/** An append. `expected` is -1 for a stream without events. */
 export interface AppendOrder {
   readonly stream: string;
   readonly expected: number;
-  readonly events: readonly {
-    readonly id: string;
-    readonly type: string;
-    readonly data: string;
-    readonly metadata: string;
-  }[];
+  readonly events: readonly EventText[];
 }
 
 /** The last event of an append. */

@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
+import { makeFile, makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
 import { type Database, DatabaseSync, explainSqliteError, sqliteCode } from './database.js';
 import { standingAt, type FileFault } from './file-names.js';
 import { FileWatch } from './file-watch.js';
@@ -137,12 +137,7 @@ const copyOf = (db: Database, file: string, contentOf: (copy: Database) => strin
       return { kind: 'failed', reason: `a copy takes ${needed} bytes, and the disk has ${bavail * bsize}` };
     db.prepare('VACUUM INTO ?').run(partial);
     const content = contentIn(partial, contentOf);
-    const handle = openSync(partial, 'r+');
-    try {
-      fsyncSync(handle);
-    } finally {
-      closeSync(handle);
-    }
+    syncFile(partial);
     renameSync(partial, target);
     syncFolder(dirname(target));
     return { kind: 'copied', file: target, content };
