@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { EventRefused } from '../plants/errors.js';
-import { AUDIT_STREAM } from '../plants/stream.js';
+import { AUDIT_STREAM, ownedBy } from '../plants/stream.js';
 import {
   BLOCK_EVENTS,
   BLOCK_LEVEL,
@@ -11,7 +11,6 @@ import {
   type EventLine,
   jsonIn,
   MAX_LINE_BYTES,
-  ownedBy,
   parseHeader,
   parseLine,
 } from './bundle-format.js';

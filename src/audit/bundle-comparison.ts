@@ -1,4 +1,5 @@
-import { BundleRefused, ownedBy } from './bundle-format.js';
+import { ownedBy } from '../plants/stream.js';
+import { BundleRefused } from './bundle-format.js';
 import { BundleCheck, type BundleEvent, goesOnFurther } from './bundle-check.js';
 import { type ReadBytes } from './bundle-lines.js';
 import { sameHash } from './merkle.js';

@@ -1,4 +1,3 @@
-import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../plants/stream.js';
 import { type Hash, HASH_BYTES } from './merkle.js';
 import { fromBase64 } from './note.js';
 
@@ -176,10 +175,4 @@ const parseHash = (encoded: unknown): Hash | undefined => {
 const hashesIn = (inList: string): Hash[] | undefined => {
   const hashes = inList === '' ? [] : inList.split(',').map((quoted) => parseHash(quoted.slice(1, -1)));
   return hashes.every((hash) => hash !== undefined) ? hashes : undefined;
-};
-
-/** Tells whether a stream is one of an owner's plants or requests. */
-export const ownedBy = (owner: string): ((stream: string) => boolean) => {
-  const [plants, requests] = [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
-  return (stream) => stream.startsWith(String(plants)) || stream.startsWith(String(requests));
 };

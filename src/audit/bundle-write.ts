@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { AUDIT_STREAM } from '../plants/stream.js';
+import { AUDIT_STREAM, ownedBy } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import {
@@ -10,7 +10,6 @@ import {
   eventLine,
   headerLine,
   MAX_LINE_BYTES,
-  ownedBy,
 } from './bundle-format.js';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';

@@ -1,10 +1,9 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { type PlantEvent } from '../plants/events.js';
+import { decode } from '../plants/codec.js';
 import { evolve, type Plant } from '../plants/plant.js';
-import { skipName, type Skips } from '../plants/skips.js';
-import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
+import { skipName } from '../plants/skips.js';
+import { ownedBy, PLANT_STREAMS } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { readSkipsInForce } from '../rebuilds/read.js';
 import { decidedAtOf } from './cloud-event.js';
 import { FairQueue, NotBegun, type QueueLimits } from '../async/fair-queue.js';
 import { readHistory } from './read.js';
@@ -45,8 +44,8 @@ const MAX_PLANTS = 20_000;
  * A page of the list as it was at a point in time, by folding the log up to `head`: it costs a read of the whole log
  * before that, whatever the owner has. Memory is bounded: where there are more plants than `maxPlants`, those with
  * the greatest ids are left to a later page, which may then end before `limit`.
- * Throws EventRefused for an event of the owner that cannot be read, unless an operator has decided to skip it; the
- * signal's reason; LogUnavailable.
+ * Events that the lists leave out (`readSkipsInForce`) are left out here too. Throws EventRefused for any other event of
+ * the owner that cannot be read, the signal's reason, and LogUnavailable.
  */
 export const plantsAsOf = async (
   log: EventLog,
@@ -59,34 +58,23 @@ export const plantsAsOf = async (
 ): Promise<PastPage> => {
   const { after = -Infinity, limit } = page;
   const counts = countsAt(point);
-  const streams = `${PLANT_STREAMS}${encodeOwner(owner)}/`;
-  const requests = `${REQUEST_STREAMS}${encodeOwner(owner)}/`;
+  const isOwned = ownedBy(owner);
+  const skips = await readSkipsInForce(log);
+  signal.throwIfAborted();
   const plants = new Map<number, Plant>();
   let least = Infinity; // plants from this id on are left to a later page
-  let skips: Skips | undefined;
   let position = START;
   for await (const { events } of readHistory(log, {}, START, upToOf(point, head), signal)) {
     signal.throwIfAborted();
     for (const event of events) {
-      if (!event.stream.startsWith(streams)) {
-        // It changes no list, unless it is one that cannot be read: nobody knows what that says.
-        if (!event.stream.startsWith(requests) || !counts(event)) continue;
-        const request = tryDecode(event);
-        if (request instanceof EventRefused && !(skips ??= await skippedEvents(log)).has(skipName(event)))
-          throw request;
-        continue;
-      }
-      if (!counts(event)) continue;
-      position = event.position;
-      const changed = readable(event);
-      if (changed instanceof EventRefused) {
-        skips ??= await skippedEvents(log);
-        if (!skips.has(skipName(event))) throw changed;
-        continue;
-      }
-      const { id } = changed.data;
+      if (!isOwned(event.stream) || !counts(event)) continue;
+      if (event.stream.startsWith(PLANT_STREAMS)) position = event.position;
+      if (skips.has(skipName(event))) continue;
+      const fact = decode(event);
+      if (fact.kind !== 'plant') continue; // a request changes no list
+      const { id } = fact.event.data;
       if (id <= after || id >= least) continue;
-      const plant = evolve(plants.get(id), changed);
+      const plant = evolve(plants.get(id), fact.event);
       if (plant) plants.set(id, plant);
       else plants.delete(id);
       if (plants.size > maxPlants) least = keepLowerHalf(plants);
@@ -107,32 +95,11 @@ const upToOf = (point: PointInTime, head: Position): Position =>
 const countsAt = (point: PointInTime): ((event: RecordedEvent) => boolean) =>
   'position' in point ? () => true : (event) => (decidedAtOf(event) ?? point.instant) <= point.instant;
 
-const readable = (event: RecordedEvent): PlantEvent | EventRefused => {
-  const fact = tryDecode(event);
-  if (fact instanceof EventRefused) return fact;
-  if (fact.kind === 'plant') return fact.event;
-  return new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
-};
-
 /** Drops the plants with the greatest ids. Gives the least id that was dropped. */
 const keepLowerHalf = (plants: Map<number, Plant>): number => {
   const dropped = [...plants.keys()].sort((one, other) => one - other).slice(Math.ceil(plants.size / 2));
   for (const id of dropped) plants.delete(id);
   return Number(dropped[0]);
-};
-
-/**
- * Every event that an operator has decided to leave out, by its name. What can be read meanwhile counts again; a decision
- * that cannot be read leaves nothing out.
- */
-const skippedEvents = async (log: EventLog): Promise<Skips> => {
-  const names = new Set<string>();
-  for (const stored of await log.readStream(SKIPS_STREAM)) {
-    const fact = tryDecode(stored);
-    if (fact instanceof EventRefused || fact.kind !== 'operation') continue;
-    if (fact.event.type === 'EventSkipped') names.add(skipName(fact.event.data));
-  }
-  return names;
 };
 
 /**

@@ -1,4 +1,4 @@
-import { encodeOwner, PLANT_STREAMS, plantStream, REQUEST_STREAMS } from '../plants/stream.js';
+import { ownedBy, plantStream } from '../plants/stream.js';
 import {
   type EventLog,
   LogUnavailable,
@@ -56,10 +56,8 @@ const matcherOf = (filter: EventFilter): ((event: RecordedEvent) => boolean) => 
     const name = plantStream(owner, plant);
     tests.push(({ stream }) => stream === name);
   } else if (owner !== undefined) {
-    const [plants, requests] = [PLANT_STREAMS, REQUEST_STREAMS].map(
-      (kind) => `${kind}${encodeOwner(owner)}/`,
-    );
-    tests.push(({ stream }) => stream.startsWith(String(plants)) || stream.startsWith(String(requests)));
+    const isOwned = ownedBy(owner);
+    tests.push(({ stream }) => isOwned(stream));
   }
   if (type !== undefined) tests.push((event) => event.type === type || cloudTypeOf(event) === type);
   if (actor !== undefined) tests.push((event) => actorOf(event) === actor);

@@ -76,6 +76,12 @@ export const ownerOfStream = (stream: string): string | undefined => {
   return kind === undefined || end === -1 ? undefined : decodeOwner(stream.slice(kind.length, end));
 };
 
+/** Tells whether a stream holds plants or requests of an owner, whatever the rest of its name is. */
+export const ownedBy = (owner: string): ((stream: string) => boolean) => {
+  const prefixes = [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
+  return (stream) => prefixes.some((prefix) => stream.startsWith(prefix));
+};
+
 /** Whose plant a stream holds, or undefined where the name is not one that `plantStream` gives. */
 export const parsePlantStream = (stream: string): { owner: string; id: number } | undefined => {
   const [encoded, digits, ...more] = stream.slice(PLANT_STREAMS.length).split('/');

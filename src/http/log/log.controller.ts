@@ -5,7 +5,7 @@ import { type Hash } from '../../audit/merkle.js';
 import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-tree.js';
 import { receiptText } from '../../audit/receipt.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
-import { encodeOwner, PLANT_STREAMS, REQUEST_STREAMS } from '../../plants/stream.js';
+import { ownedBy } from '../../plants/stream.js';
 import { EventLog, type Position } from '../../ports/event-log.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
@@ -193,10 +193,7 @@ const tooLarge = (signed: number): string => `must be at most ${signed}, the siz
 /** Whether somebody may see an event: an auditor, or who owns the plant or the request that it is of. */
 const mayRead = (request: GuardedRequest, { event }: Entry): boolean => {
   const { owner, scopes } = principalOf(request);
-  if (scopes.has('plants:audit')) return true;
-  return [PLANT_STREAMS, REQUEST_STREAMS].some((kind) =>
-    event.stream.startsWith(`${kind}${encodeOwner(owner)}/`),
-  );
+  return scopes.has('plants:audit') || ownedBy(owner)(event.stream);
 };
 
 const base64 = (hash: Hash): string => Buffer.from(hash).toString('base64');

@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PastLists, PastUnavailable, plantsAsOf, type PointInTime } from '../../../src/history/as-of.js';
 import { parseInstant } from '../../../src/history/instant.js';
 import { NO_SKIPS } from '../../../src/plants/skips.js';
 import { EventRefused } from '../../../src/plants/errors.js';
-import { plantStream, SKIPS_STREAM } from '../../../src/plants/stream.js';
+import { plantStream, REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
 import { Faults, gate } from '../../support/domain-faults.js';
 import { appendRaw, contextOf, run, Stores } from '../../support/domain-stores.js';
@@ -104,6 +105,24 @@ describe('the list as it was', () => {
     await expect(list({ position: await log.head() })).rejects.toThrow(EventRefused);
     await appendRaw(log, SKIPS_STREAM, 'EventSkipped', { stream, revision: 0, reason: 'a test' });
     expect(await idsAt({ position: await log.head() })).toEqual([1]);
+  });
+
+  it('leaves out what the lists leave out, also where this version can read it', async () => {
+    await run(log, 'anne', createPlant(1));
+    await run(log, 'anne', createPlant(2));
+    await appendRaw(log, SKIPS_STREAM, 'EventSkipped', {
+      stream: plantStream('anne', 2),
+      revision: 0,
+      reason: 'an older version could not read it',
+    });
+    expect(await idsAt({ position: await log.head() })).toEqual([1]);
+    const rebuild = { rebuild: randomUUID(), rate: null, unskip: true };
+    await appendRaw(log, REBUILDS_STREAM, 'RebuildRequested', rebuild);
+    expect(await idsAt({ position: await log.head() })).toEqual([1]); // until the rebuild is promoted
+    const started = { rebuild: rebuild.rebuild, generation: 2 };
+    await appendRaw(log, REBUILDS_STREAM, 'RebuildStarted', started, 0n);
+    await appendRaw(log, REBUILDS_STREAM, 'RebuildPromoted', { ...started, replaced: 1 }, 1n);
+    expect(await idsAt({ position: await log.head() })).toEqual([1, 2]);
   });
 });
 

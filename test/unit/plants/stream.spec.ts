@@ -3,6 +3,8 @@ import fc from 'fast-check';
 import {
   decodeOwner,
   encodeOwner,
+  ownedBy,
+  ownerOfStream,
   parsePlantStream,
   plantStream,
   requestStream,
@@ -178,5 +180,24 @@ describe("a named request's stream", () => {
     expect(requestStream('a/b', 'c0ffee')).toBe('request-a%2Fb/c0ffee');
     expect(requestStream('a', 'c0ffee')).not.toBe(requestStream('b', 'c0ffee'));
     expect(parsePlantStream(requestStream('a', '7'))).toBeUndefined();
+  });
+});
+
+describe("an owner's streams", () => {
+  it.each<[string, string, boolean]>([
+    ['anne', plantStream('anne', 7), true],
+    ['anne', requestStream('anne', 'c0ffee'), true],
+    ['anne', 'plant-anne/not-an-id', true],
+    ['a/b', plantStream('a/b', 7), true],
+    ['a', plantStream('a/b', 7), false],
+    ['ann', plantStream('anne', 7), false],
+    ['', plantStream('anne', 7), false],
+    ['anne', plantStream('', 7), false],
+    ['anne', 'plant-anne', false],
+    ['rebuilds', 'operation-rebuilds', false],
+  ])('of %j: %s is one: %s', (owner, stream, isOwned) => {
+    expect(ownedBy(owner)(stream)).toBe(isOwned);
+    if (isOwned) expect(ownerOfStream(stream)).toBe(owner);
+    else expect(ownerOfStream(stream)).not.toBe(owner);
   });
 });
