@@ -2,61 +2,16 @@ import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import {
-  decodeOwner,
   OPERATION_STREAMS,
+  ownerOfStream,
   parsePlantStream,
   PLANT_STREAMS,
   REQUEST_STREAMS,
 } from '../plants/stream.js';
 import { type RecordedEvent } from '../ports/event-log.js';
+import { type CloudEvent } from './cloud-event-schema.js';
 import { parseInstant } from './instant.js';
 import { nextStep } from '../async/event-loop.js';
-
-/**
- * Where all events come from, as CloudEvents name it: no host and no store, since those change when a log is copied
- * or moved, and an event stays what it is. Ids of events are unique in it.
- */
-const SOURCE = 'urn:plants:log';
-
-/**
- * An event as a CloudEvents 1.0 JSON object. What CloudEvents does not define are extension attributes; those that
- * an event has nothing for are left out.
- */
-export interface CloudEvent {
-  readonly specversion: '1.0';
-  readonly id: string;
-  readonly source: typeof SOURCE;
-  /** `plants.PlantCreated.v1`: the type and its version as they were stored; no version where none was. */
-  readonly type: string;
-  /** `plants/7`, `requests/HASH` or `operations/rebuilds`; left out where the stream's name is no such thing. */
-  readonly subject?: string;
-  /** When it was decided: RFC 3339. */
-  readonly time?: string;
-  readonly datacontenttype: 'application/json';
-  /** As it was stored, not brought to the shape of today. */
-  readonly data: unknown;
-  /** Whose plant, or whose request. */
-  readonly owner?: string;
-  /** The event's place in this log; another one in a copy. */
-  readonly position: string;
-  readonly stream: string;
-  /** The event's number in its stream, from 0. */
-  readonly revision: number;
-  /** Who asked: the token's subject, or `cli:NAME` for an operator. */
-  readonly actor?: string;
-  /** The client that the token was issued to. */
-  readonly clientid?: string;
-  /** The same for everything that follows from one request of a client. */
-  readonly correlationid?: string;
-  /** The command that caused it. */
-  readonly causationid?: string;
-  /** W3C Trace Context, as CloudEvents' extension for distributed tracing has it. */
-  readonly traceparent?: string;
-  /** Why the service cannot read this event. It is shown as it was stored. */
-  readonly refused?: string;
-  /** The JSON text of its metadata, where that holds anything that the attributes above do not show. */
-  readonly metadata?: string;
-}
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -70,16 +25,17 @@ export const cloudEventOf = (event: RecordedEvent): CloudEvent => {
   const metadata = fieldsOf(event.metadata);
   const actor = fieldsOf(metadata.actor);
   const fact = tryDecode(event);
+  const owner = ownerOfStream(stream);
   return {
     specversion: '1.0',
     id: event.id,
-    source: SOURCE,
+    source: 'urn:plants:log',
     type: cloudTypeOf(event),
     ...given('subject', subjectOf(stream)),
     ...given('time', decidedAtOf(event) && (metadata.decidedAt as string)),
     datacontenttype: 'application/json',
     data: event.data ?? null,
-    ...given('owner', ownerOf(stream)),
+    ...given('owner', owner === '' ? undefined : owner), // CloudEvents refuses empty attributes
     position,
     stream,
     revision: Number(event.revision),
@@ -160,11 +116,6 @@ const fieldsOf = (value: unknown): Fields =>
 const textIn = (fields: Fields, name: string): string | undefined => {
   const value = fields[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
-};
-
-const ownerOf = (stream: string): string | undefined => {
-  const [, encoded] = /^(?:plant|request)-([^/]*)\//.exec(stream) ?? [];
-  return encoded === undefined || encoded === '' ? undefined : decodeOwner(encoded);
 };
 
 const subjectOf = (stream: string): string | undefined => {

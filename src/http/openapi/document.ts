@@ -1,4 +1,4 @@
-import { CloudEvent } from '../audit/audit-schemas.js';
+import { CloudEvent } from '../../history/cloud-event-schema.js';
 import { ConsistencyProof, InclusionProof, LogReceipt } from '../log/log-schemas.js';
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
 import { SystemStatus } from '../../operations/system-status.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { type CloudEvent } from '../../../src/history/cloud-event.js';
+import { type CloudEvent } from '../../../src/history/cloud-event-schema.js';
 import { CliProcess } from '../../support/cli-process.js';
 import { nextPage } from '../../support/history-client.js';
 import { type Answer, HttpClient } from '../../support/http-client.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { type CloudEvent } from '../../../src/history/cloud-event.js';
+import { type CloudEvent } from '../../../src/history/cloud-event-schema.js';
 import { cursorOf } from '../../../src/http/schemas.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { created, deleted } from '../../support/given.js';

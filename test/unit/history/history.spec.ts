@@ -125,6 +125,14 @@ describe('an event as a CloudEvent', () => {
     expect(operation).not.toHaveProperty('owner');
   });
 
+  it('has no owner where the owner is empty: CloudEvents refuses empty attributes', async () => {
+    await run(log, '', createPlant(7));
+    const [event] = (await read()).map(cloudEventOf);
+    expect(event).toMatchObject({ subject: 'plants/7', stream: 'plant-/7' });
+    expect(event).not.toHaveProperty('owner');
+    expect(event).not.toHaveProperty('refused');
+  });
+
   it.each<[string, Partial<RecordedEvent>, object]>([
     ['of an unknown type', { type: 'PlantWatered' }, { type: 'plants.PlantWatered.v1' }],
     ['whose data is no JSON', { data: '{"id":' }, { data: '{"id":' }],
