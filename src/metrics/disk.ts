@@ -1,7 +1,8 @@
 import { stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { Gauge, type Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { BoundedLook } from './bounded-look.js';
+import { showLabelledGauge } from './gauge.js';
 
 /** The files of a process. A store on a server has none. */
 export interface DiskPlaces {
@@ -29,44 +30,31 @@ interface DiskUse {
 
 /** Adds the free space where a process writes, and the size of the write-ahead logs of its SQLite stores. */
 export const showDisk = (registry: Registry, places: DiskPlaces): void => {
-  const registers = [registry];
   const look = new BoundedLook(() => diskUse(places));
-  new Gauge({
-    name: 'plants_disk_free_bytes',
-    aggregator: 'min',
-    help: 'Bytes that may still be written to the file system of a part; absent where it does not answer.',
-    labelNames: ['part'],
-    registers,
-    async collect() {
-      const use = await look.result();
-      this.reset();
-      for (const { part, free } of use?.spaces ?? []) this.set({ part }, free);
-    },
-  });
-  new Gauge({
-    name: 'plants_disk_size_bytes',
-    aggregator: 'min',
-    help: 'The size of that file system.',
-    labelNames: ['part'],
-    registers,
-    async collect() {
-      const use = await look.result();
-      this.reset();
-      for (const { part, size } of use?.spaces ?? []) this.set({ part }, size);
-    },
-  });
-  new Gauge({
-    name: 'plants_wal_bytes',
-    aggregator: 'max',
-    help: "The size of the write-ahead log beside a SQLite store's file.",
-    labelNames: ['store'],
-    registers,
-    async collect() {
-      const use = await look.result();
-      this.reset();
-      for (const { store, bytes } of use?.logs ?? []) this.set({ store }, bytes);
-    },
-  });
+  showLabelledGauge(
+    registry,
+    'min',
+    'plants_disk_free_bytes',
+    'Bytes that may still be written to the file system of a part; absent where it does not answer.',
+    'part',
+    async () => ((await look.result())?.spaces ?? []).map((one) => [one.part, one.free] as const),
+  );
+  showLabelledGauge(
+    registry,
+    'min',
+    'plants_disk_size_bytes',
+    'The size of that file system.',
+    'part',
+    async () => ((await look.result())?.spaces ?? []).map((one) => [one.part, one.size] as const),
+  );
+  showLabelledGauge(
+    registry,
+    'max',
+    'plants_wal_bytes',
+    "The size of the write-ahead log beside a SQLite store's file.",
+    'store',
+    async () => ((await look.result())?.logs ?? []).map((one) => [one.store, one.bytes] as const),
+  );
 };
 
 /** One call after the other: a file system that hangs takes one of libuv's four threads. */

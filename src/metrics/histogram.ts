@@ -15,7 +15,7 @@ interface Series {
 
 /**
  * A histogram as Prometheus has it (https://prometheus.io/docs/concepts/metric_types/#histogram), of prom-client's
- * registry. prom-client's own puts labels into words with each observation, which took a tenth of a list.
+ * registry. prom-client's own makes a text of the labels at each observation, which took a tenth of a list's time.
  */
 export class BoundHistogram {
   readonly #series = new Map<string, Series>();

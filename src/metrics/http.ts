@@ -4,11 +4,11 @@ import { BoundHistogram, type Labels, type Observe } from './histogram.js';
 
 /**
  * In seconds. A list takes a millisecond or few; a write waits for the lists, WRITE_WAIT_MS at most, which is 2 s
- * unless set otherwise: one limit just above it, so that those who gave up waiting are told from those who got stuck.
+ * unless set otherwise: one limit just above it separates waits that ended there from requests that hang.
  */
 const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.25, 5, 15];
 
-/** The method of a request that no route knows may be any of Node's thirty-odd: one series for each would be waste. */
+/** Node parses more than 30 methods: for requests without a route, any other one is counted as `other`. */
 const USUAL_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']);
 
 /** Requests of one method, route and status. */
@@ -20,7 +20,7 @@ interface Series {
 
 /**
  * Adds figures about requests, and gives what is to be called with each one that was answered. A path is known by
- * its route's pattern alone: a path would name a plant, and there would be as many series as strangers can think of.
+ * its route's pattern alone: a path would name a plant, and clients could make any number of series.
  */
 export const countRequests = (registry: Registry): ((answered: RequestOutcome) => void) => {
   const registers = [registry];

@@ -1,9 +1,10 @@
-import { Gauge, type Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
 import { inScrape } from './bounded-look.js';
+import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
 
 /** Every state of a projector. */
 const STATES = Object.keys({
@@ -35,73 +36,57 @@ export interface LagSources {
 
 /** Adds what a projector does, and how far it is behind. */
 export const showProjector = (registry: Registry, sources: LagSources): void => {
-  const registers = [registry];
   const lag = new ProjectionLag(sources);
-  new Gauge({
-    name: 'plants_projector_state',
-    aggregator: 'max',
-    help: '1 for what the projector of this process does, 0 for everything else.',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      for (const state of STATES) this.set({ state }, state === sources.projector.status.state ? 1 : 0);
-    },
-  });
-  new Gauge({
-    name: 'plants_projection_lag_seconds',
-    aggregator: 'max',
-    help: 'The age of the oldest event that is not in the lists, 0 where all are; absent on standby.',
-    registers,
-    async collect() {
-      show(this, (await lag.measure()).seconds);
-    },
-  });
-  new Gauge({
-    name: 'plants_projection_lag_events',
-    aggregator: 'max',
-    help: 'Events that are not in the lists; absent on standby, and where the log cannot tell (EventStoreDB).',
-    registers,
-    async collect() {
-      show(this, (await lag.measure()).events);
-    },
-  });
-  new Gauge({
-    name: 'plants_parked_owners',
-    aggregator: 'max',
-    help: 'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
-    registers,
-    async collect() {
-      show(this, await parkedOwners(sources));
-    },
-  });
-  new Gauge({
-    name: 'plants_rebuild_progress_ratio',
-    aggregator: 'max',
-    help: 'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
-    registers,
-    collect() {
-      show(this, sources.projector.rebuild?.share);
-    },
-  });
-  new Gauge({
-    name: 'plants_rebuild_remaining_seconds',
-    aggregator: 'max',
-    help: 'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
-    registers,
-    collect() {
-      show(this, sources.projector.rebuild?.secondsLeft);
-    },
-  });
-  new Gauge({
-    name: 'plants_rebuild_stalled',
-    aggregator: 'max',
-    help: '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
-    registers,
-    collect() {
-      const { rebuild } = sources.projector;
-      show(this, rebuild && (rebuild.problem === undefined ? 0 : 1));
-    },
-  });
+  showLabelledGauge(
+    registry,
+    'max',
+    'plants_projector_state',
+    '1 for what the projector of this process does, 0 for everything else.',
+    'state',
+    () => onlyOne(STATES, sources.projector.status.state),
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_projection_lag_seconds',
+    'The age of the oldest event that is not in the lists, 0 where all are; absent on standby.',
+    async () => (await lag.measure()).seconds,
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_projection_lag_events',
+    'Events that are not in the lists; absent on standby, and where the log cannot tell (EventStoreDB).',
+    async () => (await lag.measure()).events,
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_parked_owners',
+    'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
+    async () => await parkedOwners(sources),
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_rebuild_progress_ratio',
+    'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
+    () => sources.projector.rebuild?.share,
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_rebuild_remaining_seconds',
+    'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
+    () => sources.projector.rebuild?.secondsLeft,
+  );
+  showGauge(
+    registry,
+    'max',
+    'plants_rebuild_stalled',
+    '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
+    () => sources.projector.rebuild && (sources.projector.rebuild.problem === undefined ? 0 : 1),
+  );
 };
 
 /** How many owners are parked in the active generation. Never rejects, and takes LOOK_MS at most. */
@@ -116,12 +101,6 @@ const parkedOwners = async ({ model, projector }: LagSources): Promise<number | 
   } catch {
     return undefined;
   }
-};
-
-/** An unknown figure is no sample: 0 would say that all is well. */
-const show = (gauge: Gauge, value: number | undefined): void => {
-  if (value === undefined) gauge.remove();
-  else gauge.set(value);
 };
 
 /** Measures, when asked, how far a projector is behind. It asks the stores, once for all who ask meanwhile. */

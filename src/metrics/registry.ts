@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { type KeyFetches } from '../http/auth/issuer-keys.js';
+import { showGauge } from './gauge.js';
 
 /** The figures of one process, with those about the process itself: memory, CPU, event loop, garbage collection. */
 export const createRegistry = (version: string): Registry => {
@@ -38,14 +39,13 @@ export const showTokenCache = (registry: Registry, cache: () => TokenCache): voi
       this.inc({ result: 'miss' }, misses);
     },
   });
-  new Gauge({
-    name: 'plants_token_cache_entries',
-    help: 'Verified tokens that are remembered. The oldest is forgotten for a new one where there is no room.',
-    registers: [registry],
-    collect() {
-      this.set(cache().entries);
-    },
-  });
+  showGauge(
+    registry,
+    'sum',
+    'plants_token_cache_entries',
+    'Verified tokens that are remembered. The oldest is forgotten for a new one where there is no room.',
+    () => cache().entries,
+  );
 };
 
 /** Adds figures about the keys of the issuer; `fetches` gives them as they are now. */

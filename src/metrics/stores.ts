@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import {
   type EventLog,
   OutcomeUnknown,
@@ -15,6 +15,7 @@ import {
   ReadModelIncomplete,
 } from '../ports/read-model.js';
 import { BoundHistogram, type Observe } from './histogram.js';
+import { showGauge } from './gauge.js';
 
 /**
  * In seconds. An embedded read is done in a tenth of a millisecond, an fsync takes one to ten, a server in another
@@ -45,15 +46,13 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
     "How long the log took to give a plant's events, by outcome.",
     ['read', 'unavailable'],
   );
-  new Gauge({
-    name: 'plants_event_log_writable',
-    aggregator: 'min',
-    help: '1 while appends to the event log work, as far as the last ones tell, else 0.',
-    registers: [registry],
-    collect() {
-      this.set(log.health().state === 'ok' ? 1 : 0);
-    },
-  });
+  showGauge(
+    registry,
+    'min',
+    'plants_event_log_writable',
+    '1 while appends to the event log work, as far as the last ones tell, else 0.',
+    () => (log.health().state === 'ok' ? 1 : 0),
+  );
   return decorate(log, {
     append: (stream, expected, events) =>
       timed(appends, () => log.append(stream, expected, events), 'written', appendOutcome),

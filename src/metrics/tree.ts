@@ -1,6 +1,7 @@
-import { Gauge, type Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { type Auditor } from '../audit/auditor.js';
 import { AUDITOR_STATES, type AuditorStatus } from '../audit/auditor-status.js';
+import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
 
 const STATES = Object.keys(AUDITOR_STATES);
 
@@ -47,28 +48,15 @@ const GAUGES: readonly TreeGauge[] = [
 
 /** Adds the metrics of the auditor of this process. */
 export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, now: () => Date): void => {
-  const registers = [registry];
   const age = (at: string): number => Math.max(0, (now().getTime() - Date.parse(at)) / 1_000);
-  new Gauge({
-    name: 'plants_auditor_state',
-    aggregator: 'max',
-    help: '1 for what the auditor of this process does, 0 for everything else.',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      for (const state of STATES) this.set({ state }, state === auditor.status.state ? 1 : 0);
-    },
-  });
+  showLabelledGauge(
+    registry,
+    'max',
+    'plants_auditor_state',
+    '1 for what the auditor of this process does, 0 for everything else.',
+    'state',
+    () => onlyOne(STATES, auditor.status.state),
+  );
   for (const [name, help, valueOf] of GAUGES)
-    new Gauge({
-      name,
-      aggregator: 'max',
-      help,
-      registers,
-      collect() {
-        const value = valueOf(auditor.status, age);
-        if (value === undefined) this.remove();
-        else this.set(value);
-      },
-    });
+    showGauge(registry, 'max', name, help, () => valueOf(auditor.status, age));
 };
