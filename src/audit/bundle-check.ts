@@ -131,7 +131,7 @@ export class BundleCheck {
         if (this.#last) events.push(this.#last);
         refused = error ?? new Error('nothing');
       }
-      // What came before the fault first: an older bundle may know better which event was changed.
+      // The events before the fault come first: comparing them with an older bundle may name the altered event.
       if (events.length > 0 || refused === undefined) yield events;
       if (refused !== undefined) throw refused as Error;
     }
@@ -201,7 +201,7 @@ export class BundleCheck {
     } else this.#isOwned = ownedBy(owner);
     const { checkpoint: kept, bundle } = this.older;
     if (kept) this.#checkOlder(kept, checkpoint, from);
-    // Of the events of one owner, those in both bundles are compared, which is all that can be done.
+    // With the events of one owner no proof of extension is possible: the events in both bundles are compared.
     if (bundle) this.#checkOlder(bundle, checkpoint, this.#isOwned ? 'compared' : from);
     this.#next = from;
     this.#unproven = { index: from, line: 2 };
@@ -223,11 +223,11 @@ export class BundleCheck {
     if (older.origin !== origin)
       throw new BundleRefused('what was kept from before is of another log: its origin is another one', 1);
     if (older.size > size) {
-      // Where the older bundle is at hand, what both have is compared first.
+      // Where the older bundle is given, the events in both are compared first.
       if (older === this.older.bundle) return;
       throw new BundleRefused(goesOnFurther(older.size, size), 1);
     }
-    // Where the older bundle is at hand, it tells which event that is.
+    // Where the older bundle is given, comparing its events names the one that differs.
     if (older.size === size && !sameHash(older.root, root) && !this.older.bundle)
       throw new BundleRefused(
         `what was kept from before is of ${size} events too, and they are not the same ones: the log was altered`,
@@ -328,7 +328,7 @@ export class BundleCheck {
     this.#unproven = { index: this.#next, line: this.#line + 1 };
   }
 
-  /** No proof says which of them it is. */
+  /** A failed proof does not tell which of its events was altered. */
   #notSigned(): BundleRefused {
     const { index, line } = this.#unproven;
     const events = `events ${index} to ${this.#next - 1} (lines ${line} to ${this.#line - 1})`;

@@ -12,7 +12,7 @@ import { fromBase64 } from './note.js';
  * - without an owner, after the last event of each 256 `{"block":0,"proof":[…]}`: proves the hash over these 256;
  * - the footer `{"end":2}`, which says how many events there are.
  *
- * Nothing in it need be trusted but the signature below the checkpoint.
+ * Only the key that signed the checkpoint has to be trusted.
  */
 
 /** Longer lines are refused: the longest that is ever written holds a leaf of 64 kB, or a checkpoint of 1 MB. */
@@ -65,8 +65,8 @@ export interface EndLine {
 }
 
 /**
- * A bundle, or what it is compared with, that is not what it should be. `line` counts from 1, `index` is the event's
- * place in the tree, from 0: both are left out where none is to blame. The message is one line, and names them.
+ * A bundle, or what it is compared with, that was refused. `line` counts from 1, `index` is the event's index in the
+ * tree, from 0; undefined where the fault is not in one line or event. The message is one line and names them.
  */
 export class BundleRefused extends Error {
   override readonly name = 'BundleRefused';
@@ -109,7 +109,7 @@ export const endLine = (events: number): string => `{"end":${events}}`;
 
 const EVENT_BEGINS = '{"event":';
 
-/** In JSON, what is inside of a string cannot look like this: the last one in a line is that of the line. */
+/** Quotes inside a JSON string are escaped, so the last occurrence in a line belongs to the line itself. */
 const HASH_BEGINS = ',"hash":"';
 
 const HASH = '[A-Za-z0-9+/]{43}=';

@@ -31,7 +31,7 @@ import {
 import { NoteRefused, parseNote } from './note.js';
 import { TileRefused, tileReader, tilesOf } from './tiles.js';
 
-/** Text is handed over in pieces of this size, in characters. */
+/** The least length of a piece of text, in characters: fewer, larger writes. */
 const PIECE = 64 * 1024;
 
 /** Tiles in memory, of 8 kB: more than a tree of any size is high, so that none is read twice for one proof. */
@@ -115,7 +115,7 @@ export async function* bundleOf(
     if (next % BLOCK_EVENTS === 0) {
       if (owner === undefined) piece += `${await tree.blockLine(index, checkpoint, altered)}\n`;
       onProgress(next - from, size - from);
-      await setImmediate(); // somebody who asks to stop is heard
+      await setImmediate(); // lets an abort of `signal` arrive
       signal.throwIfAborted();
     }
     if (piece.length < PIECE) continue;
@@ -201,10 +201,10 @@ async function* eventsFrom(
   }
 }
 
-/** The nodes of a tree as they are stored. Nothing that it gives is believed before it was verified. */
+/** The stored nodes of a tree, which callers verify before they use them: the file may have been altered. */
 class StoredNodes {
   readonly #tiles = new Map<string, Uint8Array>();
-  /** Nodes that were hashed together: many proofs have them in common. */
+  /** Nodes that were computed from tiles: many proofs share them. */
   readonly #nodes = new Map<string, Hash>();
 
   constructor(

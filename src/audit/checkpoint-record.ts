@@ -97,7 +97,7 @@ export interface KeyChange {
   readonly confirmed: boolean;
 }
 
-/** Changes of the key that are kept, the newest: more are no reason to take more memory. */
+/** Changes of the key that are kept, the newest: bounds the memory for a log from outside. */
 const MAX_CHANGES = 100;
 
 /** Follows the key that checkpoints are signed with from record to record. */
@@ -110,7 +110,7 @@ export class KeyHistory {
     return this.#changes;
   }
 
-  /** Takes the next event of AUDIT_STREAM. What cannot be used changes nothing. */
+  /** Adds the next event of AUDIT_STREAM. An event that `readRecorded` refuses is ignored. */
   add(event: StoredEvent, index: number): void {
     const recorded = readRecorded(event);
     if (typeof recorded === 'string') return;

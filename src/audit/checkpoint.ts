@@ -54,7 +54,7 @@ export const parseCheckpoint = (text: string): Checkpoint => {
   return { origin, size, root };
 };
 
-/** A signed checkpoint. Throws NoteRefused where it is one that nobody could read. */
+/** A signed checkpoint. Throws NoteRefused where `parseCheckpoint` could not read it. */
 export const signCheckpoint = (checkpoint: Checkpoint, key: SignerKey): string => {
   const text = formatCheckpoint(checkpoint);
   if (parseCheckpoint(text).origin !== checkpoint.origin)
@@ -64,8 +64,8 @@ export const signCheckpoint = (checkpoint: Checkpoint, key: SignerKey): string =
 
 /**
  * The checkpoint that at least one of these keys has signed for the log called `origin`. The keys are the log's own,
- * old and new: who else has signed it, a witness say, is asked of `verifyNote`. Throws NoteRefused, which names the
- * line where one is to blame.
+ * old and new; use `verifyNote` for other signers, such as witnesses. Throws NoteRefused, with the line where the
+ * fault is in one line.
  */
 export const openCheckpoint = (
   note: string | Uint8Array,

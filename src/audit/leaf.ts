@@ -11,8 +11,8 @@ export type LeafEvent = Omit<RecordedEvent, 'position'>;
  * `{data, id, metadata, revision, stream, type}`, with the revision as a number. It depends on what the event says
  * and not on how a store keeps it: a log and its copy in another engine have the same leaves.
  *
- * Throws EventRefused for what RFC 8785 has no form of: a lone surrogate, a revision above 2^53 - 1, something
- * that is no JSON value; and for values nested deeper than 100 levels. This service writes no such event.
+ * Throws EventRefused for what RFC 8785 cannot write (a lone surrogate, a revision above 2^53 - 1, something that is
+ * not a JSON value) and for values nested deeper than 100 levels. This service writes no such event.
  */
 export const leafOf = ({ data, id, metadata, revision, stream, type }: LeafEvent): Buffer => {
   if (revision < 0n || revision > BigInt(Number.MAX_SAFE_INTEGER))

@@ -23,12 +23,12 @@ export interface TreeNode {
 /** Gives the hash of a complete subtree. Throws where it has none. */
 export type NodeReader = (level: number, index: number) => Hash;
 
-/** A proof that does not prove what it should, or none that could exist. The message is one line. */
+/** A proof that does not prove its claim, or that cannot exist for these sizes. The message is one line. */
 export class ProofRefused extends Error {
   override readonly name = 'ProofRefused';
 }
 
-/** The hash of one leaf: what sets it apart from a node is its first byte, so that no node passes for a leaf. */
+/** The hash of one leaf. Its first byte (0, for nodes 1) keeps a node from being accepted as a leaf. */
 export const leafHash = (leaf: Uint8Array): Hash => {
   const bytes = Buffer.allocUnsafe(leaf.length + 1);
   bytes[0] = 0x00;
@@ -41,10 +41,10 @@ const checkHash = (hash: Hash): void => {
     throw new RangeError(`a hash has ${HASH_BYTES} bytes, this one has ${hash.length}`);
 };
 
-/** Where two children are put together: one place for all, since a tree of a million leaves has a million of them. */
+/** The input of `nodeHash`, shared by all calls: a tree of a million leaves has a million nodes to hash. */
 const pair = Buffer.alloc(1 + 2 * HASH_BYTES, 0x01);
 
-/** The hash of a node with these two children. Throws RangeError where one of them is no hash. */
+/** The hash of a node with these two children. Throws RangeError where one of them is not 32 bytes long. */
 export const nodeHash = (left: Hash, right: Hash): Hash => {
   checkHash(left);
   checkHash(right);
@@ -154,12 +154,12 @@ const pathBetween = (first: number, second: number): Leaves[] => {
       from = split;
     }
   }
-  // Where `first` is a subtree from the left edge, the verifier knows its root: it is the first tree's.
+  // Where `first` is one complete subtree at the left edge, its root is the first tree's, which the verifier has.
   if (from > 0) path.push({ from, to });
   return path.reverse();
 };
 
-/** What `inclusionProof` reads, in its order: for whoever has to fetch it first. Throws RangeError as it does. */
+/** The nodes that `inclusionProof` reads, in its order, so that they can be fetched first. Throws as it does. */
 export const nodesOfInclusion = (index: number, size: number): TreeNode[] =>
   pathTo(index, size).flatMap(subtreesOf);
 
@@ -170,7 +170,7 @@ export const nodesOfInclusion = (index: number, size: number): TreeNode[] =>
 export const inclusionProof = (index: number, size: number, read: NodeReader): Hash[] =>
   pathTo(index, size).map((leaves) => rootOver(leaves, read));
 
-/** What `consistencyProof` reads, in its order: for whoever has to fetch it first. Throws RangeError as it does. */
+/** The nodes that `consistencyProof` reads, in its order, so that they can be fetched first. Throws as it does. */
 export const nodesOfConsistency = (first: number, second: number): TreeNode[] =>
   pathBetween(first, second).flatMap(subtreesOf);
 
@@ -186,7 +186,7 @@ const areHashes = (hashes: readonly Hash[]): boolean => hashes.every((hash) => h
 
 const NOT_HASHES = `what it is to be proven by is not hashes of ${HASH_BYTES} bytes`;
 
-/** A leaf, the tree that it should be in, and what should prove it. Nothing in it need be trusted, but `root`. */
+/** A leaf, the tree that should contain it, and the proof. Only `root` has to be trusted. */
 export interface Inclusion {
   /** The leaf's place, from 0. */
   readonly index: number;
@@ -218,7 +218,7 @@ export const verifyInclusion = ({ index, leafHash: leaf, size, root, proof }: In
   if (!sameHash(hash, root)) throw refused('the proof does not come to its root');
 };
 
-/** Two trees, and what should prove that the first is the beginning of the second. */
+/** Two trees, and the proof that the first is a prefix of the second. */
 export interface Consistency {
   readonly first: number;
   readonly second: number;
@@ -262,14 +262,14 @@ export const verifyConsistency = ({ first, second, firstRoot, secondRoot, proof 
   if (!sameHash(sr, secondRoot)) throw refused('the proof does not come to the root of the second');
 };
 
-/** All that appending needs to know of a tree; at most 53 hashes. */
+/** The state of a tree that appending needs; at most 53 hashes. */
 export interface TreeState {
   readonly size: number;
   /** The hashes of the complete subtrees that it consists of, from left to right, one after the other. */
   readonly hashes: Uint8Array;
 }
 
-/** Told of each subtree as it becomes complete, the leaf itself (level 0) first, then those above it. */
+/** Called with each subtree as it becomes complete: the leaf itself (level 0) first, then those above it. */
 export type OnComplete = (level: number, index: number, hash: Hash) => void;
 
 /**
@@ -281,7 +281,7 @@ export class GrowingTree {
   /** From left to right, so the smallest is last. */
   readonly #subtrees: Hash[] = [];
 
-  /** Goes on from where `state` was taken; without one, from the empty tree. Throws RangeError if it is none. */
+  /** Continues from `state`; without one, from the empty tree. Throws RangeError for an invalid state. */
   constructor(state: TreeState = { size: 0, hashes: new Uint8Array() }) {
     const { size, hashes } = state;
     const subtrees = nodesOfRoot(size).length;
@@ -299,7 +299,7 @@ export class GrowingTree {
     return this.#size;
   }
 
-  /** Appends the leaf with this hash, and keeps the hash. Throws RangeError if it is none, or the tree is full. */
+  /** Appends the leaf with this hash, which it keeps. Throws RangeError for an invalid hash, or a full tree. */
   append(hash: Hash, onComplete?: OnComplete): void {
     checkHash(hash);
     checkSize(this.#size + 1);
@@ -322,7 +322,7 @@ export class GrowingTree {
     return rootOfSubtrees(this.#subtrees);
   }
 
-  /** What another GrowingTree can go on from. */
+  /** The state from which another GrowingTree can continue. */
   state(): TreeState {
     return { size: this.#size, hashes: Buffer.concat(this.#subtrees) };
   }

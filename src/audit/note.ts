@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
 
 /**
- * Text with signatures below it: C2SP signed-note (https://c2sp.org/signed-note). Of its signature types only
- * Ed25519 is known here; the others are carried along unread, as the format wants it.
+ * Text with signatures below it: C2SP signed-note (https://c2sp.org/signed-note). Only Ed25519
+ * signatures are verified here; other types are kept unread, as the format requires.
  */
 
 /** The format's number for Ed25519. */
@@ -15,16 +15,16 @@ const KEY_ID_BYTES = 4;
 /** Before each signature: an em dash and a space. */
 const SIGNATURE_MARK = '\u2014 ';
 
-/** Far more than witnesses will ever be; the format demands 16. A note that asks for more work is refused. */
+/** Bounds the work for a note from outside. The format requires at least 16; more witnesses are not expected. */
 const MAX_SIGNATURES = 100;
 
-/** Room for all of them, also where they are post-quantum ones of 5 kB. */
+/** Room for MAX_SIGNATURES post-quantum signatures of 5 kB each. */
 const MAX_NOTE_BYTES = 1_000_000;
 
-/** A note, key or checkpoint that is malformed or not to be believed. The message is one line, and names the line. */
+/** A note, key or checkpoint that is malformed or not signed as it should be. The message is one line. */
 export class NoteRefused extends Error {
   override readonly name = 'NoteRefused';
-  /** `line` counts from 1; it is left out where no single line is to blame. */
+  /** `line` counts from 1; undefined where the fault is not in one line. */
   constructor(
     reason: string,
     readonly line?: number,
@@ -56,7 +56,7 @@ export interface NoteSignature {
   readonly line: number;
 }
 
-/** A note that is well-formed. Its text is not to be believed before it is verified. */
+/** A well-formed note whose signatures have not been verified. */
 export interface Note {
   /** What is signed: it ends in a newline. */
   readonly text: string;
@@ -125,7 +125,7 @@ export const cosignNote = (note: string, key: SignerKey): string => {
   return cosigned;
 };
 
-/** Takes a note apart, without believing it. Throws NoteRefused where it is malformed. */
+/** Parses a note without verifying its signatures. Throws NoteRefused where it is malformed. */
 export const parseNote = (note: string | Uint8Array): Note => {
   const all = textOf(note);
   const end = all.lastIndexOf('\n\n');
@@ -144,7 +144,7 @@ export const parseNote = (note: string | Uint8Array): Note => {
 
 /**
  * The text of a note, which at least one of these keys has signed. Signatures by other keys are ignored; one that
- * names a key of these and is not by it makes the whole note refused. Throws NoteRefused.
+ * names one of these keys but is not by it refuses the whole note. Throws NoteRefused.
  */
 export const verifyNote = (note: string | Uint8Array, keys: readonly VerifierKey[]): VerifiedNote => {
   const { text, signatures } = parseNote(note);
@@ -171,7 +171,7 @@ export const verifyNote = (note: string | Uint8Array, keys: readonly VerifierKey
   return { text, keys: [...signedBy] };
 };
 
-/** What comes from outside, in a message: on one line, not too much of it, and nothing that steers a terminal. */
+/** Text from outside, for a message: one line, at most MAX_QUOTED characters, without terminal control characters. */
 export const quoted = (text: string): string =>
   JSON.stringify(text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text).replaceAll(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,

@@ -2,7 +2,7 @@ import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { type LeafEvent } from './leaf.js';
 
-/** What it may take, in bytes as they are estimated here: a million plants of some thousand owners take half of it. */
+/** The memory limit in bytes, by the estimates below: a million plants of some thousand owners take half of it. */
 const MAX_BYTES = 128_000_000;
 
 /** A number in a Set, at most. */
@@ -17,7 +17,7 @@ export interface PlantChanges {
   readonly deleted: number;
 }
 
-/** How many plants each owner has, as it follows from the events: the fold of a log without names and tags. */
+/** How many plants each owner has: the fold of the events without names and tags. */
 export class PlantsHeld {
   readonly #plants = new Map<string, Set<number>>();
   readonly #changes = new Map<string, PlantChanges>();
@@ -43,7 +43,7 @@ export class PlantsHeld {
     this.#changes.clear();
   }
 
-  /** Plants by owner, those without any left out. Undefined where it has become more than can be kept. */
+  /** Plants by owner, those without any left out. Undefined above MAX_BYTES. */
   byOwner(): ReadonlyMap<string, number> | undefined {
     if (this.#isTooMuch()) return undefined;
     return new Map([...this.#plants].map(([owner, ids]) => [owner, ids.size] as const));

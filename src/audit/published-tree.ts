@@ -8,7 +8,7 @@ import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
 
-/** How often it is looked whether a checkpoint covers an event, in milliseconds: they come once a second. */
+/** How often `covers` reads the last checkpoint, in milliseconds: checkpoints are signed once a second. */
 const LOOK_EVERY_MS = 50;
 
 /** An event in the tree. */
@@ -35,22 +35,22 @@ export interface ConsistencyAnswer {
   readonly proof: readonly Hash[];
 }
 
-/** No checkpoint covers it yet: it will soon, unless an alarm stands. */
+/** No checkpoint covers the event yet: one will within seconds, unless an alarm stands. */
 export class NotSignedYet extends Error {
   override readonly name = 'NotSignedYet';
 }
 
-/** What the log holds is not what the tree does. The message is one line. */
+/** An event of the log differs from the tree. The message is one line. */
 export class LogAltered extends Error {
   override readonly name = 'LogAltered';
 }
 
 /**
- * What others may see of the tree: as much of it as the last signed checkpoint covers. An event that is not the one that
- * was put in the tree raises the alarm as soon as it is met.
+ * The public part of the tree: what the last signed checkpoint covers. Reading an event that differs from its leaf
+ * raises the alarm.
  */
 export class PublishedTree {
-  /** The note that was found well-signed last: it is asked for with each tile. */
+  /** The last note whose signature was verified, so that not every request for a tile verifies it. */
   #verified: string | undefined;
 
   constructor(
@@ -194,7 +194,7 @@ export class PublishedTree {
     const signed = await this.checkpoint();
     const found = await differenceOf(this.log, this.store, { index, event, hash, stored, signed });
     await this.store.raise({ ...found, raisedAt: this.now().toISOString() });
-    // Not the alarm's message, which names the owner: anybody may ask for a position.
+    // Not the alarm's message: it names the owner, and requests without that owner's token get this one.
     throw new LogAltered(`event at index ${index} is not the one that was put in the tree`);
   }
 

@@ -192,7 +192,7 @@ class Recheck {
   /** Compares the checkpoint of the tree so far, if there is one. */
   async #compareCheckpoint(signal: AbortSignal): Promise<Finding | undefined> {
     if (!this.checkpoints.isDue(this.#rebuilt.size)) return undefined;
-    await this.options.giveWay(signal); // a signature takes as long as a slice of events
+    await this.options.giveWay(signal); // verifying a signature takes as long as a slice of events
     const { signedAt } = this.checkpoints;
     const fault = await this.checkpoints.faultOf(this.#rebuilt);
     if (signedAt !== undefined) this.#times = this.#times.signed(signedAt);
@@ -276,7 +276,7 @@ interface Difference {
   readonly signed: SignedCheckpoint | undefined;
 }
 
-/** What has happened to an event whose hash is not the stored one, by the hashes around it. Throws what the ports throw. */
+/** Classifies an event whose hash is not the stored one, by the hashes before and after it. Throws what the ports throw. */
 export const differenceOf = async (
   log: EventLog,
   store: TreeStore,

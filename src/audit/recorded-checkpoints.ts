@@ -30,13 +30,13 @@ const PAGE = 500;
 /** Warnings that are shown, the newest. */
 const MAX_WARNINGS = 5;
 
-/** After a log that did not take a record, in milliseconds. */
+/** The pause after a failed append of a record, in milliseconds. */
 const RETRY_MS = 60_000;
 
 const KEEP =
   'If that was not meant, stop the service, and put the newest tree.db back; else compare with checkpoints that auditors have kept (docs/audit.md)';
 
-/** The namespace of these events' ids (RFC 9562, version 5): made once, by chance. */
+/** The namespace of these events' ids (RFC 9562, version 5): a random UUID that must never change. */
 const RECORDS = '0b9f0c7e-52a4-4a0e-9d0b-8a4f5f3f1c63';
 
 /** What an auditor signs with, as the log knows it. */
@@ -49,11 +49,11 @@ export interface Signing {
   readonly recorded: { readonly size: number; readonly at: string } | undefined;
   /** What signed before, as far as the log knows. `confirmed`: its key has signed the change, too. */
   readonly before: { readonly key: string; readonly until: string; readonly confirmed: boolean } | undefined;
-  /** What a person should look at. */
+  /** For operators, one line each. */
   readonly warnings: readonly string[];
 }
 
-/** When checkpoints are recorded. */
+/** Times at which checkpoints are recorded. */
 export interface RecordingOptions {
   /** After the auditor has begun to sign, in milliseconds, where the log has no record yet. */
   readonly afterMs: number;
@@ -157,8 +157,8 @@ export class RecordedCheckpoints {
   }
 
   /**
-   * Records the last checkpoint in the log where it is time for that, after the first comparison. A log that does not
-   * take it is a warning, and it is tried again later. Throws TreeUnavailable.
+   * Records the last checkpoint in the log when it is due, after the first comparison. A failed append becomes a
+   * warning and is tried again after RETRY_MS. Throws TreeUnavailable.
    */
   async recordIfDue(): Promise<void> {
     const { recording } = this.options;

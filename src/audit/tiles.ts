@@ -2,7 +2,7 @@ import { GrowingTree, HASH_BYTES, type NodeReader, type TreeNode } from './merkl
 
 /**
  * The tree as files that never change once they are full: C2SP tlog-tiles (https://c2sp.org/tlog-tiles). A tile
- * holds up to 256 hashes of one level of every eight; what lies between is hashed together from them.
+ * holds up to 256 hashes of every eighth level; the levels between are computed from them.
  */
 
 /** Levels of the tree that one level of tiles spans. */
@@ -29,7 +29,7 @@ export interface Tile {
   readonly width: number;
 }
 
-/** A path that names no tile, or bytes that are none. The message is one line. */
+/** A path that names no tile, or bytes that are not a tile. The message is one line. */
 export class TileRefused extends Error {
   override readonly name = 'TileRefused';
 }
@@ -44,7 +44,7 @@ export const tilePath = ({ level, index, width }: Tile): string => {
 
 /**
  * The tile that `tilePath` gives this path for. Throws TileRefused for every other path, also for another
- * spelling of a tile's: what caches keep has one name.
+ * spelling of a tile's path: caches must not keep a tile under two names.
  */
 export const parseTilePath = (path: string): Tile => {
   const parts = /^tile\/(entries|\d{1,2})\/((?:x\d{3}\/){0,5}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path);

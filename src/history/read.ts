@@ -39,7 +39,7 @@ export interface HistoryBatch {
   readonly waiting?: string;
 }
 
-/** How long to wait before a log that cannot be reached is followed again, in milliseconds. */
+/** The pause before the next attempt to follow a log that cannot be reached, in milliseconds. */
 const AGAIN_MS = 1_000;
 
 /** The position that a text names. Throws UnknownPosition where the log, whose head is given, never gave it. */
@@ -89,7 +89,7 @@ export async function* readStreamHistory(
     const done = events.length < STREAM_PAGE;
     yield { events, position, done };
     if (done) return;
-    await nextStep(); // a long history must not keep everything else waiting
+    await nextStep(); // lets other requests run
   }
 }
 
@@ -112,7 +112,7 @@ export async function* readHistory(
     return;
   }
   if (filter.owner !== undefined && filter.plant !== undefined) {
-    // Its stream is at hand: no need to look for it in the whole log.
+    // One stream is read instead of the whole log.
     for await (const page of readStreamHistory(
       log,
       plantStream(filter.owner, filter.plant),
@@ -169,7 +169,7 @@ export async function* followHistory(
   }
 }
 
-/** As the log's own, but says of a position that it does not take that it is none. */
+/** As the log's own, but throws UnknownPosition for a position that the log refuses. */
 async function* subscription(log: EventLog, after: Position, signal: AbortSignal) {
   let begun = false;
   try {
@@ -178,7 +178,7 @@ async function* subscription(log: EventLog, after: Position, signal: AbortSignal
       yield batch;
     }
   } catch (error) {
-    // An adapter throws it for what it never gave, such as a number that is too great for its server.
+    // An adapter throws TypeError for a position that it never gave, such as a number above its server's range.
     if (error instanceof TypeError && !begun && after !== START) throw new UnknownPosition('after');
     throw error;
   }

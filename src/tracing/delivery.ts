@@ -37,13 +37,13 @@ export class Delivery implements SpanProcessor {
     collector: URL,
     private readonly warn: (message: string) => void,
   ) {
-    // With a timeout of its own: the exporter's begins when there is a connection, which may never be.
+    // The exporter's own timeout begins only after the connection is made.
     const options = { keepAlive: true, timeout: EXPORT_MS };
     this.#agent = collector.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options);
     const otlp = new OTLPTraceExporter({
       url: collector.href,
       timeoutMillis: EXPORT_MS,
-      // It may hold so many batches when the service stops, and one more that is on its way.
+      // At a stop the queue may hold this many batches, and one more is being sent.
       concurrencyLimit: QUEUE / BATCH + 1,
       httpAgentOptions: () => this.#agent,
     });
@@ -87,7 +87,7 @@ export class Delivery implements SpanProcessor {
   async shutdown(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const tooLong = new Promise<void>((resolve) => (timer = setTimeout(resolve, EXPORT_MS)));
-    // What fails has been counted; nobody waits for it any more.
+    // Failures were counted by `#lose` already.
     const sent = this.#batches.shutdown().catch(() => undefined);
     await Promise.race([sent, tooLong]);
     clearTimeout(timer);
@@ -103,7 +103,7 @@ export class Delivery implements SpanProcessor {
   }
 }
 
-/** A failure in a few words of ours: the collector's may repeat what it was sent, header fields included. */
+/** A failure in fixed words: the collector's message may repeat header fields, which hold secrets. */
 const reasonOf = (error: Error): string => {
   const code: unknown = 'code' in error ? error.code : undefined;
   if (typeof code === 'number') return `it answers ${code}`;

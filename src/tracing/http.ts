@@ -13,10 +13,10 @@ import { type AnsweredRequest } from '../http/problem.filter.js';
 import { fail, type Spans } from './spans.js';
 import { spanContextOf, traceparentOf } from './traceparent.js';
 
-/** The code of the problem document that an answer was: one of a few that we have made up. */
+/** The code of the problem document that was answered. */
 const PROBLEM_CODE = 'plants.problem.code';
 
-/** What the conventions name; any other method is `_OTHER`, since strangers may send whatever Node can parse. */
+/** What the conventions name; any other method is `_OTHER`, since clients may send any that Node can parse. */
 const METHODS: ReadonlySet<string> = new Set([
   ...['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY'],
 ]);
@@ -35,7 +35,7 @@ export const traceRequests = (fastify: FastifyInstance, spans: Spans): void => {
       return;
     }
     const known = METHODS.has(request.method);
-    // A path names a plant, and strangers may have put anything there: its pattern is all that leaves this process.
+    // A path names a plant, and clients may put anything into it: only the route's pattern leaves this process.
     const attributes: Attributes = {
       [ATTR_HTTP_REQUEST_METHOD]: known ? request.method : '_OTHER',
       [ATTR_URL_SCHEME]: 'http',
@@ -48,7 +48,7 @@ export const traceRequests = (fastify: FastifyInstance, spans: Spans): void => {
     const span = spans.tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
     request.headers.traceparent = traceparentOf(span.spanContext());
     started.set(request, span);
-    // Not `onResponse`, which does not come where a client went away.
+    // Not `onResponse`, which is not called where the client closed the connection.
     answer.once('close', () => {
       if (answer.headersSent) span.setAttribute(ATTR_HTTP_RESPONSE_STATUS_CODE, answer.statusCode);
       if (!answer.writableFinished) span.setAttribute(ATTR_ERROR_TYPE, 'client_gone');
@@ -58,7 +58,7 @@ export const traceRequests = (fastify: FastifyInstance, spans: Spans): void => {
     });
     done();
   });
-  // Only here: reading a body goes on in the context of its socket, and everything after it would be lost.
+  // Not earlier: reading a body continues in the socket's async context, where the span would be lost.
   fastify.addHook('preValidation', (request, _reply, done) => {
     const span = started.get(request);
     if (span) spans.during(span, done);
