@@ -17,6 +17,12 @@ const SIGN_EVERY_MS = 1_000;
 /** Leaves of one append: its own cost is then small beside hashing them. */
 const MAX_APPEND = 100;
 
+/**
+ * How long events gather before the next append, in milliseconds: an append is a transaction with an fsync of its own,
+ * and a client alone paid for one with each create (docs/performance.md). Nobody waits for it: checkpoints are rarer.
+ */
+const GATHER_MS = 100;
+
 /** How often the store is read for alarms, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 
@@ -166,6 +172,7 @@ export class Auditor {
       if (caughtUp) this.#failures = 0;
       this.#next(caughtUp ? 'end' : 'more');
       this.#ring();
+      if (caughtUp && events.length > 0) await pause(GATHER_MS, signal);
     }
   }
 

@@ -42,7 +42,8 @@ const PAGE = 10;
 
 /**
  * Decides on the present state of a plant, and appends; decides again where another writer was faster. Reads only the end
- * of the plant's stream. Only for a command that was never run before; else use `resumeCommand`.
+ * of the plant's stream, and for a new plant nothing: its first append states that the stream is empty. Only for a
+ * command that was never run before; else use `resumeCommand`.
  * Throws DomainError, EventRefused (the last event cannot be read, so it is not known whether the plant is present),
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
@@ -58,6 +59,8 @@ export const runCommand = async (
   return execute<RecordedEvent | undefined, Appended>(log, stream, {
     races: RACES,
     read: async (before) => {
+      // The log checks that there is no stream, for less than a read: most plants that are added are new.
+      if (!before && command.type === 'CreatePlant') return { state: undefined, revision: undefined };
       // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
       // read. If it does not, it can never be written.
       const next = before && (await log.readStream(stream, before.revision, count)).at(-1);

@@ -15,6 +15,7 @@ import { request } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { NO_SKIPS } from '../../src/plants/skips.js';
+import { plantStream } from '../../src/plants/stream.js';
 import { ConfigError } from '../../src/service/setting-values.js';
 import { loadConfig } from '../../src/service/config.js';
 import { correlationIdOf, traceparentOf as traceparentIn } from '../../src/http/correlation.js';
@@ -272,13 +273,14 @@ describe('stores', () => {
     await model.promote(generation);
     const parent = await requested(tracing.spans, async () => {
       await write(1, undefined, log);
+      await log.readLast(plantStream('anne', 1));
       await model.list('anne', undefined, 10);
       await model.reached(partitionOf('anne'), START, new AbortController().signal);
     });
     const children = tracing.all().filter(({ name }) => name !== 'request');
     expect(children.map(({ name, kind }) => [name, kind])).toEqual([
-      ['read stream', SpanKind.CLIENT],
       ['append', SpanKind.PRODUCER],
+      ['read stream', SpanKind.CLIENT],
       ['list', SpanKind.CLIENT],
       ['wait for freshness', SpanKind.INTERNAL],
     ]);

@@ -198,6 +198,11 @@ class Writer {
     }
   }
 
+  /** Whether the last commit succeeded. */
+  get isSound(): boolean {
+    return this.#broken === undefined && this.#failedAt === undefined;
+  }
+
   /**
    * Notices between batches: a file was taken away, its content was saved, a commit would succeed again, a restart
    * would help.
@@ -359,6 +364,6 @@ answerOrders<LogWork>(
   },
   () => {
     writer?.tidy(); // after the answer, which need not wait for it
-    watch();
+    if (!writer?.isSound) watch(); // a commit that succeeded has just looked at the files
   },
 );

@@ -63,17 +63,13 @@ export const answerListsFast = (
         fastify(request, response);
         return;
       }
-      const { status, fields, body, encoding } = shortListAnswer(
-        page,
-        limit,
-        request.headers['if-none-match'],
-      );
+      const { status, fields, body } = shortListAnswer(page, limit, request.headers['if-none-match']);
       if (!admits(response, body.length)) {
         fastify(request, response);
         return;
       }
       const id = requestIdOf(request);
-      response.writeHead(status, [...ALWAYS, id, ...fields]).end(body, encoding);
+      response.writeHead(status, [...ALWAYS, id, ...fields]).end(body);
       const seconds = (performance.now() - began) / 1_000;
       onAnswered(
         { method: 'GET', route: '/plants', status, seconds, problem: undefined },

@@ -10,7 +10,7 @@ import {
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
-import { catchUp, outcomeOf, run, Stores } from '../../support/domain-stores.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { freshStream, newEvent } from '../../support/log-events.js';
 import { samplesIn } from '../../support/samples.js';
@@ -93,14 +93,13 @@ describe('measured stores', () => {
   });
 
   it('tell how reads of a plant end', async () => {
-    await outcomeOf(run(log, 'anne', createPlant(1)));
     expect((await log.readStream(freshStream(), 0n)).length).toBe(0);
     logFaults.next(
       'readStream',
       failing(() => new LogUnavailable('down')),
     );
     await expect(log.readStream(freshStream())).rejects.toThrow(LogUnavailable);
-    expect(await outcomes('event_log_read')).toEqual({ read: 2, unavailable: 1 });
+    expect(await outcomes('event_log_read')).toEqual({ read: 1, unavailable: 1 });
   });
 
   it('tell how long an append took', async () => {
