@@ -44,6 +44,13 @@ module.exports = {
       },
     },
     {
+      name: 'witness-knows-audit-only',
+      comment: 'A witness follows logs of others: it needs their formats, and no store or setting of a service.',
+      severity: 'error',
+      from: { path: '^src/witness/' },
+      to: { path: '^src/', pathNot: '^src/(witness|audit|ports|async)/' },
+    },
+    {
       name: 'history-stands-alone',
       comment: 'History is what the log says, without a projection and without proofs.',
       severity: 'error',

@@ -30,6 +30,16 @@ export const formatCheckpoint = ({ origin, size, root }: Checkpoint): string =>
  * nothing here. Throws NoteRefused, which names the line.
  */
 export const parseCheckpoint = (text: string): Checkpoint => {
+  const checkpoint = readCheckpoint(text);
+  if (!isRootPossible(checkpoint)) throw new NoteRefused('the empty tree has another root', 3);
+  return checkpoint;
+};
+
+/** Whether a tree of this size can have this root: the empty tree has one root only. */
+export const isRootPossible = ({ size, root }: Checkpoint): boolean => size > 0 || sameHash(root, EMPTY_ROOT);
+
+/** As `parseCheckpoint`, but that it takes any root of an empty tree. */
+export const readCheckpoint = (text: string): Checkpoint => {
   const lines = text.split('\n');
   if (lines.pop() !== '')
     throw new NoteRefused('the last line has no newline at its end: it is cut off', lines.length + 1);
@@ -50,7 +60,6 @@ export const parseCheckpoint = (text: string): Checkpoint => {
   const root = fromBase64(encoded);
   if (root?.length !== HASH_BYTES)
     throw new NoteRefused(`a root is ${HASH_BYTES} bytes in base64, not ${quoted(encoded)}`, 3);
-  if (size === 0 && !sameHash(root, EMPTY_ROOT)) throw new NoteRefused('the empty tree has another root', 3);
   return { origin, size, root };
 };
 

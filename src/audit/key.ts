@@ -19,9 +19,9 @@ export interface AuditKey {
 /** The origin of a log's checkpoints where AUDIT_ORIGIN is not set. */
 export const originOf = (logIdentity: string): string => `plants/${logIdentity}`;
 
-const keyFileIn = (dataDir: string, file: string): KeyFile => ({
+const keyFileIn = (dataDir: string, file: string, name = 'audit key'): KeyFile => ({
   file: join(dataDir, file),
-  name: 'audit key',
+  name,
   Refused: AuditKeyError,
 });
 
@@ -31,11 +31,26 @@ const keyFileIn = (dataDir: string, file: string): KeyFile => ({
  */
 export const openAuditKey = async (dataDir: string, origin: string): Promise<AuditKey> => {
   const keyFile = keyFileIn(dataDir, 'audit-key.pem');
-  const { text, created } = await openKeyFile(keyFile, () =>
-    generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-  );
+  const { text, created } = await openKeyFile(keyFile, newKey);
   return { file: keyFile.file, key: signerKey(origin, parseKey(keyFile, text)), created };
 };
+
+/** The key of a witness, in a folder of its own; else as `openAuditKey`. */
+export const openWitnessKey = async (folder: string, name: string): Promise<SignerKey> => {
+  const keyFile = witnessKeyFile(folder);
+  const { text } = await openKeyFile(keyFile, newKey);
+  return signerKey(name, parseKey(keyFile, text), 'cosignature');
+};
+
+/** Whether a witness has a key in this folder. Throws as `openWitnessKey`. */
+export const hasWitnessKey = async (folder: string): Promise<boolean> =>
+  (await readKeyFile(witnessKeyFile(folder))) !== undefined;
+
+const witnessKeyFile = (folder: string): KeyFile =>
+  keyFileIn(folder, 'witness-key.pem', 'key of the witness');
+
+const newKey = (): string =>
+  generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 
 /**
  * The previous key, which an operator has renamed to change it: it cosigns the first record of the new one. Undefined
@@ -48,10 +63,10 @@ export const openPreviousKey = async (dataDir: string, key: SignerKey): Promise<
   return previous?.id === key.id ? undefined : previous;
 };
 
-const parseKey = ({ file }: KeyFile, text: string): KeyObject => {
+const parseKey = ({ file, name }: KeyFile, text: string): KeyObject => {
   const key = privateKeyIn(text);
   if (key?.asymmetricKeyType !== 'ed25519')
-    throw new AuditKeyError(`the audit key ${file} is damaged: it is no private Ed25519 key (PKCS #8, PEM)`);
+    throw new AuditKeyError(`the ${name} ${file} is damaged: it is no private Ed25519 key (PKCS #8, PEM)`);
   return key;
 };
 

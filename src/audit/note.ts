@@ -2,12 +2,15 @@ import { isUtf8 } from 'node:buffer';
 import { createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
 
 /**
- * Text with signatures below it: C2SP signed-note (https://c2sp.org/signed-note). Only Ed25519
- * signatures are verified here; other types are kept unread, as the format requires.
+ * Text with signatures below it: C2SP signed-note (https://c2sp.org/signed-note). Only Ed25519 signatures are verified
+ * here, and cosignatures in cosignature.ts; other types are kept unread, as the format requires.
  */
 
-/** The format's number for Ed25519. */
-const ED25519 = 0x01;
+/** The format's numbers of the types of signatures that are made and verified here. */
+const SIGNATURE_TYPES = { ed25519: 0x01, cosignature: 0x04 } as const;
+
+/** `cosignature`: the timestamped one of a witness, see cosignature.ts. */
+export type SignatureType = keyof typeof SIGNATURE_TYPES;
 
 const PUBLIC_KEY_BYTES = 32;
 const KEY_ID_BYTES = 4;
@@ -71,39 +74,55 @@ export interface VerifiedNote {
 }
 
 /** The public half of a key under a name. Throws NoteRefused for a name that notes cannot hold, or another key. */
-export const verifierKey = (name: string, publicKey: KeyObject): VerifierKey => {
+export const verifierKey = (
+  name: string,
+  publicKey: KeyObject,
+  type: SignatureType = 'ed25519',
+): VerifierKey => {
   if (!isKeyName(name))
     throw new NoteRefused(
       `a key's name is not empty, and has no spaces, plus signs or control characters: ${quoted(name)}`,
     );
   if (publicKey.type !== 'public' || publicKey.asymmetricKeyType !== 'ed25519')
     throw new NoteRefused(`the key named ${quoted(name)} is no public Ed25519 key`);
-  return { name, id: keyId(name, typedKey(publicKey)), publicKey };
+  return { name, id: keyId(name, typedKey(publicKey, type)), publicKey };
 };
 
 /** A private key under a name. Throws NoteRefused for a name that notes cannot hold, or another key. */
-export const signerKey = (name: string, privateKey: KeyObject): SignerKey => {
+export const signerKey = (
+  name: string,
+  privateKey: KeyObject,
+  type: SignatureType = 'ed25519',
+): SignerKey => {
   if (privateKey.type !== 'private')
     throw new NoteRefused(`the key named ${quoted(name)} is no private Ed25519 key`);
-  return { ...verifierKey(name, createPublicKey(privateKey)), privateKey };
+  return { ...verifierKey(name, createPublicKey(privateKey), type), privateKey };
 };
 
 /** How a key is named to people. */
 export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string => `${name}+${id}`;
 
 /** A key as auditors are given it ("vkey"): `plants.example+530d903a+AekyeR…`. */
-export const formatVerifierKey = (key: VerifierKey): string =>
-  `${keyName(key)}+${typedKey(key.publicKey).toString('base64')}`;
+export const formatVerifierKey = (key: VerifierKey, type: SignatureType = 'ed25519'): string =>
+  `${keyName(key)}+${typedKey(key.publicKey, type).toString('base64')}`;
 
-/** Reads what `formatVerifierKey` wrote, or another program did. Throws NoteRefused. */
-export const parseVerifierKey = (vkey: string): VerifierKey => {
+/** Reads what `formatVerifierKey` wrote, or another program did. Throws NoteRefused, also for a key of another type. */
+export const parseVerifierKey = (vkey: string, type: SignatureType = 'ed25519'): VerifierKey => {
   const [, name = '', id = '', encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/su.exec(vkey) ?? [];
   const typed = fromBase64(encoded);
   if (!typed) throw new NoteRefused('this is no verifier key: those look like name+c74f20a3+ARpc2QcUPDhM…');
-  if (typed[0] !== ED25519 || typed.length !== 1 + PUBLIC_KEY_BYTES)
-    throw new NoteRefused(`the verifier key of ${quoted(name)} is no Ed25519 key`);
+  if (typed[0] !== SIGNATURE_TYPES[type] || typed.length !== 1 + PUBLIC_KEY_BYTES)
+    throw new NoteRefused(
+      type === 'ed25519'
+        ? `the verifier key of ${quoted(name)} is no Ed25519 key`
+        : `the verifier key of ${quoted(name)} is no Ed25519 key of a witness, whose type is 0x04`,
+    );
   const x = typed.subarray(1).toString('base64url');
-  const key = verifierKey(name, createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }));
+  const key = verifierKey(
+    name,
+    createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' }),
+    type,
+  );
   if (key.id !== id)
     throw new NoteRefused(`the verifier key of ${quoted(name)} has the id ${key.id}, not ${id}`);
   return key;
@@ -190,8 +209,11 @@ export const fromBase64 = (encoded: string): Buffer | undefined => {
 const isKeyName = (name: string): boolean => /^[^\p{White_Space}\0-\x1f\p{Surrogate}+]+$/u.test(name);
 
 /** A public key behind its type, as key ids and verifier keys are made of it. */
-const typedKey = (publicKey: KeyObject): Buffer =>
-  Buffer.concat([Buffer.of(ED25519), Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url')]);
+const typedKey = (publicKey: KeyObject, type: SignatureType): Buffer =>
+  Buffer.concat([
+    Buffer.of(SIGNATURE_TYPES[type]),
+    Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url'),
+  ]);
 
 const keyId = (name: string, typed: Buffer): string =>
   hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), typed]), 'buffer').toString(
@@ -200,10 +222,12 @@ const keyId = (name: string, typed: Buffer): string =>
     KEY_ID_BYTES,
   );
 
-const signatureLine = (text: string, { name, id, privateKey }: SignerKey): string => {
-  const signature = sign(null, Buffer.from(text, 'utf8'), privateKey);
-  return `${SIGNATURE_MARK}${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
-};
+const signatureLine = (text: string, key: SignerKey): string =>
+  formatSignature({ ...key, signature: sign(null, Buffer.from(text, 'utf8'), key.privateKey) });
+
+/** A signature as a line of a note. */
+export const formatSignature = ({ name, id, signature }: Omit<NoteSignature, 'line'>): string =>
+  `${SIGNATURE_MARK}${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
 
 const parseSignature = (text: string, line: number): NoteSignature => {
   const [name = '', encoded = '', ...more] = text.slice(SIGNATURE_MARK.length).split(' ');

@@ -36,3 +36,9 @@ export const nonEmptyText = (value: string): string => {
   if (value.trim() === '') throw new InvalidArgumentError('It must not be empty.');
   return value;
 };
+
+export const portNumber = (value: string): number => {
+  if (!/^\d{1,5}$/.test(value) || Number(value) > 65_535)
+    throw new InvalidArgumentError('It must be a port: 0 to 65535, where 0 takes a free one.');
+  return Number(value);
+};

@@ -13,6 +13,7 @@ import {
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { TreeUnavailable } from '../ports/tree-store.js';
+import { WitnessStoreUnavailable } from '../ports/witness-store.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { ConfigError } from '../service/setting-values.js';
 import { LogMissing, StartError } from '../service/start-error.js';
@@ -40,7 +41,7 @@ const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClas
   [EXIT.failed, [StartError, LocalKeyError, AuditKeyError]],
   [EXIT.failed, [LogDamaged, LogUnavailable, OutcomeUnknown, EventRefused, TreeUnavailable]],
   [EXIT.failed, [GenerationMissing, ReadModelAhead, ReadModelIncomplete, ReadModelTampered]],
-  [EXIT.failed, [ReadModelUnavailable, OperationRefused]],
+  [EXIT.failed, [ReadModelUnavailable, OperationRefused, WitnessStoreUnavailable]],
   [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
 ];
 

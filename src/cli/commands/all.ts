@@ -12,6 +12,7 @@ import { addSkip } from './skip.js';
 import { addStatus } from './status.js';
 import { addToken } from './token.js';
 import { addVerify } from './verify.js';
+import { addWitness } from './witness.js';
 
 /** In the order of the help. */
 const COMMANDS = [
@@ -27,6 +28,7 @@ const COMMANDS = [
   addExport,
   addCheck,
   addAuditKey,
+  addWitness,
   addCompletion,
 ];
 

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { type Command, InvalidArgumentError } from 'commander';
-import { NoteRefused, parseVerifierKey, type VerifierKey } from '../../audit/note.js';
+import { existsSync } from 'node:fs';
+import { type Command } from 'commander';
+import { type VerifierKey } from '../../audit/note.js';
 import { readWhole } from '../check-files.js';
 import { EXIT, UsageError } from '../exit-status.js';
+import { verifierKeysOf } from '../verifier-keys.js';
 
 /** Adds `plants check`. */
 export const addCheck = (program: Command): void => {
@@ -13,7 +14,7 @@ export const addCheck = (program: Command): void => {
     .option(
       '--key <vkey>',
       "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
-      verifierKeysOf,
+      verifierKeysOf('ed25519'),
       [],
     )
     .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
@@ -51,16 +52,4 @@ const checkFile = async (file: string, { key, against, previous, json }: CheckOp
   const kept = against === undefined ? undefined : await readWhole(against);
   const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous });
   process.exitCode = well ? EXIT.ok : EXIT.failed;
-};
-
-/** One more verifier key, or those in a file that holds one in each line. */
-const verifierKeysOf = (value: string, before: readonly VerifierKey[]): readonly VerifierKey[] => {
-  try {
-    const text = existsSync(value) ? readFileSync(value, 'utf8').trim() : value;
-    return [...before, ...text.split(/\r?\n/).map(parseVerifierKey)];
-  } catch (error) {
-    throw new InvalidArgumentError(
-      error instanceof NoteRefused ? error.message : 'It names a file that cannot be read.',
-    );
-  }
 };

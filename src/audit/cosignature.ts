@@ -1,0 +1,76 @@
+import { sign, verify } from 'node:crypto';
+import {
+  formatSignature,
+  keyName,
+  NoteRefused,
+  type NoteSignature,
+  parseNote,
+  quoted,
+  type SignerKey,
+  type VerifierKey,
+} from './note.js';
+
+/**
+ * What a witness says of a checkpoint: C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), the Ed25519 type. A
+ * cosignature states that, at its time, this was the largest tree of the log that the witness had seen, and that it was
+ * consistent with all trees before. The keys have the type `cosignature`.
+ */
+
+/** A verified cosignature. */
+export interface Cosignature {
+  readonly key: VerifierKey;
+  /** When the witness signed, by its own clock: seconds since 1970. */
+  readonly time: bigint;
+  /** The line of the note, with its newline. */
+  readonly line: string;
+}
+
+/** Bytes of the time before each signature. */
+const TIME_BYTES = 8;
+const ED25519_BYTES = 64;
+
+/** The greatest time of the format, in seconds. */
+const LAST_TIME = 2n ** 63n - 1n;
+
+const signedMessage = (text: string, time: bigint): Buffer =>
+  Buffer.from(`cosignature/v1\ntime ${time}\n${text}`, 'utf8');
+
+/** The cosignature of a checkpoint's text by `key` as a line of a note; `seconds` since 1970. */
+export const cosign = (text: string, key: SignerKey, seconds: number): string => {
+  const time = BigInt(seconds);
+  const timestamp = Buffer.alloc(TIME_BYTES);
+  timestamp.writeBigUInt64BE(time);
+  const signature = sign(null, signedMessage(text, time), key.privateKey);
+  return formatSignature({ ...key, signature: Buffer.concat([timestamp, signature]) });
+};
+
+/**
+ * The cosignatures of a note by the witnesses with these keys, one for each at most; others are ignored. Throws
+ * NoteRefused where the note is malformed, or a signature that names one of these keys is not by it.
+ *
+ * @public who verifies cosigned checkpoints needs it.
+ */
+export const cosignaturesOf = (note: string | Uint8Array, keys: readonly VerifierKey[]): Cosignature[] => {
+  const { text, signatures } = parseNote(note);
+  const found = new Map<string, Cosignature>();
+  for (const signature of signatures) {
+    const key = keys.find((known) => keyName(known) === keyName(signature));
+    if (!key) continue;
+    const time = timeOf(text, signature, key);
+    if (!found.has(keyName(key))) found.set(keyName(key), { key, time, line: formatSignature(signature) });
+  }
+  return [...found.values()];
+};
+
+/** The time of a cosignature. Throws NoteRefused where it is not by `key`. */
+const timeOf = (text: string, { signature, line }: NoteSignature, key: VerifierKey): bigint => {
+  const refused = (reason: string): NoteRefused =>
+    new NoteRefused(`the cosignature by ${quoted(keyName(key))} ${reason}`, line);
+  if (signature.length !== TIME_BYTES + ED25519_BYTES)
+    throw refused(`has ${TIME_BYTES + ED25519_BYTES} bytes, not ${signature.length}`);
+  const time = signature.readBigUInt64BE();
+  if (time === 0n || time > LAST_TIME) throw refused('has no time that the format allows');
+  if (!verify(null, signedMessage(text, time), key.publicKey, signature.subarray(TIME_BYTES)))
+    throw refused('is not by that key, or not of this text');
+  return time;
+};

@@ -1,0 +1,167 @@
+import { type AddCheckpoint, parseAddCheckpoint, SIZE_TYPE } from '../audit/add-checkpoint.js';
+import { type Checkpoint, isRootPossible, readCheckpoint } from '../audit/checkpoint.js';
+import { cosign } from '../audit/cosignature.js';
+import { ProofRefused, sameHash, verifyConsistency } from '../audit/merkle.js';
+import {
+  formatSignature,
+  keyName,
+  NoteRefused,
+  parseNote,
+  type SignerKey,
+  type VerifierKey,
+  verifyNote,
+} from '../audit/note.js';
+import { type WitnessChange, type WitnessedCheckpoint, type WitnessStore } from '../ports/witness-store.js';
+
+/** An answer to a request. */
+export interface WitnessAnswer {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+  /** For the log of the witness: what it has found out about a log that it follows. */
+  readonly found?: string;
+}
+
+/** A checkpoint whose signature by the log was verified. */
+interface SignedTree extends Checkpoint {
+  readonly text: string;
+  /** The log's signatures, as lines. */
+  readonly signatures: string;
+  /** The note as it was sent, with the log's signatures only. */
+  readonly note: string;
+}
+
+const TEXT = 'text/plain; charset=utf-8';
+
+const answer = (status: number, reason: string): WitnessAnswer => ({
+  status,
+  type: TEXT,
+  body: `${reason}\n`,
+});
+
+/**
+ * A witness of logs: C2SP tlog-witness (https://c2sp.org/tlog-witness). It cosigns a checkpoint of a log that it follows
+ * where this is proven to go on from the last one that it has cosigned, and never a smaller one after a larger one.
+ */
+export class Witness {
+  constructor(
+    private readonly key: SignerKey,
+    /** The keys of the logs that it follows. A log is named as its keys are. */
+    private readonly logs: readonly VerifierKey[],
+    private readonly store: WitnessStore,
+    private readonly now: () => Date,
+  ) {}
+
+  /** Answers a request with this body. Throws WitnessStoreUnavailable. */
+  addCheckpoint(body: Uint8Array): WitnessAnswer {
+    let request: AddCheckpoint;
+    let origin: string;
+    try {
+      request = parseAddCheckpoint(textOf(body));
+      ({ origin } = readCheckpoint(parseNote(request.note).text));
+    } catch (error) {
+      return answer(400, reasonOf(error));
+    }
+    const keys = this.logs.filter(({ name }) => name === origin);
+    if (keys.length === 0) return answer(404, 'this witness does not follow a log of this origin');
+    let tree: SignedTree;
+    try {
+      tree = signedTree(request.note, keys);
+    } catch (error) {
+      return answer(403, reasonOf(error));
+    }
+    if (request.old > tree.size) return answer(400, 'the old size is above the size of the checkpoint');
+    return this.store.decide(origin, (last) => this.#decide(request, tree, last));
+  }
+
+  /** The last checkpoint that it has cosigned of the log with this origin hash. Throws WitnessStoreUnavailable. */
+  checkpoint(originHash: string, hashOf: (origin: string) => string): WitnessAnswer {
+    const log = this.logs.find(({ name }) => hashOf(name) === originHash);
+    const last = log && this.store.last(log.name);
+    return last
+      ? { status: 200, type: TEXT, body: last.note }
+      : answer(404, 'this witness has cosigned no checkpoint of such a log');
+  }
+
+  #decide(
+    { old, proof }: AddCheckpoint,
+    tree: SignedTree,
+    last: WitnessedCheckpoint | undefined,
+  ): WitnessChange<WitnessAnswer> {
+    const fork = forkOf(tree, last);
+    const found = fork && {
+      found: `two histories: ${tree.origin} has signed two trees of ${tree.size} leaves with different roots`,
+    };
+    const known = last?.size ?? 0;
+    if (old !== known)
+      return { answer: { status: 409, type: SIZE_TYPE, body: `${known}\n`, ...found }, ...fork };
+    const fault = faultOf({ old, proof }, tree, last);
+    if (fault !== undefined) return { answer: { ...answer(422, fault), ...found }, ...fork };
+    const { text, signatures, size, root } = tree;
+    const line = cosign(text, this.key, Math.floor(this.now().getTime() / 1_000));
+    const note = `${text}\n${signatures}${line}`;
+    return {
+      answer: { status: 200, type: TEXT, body: line },
+      // The same request twice in a second writes nothing: who repeats it without end does not wear the disk.
+      ...(note === last?.note ? {} : { next: { size, root, note } }),
+    };
+  }
+}
+
+/** Why the tree is not proven to go on from the last one; undefined where it is. */
+const faultOf = (
+  { old, proof }: Pick<AddCheckpoint, 'old' | 'proof'>,
+  tree: SignedTree,
+  last: WitnessedCheckpoint | undefined,
+): string | undefined => {
+  if (!isRootPossible(tree)) return 'the empty tree has another root';
+  if (!last || old === 0) return proof.length === 0 ? undefined : 'there is no proof about the empty tree';
+  try {
+    verifyConsistency({
+      first: old,
+      second: tree.size,
+      firstRoot: last.root,
+      secondRoot: tree.root,
+      proof,
+    });
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProofRefused) return error.message;
+    throw error;
+  }
+};
+
+/** The proof that the log has two histories; undefined where this checkpoint is none. */
+const forkOf = (
+  { size, root, note }: SignedTree,
+  last: WitnessedCheckpoint | undefined,
+): Pick<WitnessChange<never>, 'fork'> | undefined =>
+  last?.size === size && !sameHash(last.root, root)
+    ? { fork: { cosigned: last.note, refused: note } }
+    : undefined;
+
+/** The checkpoint of a note that one of these keys has signed. Throws NoteRefused. */
+const signedTree = (sent: string, keys: readonly VerifierKey[]): SignedTree => {
+  const { text, keys: signers } = verifyNote(sent, keys);
+  const names = new Set(signers.map(keyName));
+  const lines = new Set(
+    parseNote(sent)
+      .signatures.filter((signature) => names.has(keyName(signature)))
+      .map(formatSignature),
+  );
+  const signatures = [...lines].join('');
+  return { ...readCheckpoint(text), text, signatures, note: `${text}\n${signatures}` };
+};
+
+const textOf = (body: Uint8Array): string => {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    throw new NoteRefused('this is not UTF-8');
+  }
+};
+
+const reasonOf = (error: unknown): string => {
+  if (error instanceof NoteRefused) return error.message;
+  throw error;
+};
