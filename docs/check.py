@@ -7,6 +7,7 @@ from decimal import Decimal
 MAX_LINE, INTEGER, HASH = 2097152, r'(0|[1-9][0-9]{0,15})', r'[A-Za-z0-9+/]{43}='
 HASHES = r'\[((?:"%s"(?:,"%s")*)?)\]' % (HASH, HASH)
 AFTER_EVENT = re.compile(r',"hash":"(%s)","index":%s(?:,"proof":%s)?\}' % (HASH, INTEGER, HASHES))
+PLANT, STATE = re.compile(r'plant-([^/]*)/(0|-?[1-9][0-9]{0,15})'), 'plants-state/v1 '
 BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
 
 def need(holds, reason):
@@ -34,6 +35,25 @@ def append(stack, leaf):  # stack: [(leaves, hash)], the complete subtrees; give
 def root_of(stack):
     if not stack: return sha256(b'')
     return functools.reduce(lambda right, left: node(left[1], right), stack[-2::-1], stack[-1][1])
+def varint(value): return bytes([value] if value < 128 else [value & 127 | 128, value >> 7])  # below 2^14
+def state_root(plants):  # docs/state-tree.md; plants: {key: value}, 40 and 32 bytes
+    stack, last = [], None  # the subtrees from left to right: (the first bit that differs from the one before, hash)
+    for key in sorted(plants) + [None]:
+        bit = -1
+        if key and last: bit = 320 - (int.from_bytes(key, 'big') ^ int.from_bytes(last, 'big')).bit_length()
+        while len(stack) > 1 and stack[-1][0] > bit:
+            (at, right), (before, left) = stack.pop(), stack.pop()
+            stack.append((before, sha256(b'\1' + varint(at) + left + right)))
+        if key: stack.append((bit, sha256(b'\0\x28' + key + b'\x20' + plants[key])))
+        last = key
+    return stack[0][1] if stack else sha256(b'')
+def change_state(plants, event):
+    plant = PLANT.fullmatch(event['stream'])
+    if not plant or abs(int(plant[2])) >= 2 ** 53: return
+    key = sha256(plant[1].encode()) + (int(plant[2]) + 2 ** 63).to_bytes(8, 'big')
+    if event['type'] == 'PlantDeleted': plants.pop(key, None)
+    if event['type'] != 'PlantCreated': return
+    plants[key] = sha256(('{"data":%s,"id":%s}' % (canonical(event['data']), canonical(event['id']))).encode())
 class Number(str):  # a number as RFC 8785 writes it
     def __new__(cls, text):
         value = Decimal(repr(float(text))).normalize()
@@ -59,7 +79,7 @@ def is_signed(text, signature, key):
     command = 'openssl pkeyutl -verify -pubin -keyform DER -rawin -inkey %s -sigfile %s -in %s'
     return subprocess.run((command % tuple(file.name for file in files)).split(), capture_output=True).returncode == 0
 
-def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root)
+def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root, state root)
     need(len(note.encode()) <= 1000000 and not re.search('[\0-\x09\x0b-\x1f]', note), 'this is no signed note')
     text, _, below = note.rpartition('\n\n')
     origin, size, root, *_ = (text + '\n\n\n').split('\n')
@@ -72,7 +92,9 @@ def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (ori
     fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
     need(fits and (int(size) or from_base64(root) == sha256(b'')), 'this is no checkpoint')
     need(not vkeys or origin in [vkey[0] for _, vkey in known], 'it is of another log')
-    return origin, int(size), from_base64(root)
+    states = [from_base64(line[len(STATE):]) for line in text.split('\n')[3:] if line.startswith(STATE)]
+    need(len(states) < 2 and all(len(one) == 32 for one in states), 'its state root is none')
+    return origin, int(size), from_base64(root), states[0] if states else None
 
 def check(lines, vkeys, older, at):  # at: the line and the event that it is at, for whoever catches what is thrown
     at[0], size, ended, owner = 0, None, None, None
@@ -83,7 +105,7 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
             header = parse(text, 'checkpoint format from version ' + ('owner' if '"owner":' in text else 'before'))
             numbers = type(header['version']) is type(header['from']) is Number
             need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
-            origin, total, root = checkpoint(header['checkpoint'], vkeys)
+            origin, total, root, state = checkpoint(header['checkpoint'], vkeys)
             next = start = unproven = int(header['from'])
             owner, before, events, block = header.get('owner'), header.get('before', []), 0, None
             need(owner is None or type(owner) is str, 'this is no header')
@@ -91,8 +113,10 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
             stack = list(zip(sizes, map(from_base64, before)))
             fits = len(sizes) == len(before) and all(len(one) == 32 for _, one in stack)
             need(0 <= start <= total and fits, 'from and before do not fit')
-            known, known_root = older[1:] if older else (0, None)
+            known, known_root, known_state = older[1:] if older else (0, None, None)
             fits = not older or older[0] == origin and known <= total and (known < total or known_root == root)
+            need(known < total or None in (state, known_state) or state == known_state, 'two states of the same events')
+            plants = {} if owner is None and start == 0 and (state or known_state) else None
             need(fits, 'the older checkpoint is of another log, of other events, or not older')
             need(known in (0, total) or owner is None and start <= known, 'it cannot be compared with the older checkpoint')
             size = total
@@ -114,6 +138,7 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
                 names = tuple(kind + urllib.parse.quote(owner, safe='-_.~') + '/' for kind in ('plant-', 'request-'))
                 proven = inclusion_root(index, size, leaf, hashes_in(match[3])) == root
                 need(proven and event['stream'].startswith(names), 'it is not what was signed, or of another owner')
+            if plants is not None: change_state(plants, event)
             next, events = index + 1, events + 1
         else:
             match, end = BLOCK.fullmatch(text), END.fullmatch(text)
@@ -122,9 +147,14 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
             at[1] = unproven if owner is None else None
             came_to = inclusion_root(int(match[1]), -(-size // 256), block, hashes_in(match[2])) if match else root_of(stack)
             need(owner is not None or came_to == root, 'one from %d to %d is not what was signed' % (unproven, next - 1))
+            at[1] = None
+            need(not end or None in (plants, state) or state_root(plants) == state, 'its state root is another')
             block, unproven, ended = None, next, end
         at[1] = next - 1
         need(owner is not None or next != known or known_root in (None, root_of(stack)), 'the older ones were others')
+        at[1] = None
+        fits = not known or next != known or None in (plants, known_state) or state_root(plants) == known_state
+        need(fits, 'the state root of the older checkpoint is another')
         at[1] = next if owner is None and next < size else None
     at[0] += 1
     need(ended, 'the bundle is cut off')

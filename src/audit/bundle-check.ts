@@ -29,6 +29,7 @@ import {
 } from './merkle.js';
 import { type PlantChanges, PlantsHeld } from './plants-held.js';
 import { NoteRefused, parseNote, type VerifierKey } from './note.js';
+import { PlantsState } from './state-tree/state.js';
 
 /** The content of a bundle that passed. */
 export interface Contents {
@@ -44,6 +45,11 @@ export interface Contents {
   readonly keyChanges: readonly KeyChange[];
   /** Events that the rules of their type refuse: they are proven, and change nothing. */
   readonly unread: number;
+  /**
+   * Whether the state root of the checkpoint was computed again, and is the same; false where the bundle does not hold
+   * all events, or too many plants. Undefined for a checkpoint without one.
+   */
+  readonly isStateProven: boolean | undefined;
 }
 
 /** Opens a checkpoint, with its key where one of `keys` has signed it. Throws NoteRefused. */
@@ -87,6 +93,8 @@ export class BundleCheck {
   /** The event that was read just now, whose tree is being compared. */
   #last: BundleEvent | undefined;
   readonly #plants = new PlantsHeld();
+  /** Only where a checkpoint commits to it, and all events are there. */
+  #state: PlantsState | undefined;
   readonly #keyHistory = new KeyHistory();
 
   constructor(
@@ -157,6 +165,7 @@ export class BundleCheck {
       changes: from === 0 && this.older.bundle ? this.#plants.changes() : undefined,
       keyChanges: this.#keyHistory.changes,
       unread: this.#plants.unread,
+      isStateProven: this.checkpoint.stateRoot && this.#state?.root() !== undefined,
     };
   }
 
@@ -203,6 +212,8 @@ export class BundleCheck {
     if (kept) this.#checkOlder(kept, checkpoint, from);
     // With the events of one owner no proof of extension is possible: the events in both bundles are compared.
     if (bundle) this.#checkOlder(bundle, checkpoint, this.#isOwned ? 'compared' : from);
+    if (from === 0 && !this.#isOwned && [checkpoint, kept, bundle].some((one) => one?.stateRoot))
+      this.#state = new PlantsState();
     this.#next = from;
     this.#unproven = { index: from, line: 2 };
     [this.#header, this.#checkpoint, this.#signedBy] = [header, checkpoint, signedBy];
@@ -219,7 +230,8 @@ export class BundleCheck {
   }
 
   /** Throws BundleRefused where the bundle cannot show that it goes on from an older checkpoint. */
-  #checkOlder(older: Checkpoint, { origin, size, root }: Checkpoint, from: number | 'compared'): void {
+  #checkOlder(older: Checkpoint, checkpoint: Checkpoint, from: number | 'compared'): void {
+    const { origin, size, root, stateRoot } = checkpoint;
     if (older.origin !== origin)
       throw new BundleRefused('what was kept from before is of another log: its origin is another one', 1);
     if (older.size > size) {
@@ -231,6 +243,11 @@ export class BundleCheck {
     if (older.size === size && !sameHash(older.root, root) && !this.older.bundle)
       throw new BundleRefused(
         `what was kept from before is of ${size} events too, and they are not the same ones: the log was altered`,
+        1,
+      );
+    if (older.size === size && older.stateRoot && stateRoot && !sameHash(older.stateRoot, stateRoot))
+      throw new BundleRefused(
+        `two checkpoints of the same ${size} events have two state roots: whoever has signed both has lied in one`,
         1,
       );
     if (older.size === 0 || older.size === size || from === 'compared') return;
@@ -250,7 +267,18 @@ export class BundleCheck {
           `the first ${older.size} events are not those that were signed before: the log was altered, and an older bundle (--previous) tells where`,
           older.size - 1,
         );
+      this.#compareState(older);
     }
+  }
+
+  /** The state after the events so far has to be the one that a checkpoint of them commits to. */
+  #compareState({ size, stateRoot }: Checkpoint): void {
+    const root = stateRoot && this.#state?.root();
+    if (root && !sameHash(root, stateRoot))
+      throw new BundleRefused(
+        `the state root of the checkpoint of ${size} events is not that of these events`,
+        this.#line,
+      );
   }
 
   #event({ leaf, hash, index, proof }: EventLine): BundleEvent {
@@ -285,6 +313,7 @@ export class BundleCheck {
     this.#next = index + 1;
     this.count += 1;
     this.#last = { line, index, hash, leaf, stream: event.stream };
+    this.#state?.add(event);
     this.#compareRoots();
     this.#plants.add(event, index >= (this.older.bundle?.size ?? Infinity));
     if (event.stream === AUDIT_STREAM) this.#keyHistory.add(event, index);
@@ -348,6 +377,7 @@ export class BundleCheck {
     if (events !== this.count)
       throw this.refusal(`the bundle holds ${this.count} events, and says that it holds ${events}`);
     if (!this.#isOwned && !sameHash(this.#tree.root(), root)) throw this.#notSigned();
+    this.#compareState(this.checkpoint);
     this.#ended = true;
   }
 }

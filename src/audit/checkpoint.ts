@@ -19,15 +19,22 @@ export interface Checkpoint {
   /** Leaves in the tree. */
   readonly size: number;
   readonly root: Hash;
+  /** The root of the state after these events (docs/state-tree.md), where the checkpoint commits to it. */
+  readonly stateRoot?: Hash;
 }
 
+/** Before the state root, in an extension line of its own. */
+const STATE_LINE = 'plants-state/v1 ';
+
 /** The text that is signed. */
-export const formatCheckpoint = ({ origin, size, root }: Checkpoint): string =>
-  `${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n`;
+export const formatCheckpoint = ({ origin, size, root, stateRoot }: Checkpoint): string => {
+  const state = stateRoot ? `${STATE_LINE}${Buffer.from(stateRoot).toString('base64')}\n` : '';
+  return `${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n${state}`;
+};
 
 /**
- * Reads the text of a checkpoint, whoever wrote it. Lines below the root ("extensions") are allowed, and mean
- * nothing here. Throws NoteRefused, which names the line.
+ * Reads the text of a checkpoint, whoever wrote it. Lines below the root ("extensions") are allowed, and only the
+ * one with a state root means something here. Throws NoteRefused, which names the line.
  */
 export const parseCheckpoint = (text: string): Checkpoint => {
   const checkpoint = readCheckpoint(text);
@@ -60,7 +67,21 @@ export const readCheckpoint = (text: string): Checkpoint => {
   const root = fromBase64(encoded);
   if (root?.length !== HASH_BYTES)
     throw new NoteRefused(`a root is ${HASH_BYTES} bytes in base64, not ${quoted(encoded)}`, 3);
-  return { origin, size, root };
+  const stateRoot = stateRootIn(lines);
+  return { origin, size, root, ...(stateRoot ? { stateRoot } : {}) };
+};
+
+/** Throws NoteRefused for a second one: readers could differ in which of them they take. */
+const stateRootIn = (lines: readonly string[]): Hash | undefined => {
+  let found: Hash | undefined;
+  for (const [at, line] of lines.entries()) {
+    if (at < 3 || !line.startsWith(STATE_LINE)) continue;
+    if (found) throw new NoteRefused('a second state root', at + 1);
+    found = fromBase64(line.slice(STATE_LINE.length));
+    if (found?.length !== HASH_BYTES)
+      throw new NoteRefused(`a state root is ${HASH_BYTES} bytes in base64, not ${quoted(line)}`, at + 1);
+  }
+  return found;
 };
 
 /** A signed checkpoint. Throws NoteRefused where `parseCheckpoint` could not read it. */

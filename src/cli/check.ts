@@ -76,6 +76,7 @@ const asJson = (checked: Checked): unknown => {
     from,
     owner: owner ?? null,
     ...contents(checked),
+    ...(checked.isStateProven === undefined ? {} : { stateProven: checked.isStateProven }),
     against: against?.size ?? null,
     keyChanges: checked.keyChanges,
     changes: checked.changes ? Object.fromEntries(checked.changes) : null,
@@ -109,6 +110,8 @@ const asText = (checked: Checked): string => {
     lines.push(
       `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
     );
+  if (checked.isStateProven !== undefined)
+    lines.push(checked.isStateProven ? STATE_PROVEN : STATE_NOT_COMPARED);
   lines.push(...checked.keyChanges.map(keyChangeText));
   if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
   lines.push(
@@ -128,6 +131,9 @@ const keyChangeText = ({ index, from, to, confirmed }: KeyChange): string =>
       : 'the old key has NOT signed that. Ask why, and get the new key by a way that you trust.'
   }`;
 
+const STATE_PROVEN = 'The state root of its checkpoint is that of these events.';
+const STATE_NOT_COMPARED =
+  'The state root of its checkpoint was NOT compared: that takes all events from the first on, and at most some 750,000 plants.';
 const TOO_MANY = 'There are too many plants and owners to count them here.';
 const NOT_FROM_THE_BEGINNING =
   'What the store held does not follow from it: it does not begin with the first event.';

@@ -10,8 +10,11 @@ import {
   parseLine,
 } from '../../../src/audit/bundle-format.js';
 import { checkBundle, type Checked } from '../../../src/audit/check.js';
-import { leafHash } from '../../../src/audit/merkle.js';
-import { formatVerifierKey, signNote, type VerifierKey } from '../../../src/audit/note.js';
+import { parseCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
+import { type LeafEvent } from '../../../src/audit/leaf.js';
+import { EMPTY_ROOT, type Hash, leafHash } from '../../../src/audit/merkle.js';
+import { formatVerifierKey, parseNote, signNote, type VerifierKey } from '../../../src/audit/note.js';
+import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 
@@ -506,11 +509,74 @@ describe('what is hostile', () => {
   });
 });
 
+describe('a checkpoint with a state root', () => {
+  /** The state after the first events of a bundle. */
+  const stateOf = (text: string, events: number): Hash => {
+    const state = new PlantsState();
+    for (const line of linesOf(text)) {
+      const parsed = parseLine(line);
+      if (parsed?.kind !== 'event' || parsed.index >= events) continue;
+      const event = JSON.parse(Buffer.from(parsed.leaf).toString()) as LeafEvent & { revision: number };
+      state.add({ ...event, revision: BigInt(event.revision) });
+    }
+    return state.root() ?? EMPTY_ROOT;
+  };
+  const noteWith = (note: string, stateRoot: Hash): string =>
+    signCheckpoint({ ...parseCheckpoint(parseNote(note).text), stateRoot }, log.key);
+  /** The bundle with the checkpoint that also commits to this state. */
+  const stating = (text: string, stateRoot: Hash): string =>
+    text.replace(/"checkpoint":"(?:[^"\\]|\\.)*"/, (old) => {
+      const { checkpoint: note } = JSON.parse(`{${old}}`) as { checkpoint: string };
+      return `"checkpoint":${JSON.stringify(noteWith(note, stateRoot))}`;
+    });
+  const other = Buffer.alloc(32, 7);
+
+  it('passes where the events come to it', async () => {
+    const state = stateOf(whole, EVENTS);
+    expect(await check('state', stating(whole, state))).toMatchObject({ isStateProven: true });
+    expect(await check('state, of a part', stating(late, state))).toMatchObject({ isStateProven: false });
+    expect(await check('state, of an owner', stating(owned, state))).toMatchObject({ isStateProven: false });
+    expect(await check('no state', whole)).toMatchObject({ isStateProven: undefined });
+  });
+
+  it('is refused at the last line where they do not', async () => {
+    const { message, line, index } = await refused('another state', stating(whole, other));
+    expect({ line, index }).toEqual({ line: linesOf(whole).length, index: undefined });
+    expect(message).toContain(`the state root of the checkpoint of ${EVENTS} events`);
+    await refused('the state before', stating(whole, stateOf(whole, EVENTS - 1)));
+  });
+
+  it('is compared where it is an older one', async () => {
+    const against = noteWith(oldNote, stateOf(whole, OLD));
+    expect(await check('older state', whole, { against })).toMatchObject({ isStateProven: undefined });
+    const wrong = await refused('another older state', whole, { against: noteWith(oldNote, other) });
+    expect(wrong.message).toContain(`the state root of the checkpoint of ${OLD} events`);
+  });
+
+  it('contradicts another one of the same events', async () => {
+    const state = stateOf(whole, EVENTS);
+    const { checkpoint: note } = JSON.parse(linesOf(whole)[0] ?? '') as { checkpoint: string };
+    for (const text of [whole, late, owned])
+      await refused('two states', stating(text, state), { against: noteWith(note, other) });
+  });
+
+  it('is refused where it is no hash, or there are two', async () => {
+    const { text } = parseNote(oldNote);
+    for (const lines of [
+      'plants-state/v1 abc',
+      'plants-state/v1 ',
+      `plants-state/v1 ${other.toString('base64')}\nplants-state/v1 ${other.toString('base64')}`,
+    ])
+      await refused('malformed state', whole, { against: signNote(`${text}${lines}\n`, log.key) });
+    await check('another extension', whole, { against: signNote(`${text}plants-stately\n`, log.key) });
+  });
+});
+
 describe('docs/check.py', () => {
   const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
-  it('has no more than 150 lines', () => {
-    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(150);
+  it('has no more than 180 lines', () => {
+    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(180);
   });
 
   here('says the same to all of these, and names the same line and event', () => {

@@ -1,0 +1,78 @@
+import canonicalize from 'canonicalize';
+import { hash as digest } from 'node:crypto';
+import { type LeafEvent } from '../leaf.js';
+import { type Hash } from '../merkle.js';
+import { trieRoot } from './trie.js';
+
+/** The memory limit in bytes, by the estimate below. */
+const MAX_BYTES = 128_000_000;
+
+/** A plant in the Map of `PlantsState`: two strings of a byte a character, and its slot. */
+const PLANT_BYTES = 170;
+
+/** Streams of plants: the owner as it is encoded in their names, and the id. */
+const PLANT_STREAM = /^plant-([^/]*)\/(0|-?[1-9][0-9]{0,15})$/;
+
+/** Added to an id, so that the order of the bytes is the order of the numbers. */
+const ID_OFFSET = 2n ** 63n;
+
+/** What an event does to the state: `value` is undefined where the plant is removed. */
+export interface StateChange {
+  /** SHA-256 of the encoded owner, then the id in 8 bytes that keep its order. */
+  readonly key: Buffer;
+  /** A hash of the data of the event that created the plant, behind the event's random id. */
+  readonly value: Hash | undefined;
+}
+
+/**
+ * The change of an event to the state, undefined for none. By stream and type alone and not by the codec, so that
+ * everybody who replays the log comes to the same state, whatever versions of events they know. Throws EventRefused
+ * as `leafOf`.
+ */
+export const stateChangeOf = ({ stream, type, data, id }: LeafEvent): StateChange | undefined => {
+  if (type !== 'PlantCreated' && type !== 'PlantDeleted') return undefined;
+  const [, owner, digits] = PLANT_STREAM.exec(stream) ?? [];
+  if (owner === undefined || !Number.isSafeInteger(Number(digits))) return undefined;
+  return {
+    key: plantKey(owner, Number(digits)),
+    value: type === 'PlantCreated' ? plantValue(id, data) : undefined,
+  };
+};
+
+/** The key of a plant; the owner as `encodeOwner` writes it. */
+const plantKey = (encodedOwner: string, id: number): Buffer => {
+  const key = Buffer.alloc(40);
+  digest('sha256', encodedOwner, 'buffer').copy(key);
+  key.writeBigUInt64BE(BigInt(id) + ID_OFFSET, 32);
+  return key;
+};
+
+/** The event's id is random: without it, whoever sees the hash could guess name and tag. */
+const plantValue = (id: string, data: unknown): Hash =>
+  digest('sha256', canonicalize({ data, id }) ?? '', 'buffer');
+
+/** The plants that are present after the events so far, in bounded memory. */
+export class PlantsState {
+  readonly #plants = new Map<string, string>();
+  #isTooMuch = false;
+
+  add(event: LeafEvent): void {
+    if (this.#isTooMuch) return;
+    const change = stateChangeOf(event);
+    if (!change) return;
+    const key = change.key.toString('latin1');
+    if (change.value) this.#plants.set(key, Buffer.from(change.value).toString('latin1'));
+    else this.#plants.delete(key);
+    if (this.#plants.size * PLANT_BYTES <= MAX_BYTES) return;
+    this.#isTooMuch = true;
+    this.#plants.clear();
+  }
+
+  /** The root of the state; undefined where it was too much to keep. */
+  root(): Hash | undefined {
+    if (this.#isTooMuch) return undefined;
+    const keys = [...this.#plants.keys()].sort(); // characters of one byte: their order is that of the bytes
+    const bytes = (text: string | undefined): Buffer => Buffer.from(text ?? '', 'latin1');
+    return trieRoot(keys.map((key) => ({ key: bytes(key), value: bytes(this.#plants.get(key)) })));
+  }
+}
