@@ -45,7 +45,8 @@ module.exports = {
     },
     {
       name: 'witness-knows-audit-only',
-      comment: 'A witness follows logs of others: it needs their formats, and no store or setting of a service.',
+      comment:
+        'A witness follows logs of others: it needs their formats, and no store or setting of a service.',
       severity: 'error',
       from: { path: '^src/witness/' },
       to: { path: '^src/', pathNot: '^src/(witness|audit|ports|async)/' },
