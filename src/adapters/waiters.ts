@@ -18,8 +18,8 @@ interface Waiter {
 }
 
 /**
- * Callers of `ReadModel.reached`. They are resolved by positions that were read from the store, never by a notification
- * alone.
+ * Callers of `ReadModel.reached`. They are resolved by positions that were read from the store or committed to it,
+ * never by a notification alone.
  */
 export class Waiters {
   readonly #read: ActivePositions;
@@ -30,6 +30,7 @@ export class Waiters {
   #othersApply = false;
   readonly #waiting = new Set<Waiter>();
   #timer: NodeJS.Timeout | undefined;
+  #firstLook: NodeJS.Immediate | undefined;
   #looking: Promise<void> | undefined;
   #lookWanted = false;
   #closed: ReadModelUnavailable | undefined;
@@ -73,8 +74,26 @@ export class Waiters {
       };
       signal.addEventListener('abort', abort, { once: true });
       this.#waiting.add(waiter);
-      this.#lookSoon();
+      // At the end of this turn of the event loop: all who came in it share a read, which an apply may make needless.
+      this.#firstLook ??= setImmediate(() => {
+        this.#firstLook = undefined;
+        this.#lookSoon();
+      });
     });
+  }
+
+  /** Resolves callers by the positions of partitions of the active generation that this process has just committed. */
+  committed(positions: ReadonlyMap<number, Position>): void {
+    this.#resolve(positions, false);
+  }
+
+  #resolve(positions: ReadonlyMap<number, Position>, othersApply: boolean): void {
+    for (const waiter of this.#waiting) {
+      const reached = positions.get(waiter.partition);
+      if (reached === undefined || reached < waiter.position) continue;
+      this.#othersApply = othersApply;
+      waiter.resolve();
+    }
   }
 
   /** Reads the positions now: after an own apply or promote, or another process's notification. */
@@ -119,13 +138,7 @@ export class Waiters {
     this.#woken = false;
     const partitions = new Set(Array.from(this.#waiting, ({ partition }) => partition));
     try {
-      const positions = await this.#read([...partitions]);
-      for (const waiter of this.#waiting) {
-        const reached = positions.get(waiter.partition);
-        if (reached === undefined || reached < waiter.position) continue;
-        this.#othersApply = !woken;
-        waiter.resolve();
-      }
+      this.#resolve(await this.#read([...partitions]), !woken);
     } catch (error) {
       // A store that is away may be back before the signals abort; any other error is a defect.
       if (!(error instanceof ReadModelUnavailable))

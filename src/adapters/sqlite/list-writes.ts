@@ -10,7 +10,8 @@ import {
 } from '../../ports/read-model.js';
 import { type Database, prepareRows } from './database.js';
 import { ParkedInPartition, parkedOwners } from './parked-owners.js';
-import { rebuildAdvice } from './read-model-work.js';
+import { type generationWrites } from './generation-writes.js';
+import { type Applied, rebuildAdvice } from './read-model-work.js';
 
 /** Writes rows and positions of a generation that exists; in a transaction of the caller. */
 export const listWrites = (db: Database, file: string) => {
@@ -65,6 +66,14 @@ export const listWrites = (db: Database, file: string) => {
 
   return { apply, heal: healing(parked, applyRow, selectPosition) };
 };
+
+/** Applies changes to a generation; in a transaction of the caller. Throws GenerationMissing. */
+export const applyingWith =
+  (generations: ReturnType<typeof generationWrites>, lists: ReturnType<typeof listWrites>) =>
+  (generation: Generation, partitions: readonly PartitionChanges[]): Applied => {
+    const active = generations.existing(generation) === 'active';
+    return { positions: lists.apply(generation, partitions), active };
+  };
 
 /** One step of `ReadModel.heal`. */
 const healing =

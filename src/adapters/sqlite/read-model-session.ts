@@ -1,11 +1,18 @@
 import { Worker } from 'node:worker_threads';
-import { type LongPage, ReadModelUnavailable } from '../../ports/read-model.js';
+import {
+  type Generation,
+  type LongPage,
+  type PartitionChanges,
+  ReadModelUnavailable,
+} from '../../ports/read-model.js';
 import { SQLITE, sqliteCode } from './database.js';
+import { DirectApplies } from './direct-applies.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { createFile } from './open-file.js';
 import { ReadModelReader } from './read-model-reader.js';
 import {
   type Answers,
+  type Applied,
   readModelError,
   takenAway,
   unavailable,
@@ -45,6 +52,7 @@ export class ReadModelSession {
     readonly names: FileNames,
     private readonly writer: Writer,
     private readonly reader: ReadModelReader,
+    private readonly direct: DirectApplies,
     /** For long lists, one at a time, each in one transaction. */
     private readonly longReader: ReadModelReader,
     /** What the writer has found to have happened to a file. */
@@ -73,19 +81,20 @@ export class ReadModelSession {
         },
       },
     );
-    const readers: ReadModelReader[] = [];
+    const opened: { close: () => void }[] = [];
     try {
       const identity = await writer.open();
       const [reader, longReader] = [new ReadModelReader(data), new ReadModelReader(data)];
-      readers.push(reader, longReader);
+      const direct = new DirectApplies(data);
+      opened.push(reader, longReader, direct);
       const names = new FileNames(file);
       if (names.identity !== identity)
         throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
-      const session = new ReadModelSession(file, names, writer, reader, longReader, () => fault);
+      const session = new ReadModelSession(file, names, writer, reader, direct, longReader, () => fault);
       session.#sweeping = session.#sweep();
       return session;
     } catch (error) {
-      for (const reader of readers) reader.close();
+      for (const connection of opened) connection.close();
       await writer.close();
       throw readModelError(error, file);
     }
@@ -134,7 +143,24 @@ export class ReadModelSession {
     }
   }
 
+  /** As ReadModel.apply: few changes at once, others by the writer thread. */
+  async apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Applied> {
+    if (this.#damage) throw this.#damage;
+    const { isIdle } = this.writer;
+    if (this.direct.checkpointDue(partitions))
+      this.writer.call({ kind: 'checkpoint' }).catch(() => undefined); // the thread's next call fails as well
+    else if (isIdle) {
+      const applied = this.direct.apply(generation, partitions);
+      if (applied) {
+        this.#assertUntouched();
+        return applied;
+      }
+    }
+    return this.write({ kind: 'apply', generation, partitions });
+  }
+
   async end(): Promise<void> {
+    this.direct.close();
     this.longReader.close();
     this.reader.close(); // before the writer, which can then bring everything into the one file
     await this.writer.close();
@@ -153,6 +179,16 @@ export class ReadModelSession {
   /** Called after a read: files that are unchanged now were so when they were read. */
   #assertSameFiles(): void {
     if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
+    if (this.fault) throw takenAway(this.fault);
+  }
+
+  /** Called after a direct apply: what was written into files that were taken away is lost. */
+  #assertUntouched(): void {
+    try {
+      this.#look();
+    } catch (error) {
+      throw readModelError(error, this.file);
+    }
     if (this.fault) throw takenAway(this.fault);
   }
 

@@ -29,6 +29,8 @@ export type Work =
       readonly generation: Generation;
       readonly partitions: readonly PartitionChanges[];
     }
+  /** Moves all pages from the write-ahead log into the database, and begins that log anew. */
+  | { readonly kind: 'checkpoint' }
   | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
   | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
   | { readonly kind: 'returnLease'; readonly holder: string }
@@ -39,6 +41,12 @@ export type Work =
       readonly forMs: number;
     };
 
+/** The positions of the partitions after an apply, and whether its generation was active then. */
+export interface Applied {
+  readonly positions: Position[];
+  readonly active: boolean;
+}
+
 /** The answer to each kind of work. */
 export interface Answers {
   readonly create: Generation;
@@ -46,7 +54,8 @@ export interface Answers {
   readonly drop: undefined;
   /** Whether nothing is left of dropped generations. */
   readonly sweep: boolean;
-  readonly apply: Position[];
+  readonly apply: Applied;
+  readonly checkpoint: undefined;
   readonly heal: boolean;
   readonly takeLease: boolean;
   readonly returnLease: undefined;

@@ -2,7 +2,7 @@ import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { decodeOwner } from '../../plants/stream.js';
 import { type Report } from '../../ports/coordination.js';
-import { type Position } from '../../ports/event-log.js';
+import { type Position, START } from '../../ports/event-log.js';
 import { type GenerationInfo } from '../../ports/generations.js';
 import {
   type Generation,
@@ -82,7 +82,8 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
 
   async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
     await this.#write({ kind: 'promote', generation, replaces, logEnd });
-    this.#changed();
+    this.#waiters.wake();
+    this.hints?.send();
   }
 
   async drop(generation: Generation): Promise<void> {
@@ -96,14 +97,13 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   }
 
   async apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
-    const positions = await this.#write({ kind: 'apply', generation, partitions });
-    this.#changed();
-    return positions;
-  }
-
-  #changed(): void {
-    this.#waiters.wake();
+    const { positions, active } = await (await this.#current()).apply(generation, partitions);
+    if (active)
+      this.#waiters.committed(
+        new Map(partitions.map(({ partition }, index) => [partition, positions[index] ?? START])),
+      );
     this.hints?.send();
+    return positions;
   }
 
   async heal(generation: Generation, healing: Healing): Promise<boolean> {

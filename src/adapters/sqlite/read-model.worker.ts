@@ -1,19 +1,29 @@
 import { workerData } from 'node:worker_threads';
 import { coordinationWrites } from './coordination-writes.js';
-import { type Database } from './database.js';
+import { BUSY_TIMEOUT_MS, type Database, pragma } from './database.js';
 import { generationSweep, generationWrites } from './generation-writes.js';
-import { listWrites } from './list-writes.js';
+import { applyingWith, listWrites } from './list-writes.js';
 import { openReadModelFile } from './read-model-schema.js';
 import { takenAway, unavailable, type Work, type WriterData } from './read-model-work.js';
 import { answerCalls } from './worker-thread.js';
 
 const { file, log } = workerData as WriterData;
 
+/** How long a checkpoint waits for lists that are being read, in milliseconds; no apply is made meanwhile. */
+const CHECKPOINT_WAIT_MS = 50;
+
+const CHECKPOINT = `PRAGMA busy_timeout = ${CHECKPOINT_WAIT_MS}; PRAGMA wal_checkpoint(RESTART); PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`;
+
 const prepareWrites = (db: Database) => {
   const generations = generationWrites(db, log);
   const sweep = generationSweep(db, log);
   const lists = listWrites(db, file);
+  const apply = applyingWith(generations, lists);
   const coordination = coordinationWrites(db, log);
+  /** The first write after a checkpoint waits for the disk: this one changes nothing. */
+  const restartLog = (): void => {
+    db.exec(`PRAGMA user_version = ${Number(pragma(db, 'user_version'))}`);
+  };
   return (work: Work): unknown => {
     switch (work.kind) {
       case 'create':
@@ -27,8 +37,10 @@ const prepareWrites = (db: Database) => {
       case 'sweep':
         return sweep();
       case 'apply':
-        generations.existing(work.generation);
-        return lists.apply(work.generation, work.partitions);
+        return apply(work.generation, work.partitions);
+      case 'checkpoint':
+        restartLog();
+        return undefined;
       case 'heal':
         generations.existing(work.generation);
         return lists.heal(work.generation, work.healing);
@@ -48,6 +60,7 @@ answerCalls<Work>({
   file,
   open: () => openReadModelFile(file),
   prepare: prepareWrites,
+  before: ({ kind }) => (kind === 'checkpoint' ? CHECKPOINT : ''),
   takenAway,
   isFinal: () => true,
   tooLate: () => unavailable(`${file}: the queue was too long`),

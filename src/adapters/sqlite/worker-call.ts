@@ -95,6 +95,11 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers,
     return !this.#death;
   }
 
+  /** Whether every call was answered. */
+  get isIdle(): boolean {
+    return this.#calls.size === 0;
+  }
+
   /** Opens the file. */
   open(): Promise<Opened> {
     return this.#post('open') as Promise<Opened>;

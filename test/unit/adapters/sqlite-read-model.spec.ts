@@ -440,6 +440,14 @@ describe('read model in SQLite', () => {
       expect(await count(model)).toBe(64);
     });
 
+    it('keeps the write-ahead log short, however many small applies are made beside it', async () => {
+      const { model, generation } = await openWith(0);
+      const applies = 1_500; // without a checkpoint their log has 12 MB
+      for (let n = 0; n < applies; n++) await model.apply(generation, plants(n, n + 1));
+      expect(statSync(`${file}-wal`).size).toBeLessThan(6_000_000);
+      expect(await count(model)).toBe(applies);
+    });
+
     it('is started again after it died, and nothing is lost that was acknowledged', async () => {
       // The thread is the adapter's own business, so it is found on its way to work. It dies of a message that it
       // cannot read: terminate() inside SQLite would take the whole process with it.
@@ -455,7 +463,7 @@ describe('read model in SQLite', () => {
           const thread = [...threads].at(-1);
           (post?.value as Worker['postMessage']).call(thread, null);
           const pending = await Promise.allSettled([
-            model.apply(generation, plants(3, 4)),
+            model.apply(generation, plants(2 + round, 102 + round)),
             model.createGeneration(),
           ]);
           expect(pending).toMatchObject([

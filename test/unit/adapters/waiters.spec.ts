@@ -101,6 +101,7 @@ describe('waiters', () => {
     try {
       const store = new Store({ 1: '10' });
       const waiting = store.waiters.wait(1, at('11'), never());
+      await moreQuestions(store, 1);
       store.positions = { 1: '11' };
       store.waiters.wake();
       store.waiters.wake();
@@ -110,6 +111,16 @@ describe('waiters', () => {
     } finally {
       jest.useRealTimers();
     }
+  });
+
+  it('are let go by what this process has committed, without a question to the store', async () => {
+    const store = new Store({ 1: '10' });
+    const [here, later] = [at('11'), at('12')].map((position) => store.waiters.wait(1, position, never()));
+    store.waiters.committed(new Map([[1, at('11')]]));
+    await here;
+    expect(store.asked).toEqual([]);
+    store.positions = { 1: '12' };
+    await later;
   });
 
   it('wait while no generation is active and while the store is unavailable', async () => {
