@@ -29,7 +29,7 @@ export type Work =
       readonly generation: Generation;
       readonly partitions: readonly PartitionChanges[];
     }
-  /** Moves all pages from the write-ahead log into the database, and begins that log anew. */
+  /** Moves all pages from the write-ahead log into the database, and lets that log begin again. */
   | { readonly kind: 'checkpoint' }
   | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
   | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
