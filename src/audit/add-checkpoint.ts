@@ -19,11 +19,7 @@ const MAX_PROOF = 63;
 /** The media type of the answer that says which size a witness has. */
 export const SIZE_TYPE = 'text/x.tlog.size';
 
-/**
- * The body of a request.
- *
- * @public who submits checkpoints to a witness needs it.
- */
+/** The body of a request. */
 export const formatAddCheckpoint = ({ old, proof, note }: AddCheckpoint): string =>
   [`old ${old}`, ...proof.map((hash) => Buffer.from(hash).toString('base64')), '', note].join('\n');
 

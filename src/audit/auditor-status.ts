@@ -2,6 +2,7 @@ import { type Position } from '../ports/event-log.js';
 import { type Alarm, type SignedCheckpoint } from '../ports/tree-store.js';
 import { type DoubtfulTimes } from './event-times.js';
 import { type Signing } from './recorded-checkpoints.js';
+import { type WitnessingStatus } from './witnessing.js';
 
 /** Where an auditor goes from any state but `live`. */
 const TRANSITIONS = {
@@ -53,6 +54,8 @@ export interface AuditorStatus {
   readonly alarm: Alarm | undefined;
   /** With which key it signs, and what the log records of that; undefined before the log was read. */
   readonly signing?: Signing | undefined;
+  /** The progress of the witnesses; absent where none is set. */
+  readonly witnessing?: WitnessingStatus | undefined;
   /** Events whose times contradict the checkpoints around them, by the last recheck; absent where none does. */
   readonly times?: DoubtfulTimes | undefined;
   /** A note about this start for operators, which is no failure. */

@@ -9,6 +9,7 @@ import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoin
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type SignerKey } from './note.js';
+import { type Witnessing } from './witnessing.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
 /** The time between two checkpoints, in milliseconds: the longest that a client waits for one. */
@@ -41,6 +42,8 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   readonly notice?: string | undefined;
   /** When checkpoints are recorded in the log; undefined for never. */
   readonly recording?: RecordingOptions;
+  /** What submits checkpoints to witnesses, where some are set. */
+  readonly witnessing?: Pick<Witnessing, 'status' | 'signed'> | undefined;
   /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
@@ -90,7 +93,12 @@ export class Auditor {
 
   get status(): AuditorStatus {
     const { since, tree } = this.#reread;
-    return since === undefined ? this.#status : { ...this.#status, rechecking: { since, events: tree.size } };
+    const witnessing = this.options.witnessing?.status;
+    return {
+      ...this.#status,
+      ...(since === undefined ? {} : { rechecking: { since, events: tree.size } }),
+      ...(witnessing ? { witnessing } : {}),
+    };
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -244,7 +252,10 @@ export class Auditor {
     if (!this.#compared) return;
     const signed = await signTree(this.store, this.key, () => this.#now());
     if ('fault' in signed) await this.#raise({ ...broken(signed.fault), raisedAt: this.#now() });
-    else this.#show({ checkpoint: signed.checkpoint });
+    else {
+      this.#show({ checkpoint: signed.checkpoint });
+      this.options.witnessing?.signed();
+    }
   }
 
   async #recheckAgain(signal: AbortSignal): Promise<void> {

@@ -47,8 +47,6 @@ export const cosign = (text: string, key: SignerKey, seconds: number): string =>
 /**
  * The cosignatures of a note by the witnesses with these keys, one for each at most; others are ignored. Throws
  * NoteRefused where the note is malformed, or a signature that names one of these keys is not by it.
- *
- * @public who verifies cosigned checkpoints needs it.
  */
 export const cosignaturesOf = (note: string | Uint8Array, keys: readonly VerifierKey[]): Cosignature[] => {
   const { text, signatures } = parseNote(note);

@@ -2,8 +2,11 @@ import { type EventLog, type Position, type RecordedEvent } from '../ports/event
 import { pause } from '../async/pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
+import { parseCheckpoint } from './checkpoint.js';
+import { type Cosignature } from './cosignature.js';
+import { type CosignedNotes } from './cosigned-notes.js';
 import { broken, differenceOf, leafIfAny } from './recheck.js';
-import { type VerifierKey } from './note.js';
+import { parseNote, type VerifierKey } from './note.js';
 import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
 import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
@@ -35,6 +38,14 @@ export interface ConsistencyAnswer {
   readonly proof: readonly Hash[];
 }
 
+/** A signed checkpoint as clients get it. */
+export interface PublishedCheckpoint {
+  readonly size: number;
+  readonly note: string;
+  /** Who has cosigned it; absent where no witnesses are set. */
+  readonly by?: readonly Cosignature[];
+}
+
 /** No checkpoint covers the event yet: one will within seconds, unless an alarm stands. */
 export class NotSignedYet extends Error {
   override readonly name = 'NotSignedYet';
@@ -61,6 +72,8 @@ export class PublishedTree {
     private readonly onShort: () => void,
     /** Those that the log's checkpoints are signed with. */
     private readonly keys: readonly VerifierKey[],
+    /** What witnesses have cosigned; absent where none is set. */
+    private readonly cosigned?: CosignedNotes,
   ) {}
 
   /**
@@ -83,6 +96,32 @@ export class PublishedTree {
       );
     }
     this.#verified = checkpoint.note;
+  }
+
+  /** The last checkpoint that was signed, with the cosignatures that it has. Throws as `checkpoint`. */
+  async cosignedCheckpoint(): Promise<PublishedCheckpoint> {
+    const { size, note } = await this.checkpoint();
+    return this.cosigned?.cosigned(note) ?? { size, note };
+  }
+
+  /**
+   * A checkpoint that covers a leaf: the last that enough witnesses have cosigned, waiting for that until `signal` aborts;
+   * then, or where not enough of them answer, the last that was signed. Throws as `checkpoint`.
+   */
+  async checkpointFor(index: number, signal: AbortSignal): Promise<PublishedCheckpoint> {
+    for (;;) {
+      const witnessed = this.cosigned?.witnessed();
+      if (witnessed && witnessed.size > index && (await this.#isOfThisTree(witnessed))) return witnessed;
+      if (!this.cosigned?.expected || signal.aborted) return this.cosignedCheckpoint();
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+
+  /** Whether a cosigned checkpoint is of the tree that was signed last: it may be of one that was put away. */
+  async #isOfThisTree({ size, note }: PublishedCheckpoint): Promise<boolean> {
+    const signed = await this.checkpoint();
+    if (size > signed.size) return false;
+    return sameHash(parseCheckpoint(parseNote(note).text).root, await this.#root(size, signed));
   }
 
   /** The bytes of a tile: hashes, or leaves with their lengths. Undefined where the tree does not reach so far. */

@@ -12,6 +12,8 @@ export interface Receipt {
   readonly proof: readonly string[];
   /** A signed checkpoint of a tree that holds the leaf. */
   readonly checkpoint: string;
+  /** Name and id of the key of each witness that has cosigned the checkpoint; absent where no witnesses are set. */
+  readonly witnesses?: readonly string[];
 }
 
 /** A receipt as text; `leaf` is the leaf's bytes, which stand in it as they are. */

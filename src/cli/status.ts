@@ -102,6 +102,9 @@ const factRows = (status: SystemStatus, since: (at: string) => string): string[]
     ...processes.flatMap(({ host, pid, auditor }) =>
       auditor?.signing ? [['signing', signingText(`${host}/${pid}`, auditor.signing)]] : [],
     ),
+    ...processes.flatMap(({ host, pid, auditor }) =>
+      auditor?.witnessing ? [['witnesses', witnessingText(`${host}/${pid}`, auditor.witnessing)]] : [],
+    ),
     ...(status.wayBack
       ? [
           [
@@ -138,6 +141,7 @@ const workerText = ({ worker }: ProcessReport): string => {
   return `${number} of ${of} of ${primary}${restarts === 0 ? '' : `, restarted ${restarts} times`}`;
 };
 
+type WitnessingReport = NonNullable<NonNullable<ProcessReport['auditor']>['witnessing']>;
 type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;
 
 const verifiedText = (verified: ProcessReport['verified'], since: (at: string) => string): string =>
@@ -163,6 +167,15 @@ const signingText = (who: string, { key, since, recorded, before }: SigningRepor
     `${who} signs with ${key} ${since === undefined ? '(not yet recorded in the log)' : `since ${since}`}`,
     ...(recorded ? [`last recorded ${recorded.size} events at ${recorded.at}`] : []),
     ...(before ? [`before that ${beforeText(key, before)}`] : []),
+  ].join('; ');
+
+const witnessingText = (who: string, { required, size, witnesses }: WitnessingReport): string =>
+  [
+    `${who}: ${size === undefined ? 'no checkpoint' : `${size} events`} cosigned by ${required} of ${witnesses.length}`,
+    ...witnesses.map(
+      (one) =>
+        `${one.witness} ${one.state}${one.size === undefined ? '' : `, last ${one.size} at ${one.at ?? '?'}`}`,
+    ),
   ].join('; ');
 
 const beforeText = (key: string, before: NonNullable<SigningReport['before']>): string =>

@@ -1,4 +1,15 @@
-import { chownSync, closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import {
+  chownSync,
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 /** Folders and files that are created are readable by their owner alone. */
@@ -84,3 +95,12 @@ const ownerOf = (folder: string): { readonly uid: number; readonly gid: number }
   process.geteuid?.() === 0 ? statSync(folder) : undefined;
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/** Replaces the content of a file, or makes it: whoever reads it finds the one or the other whole. It is not synced. */
+export const replaceFile = (file: string, text: string): void => {
+  const temporary = `${file}.${process.pid}.new`;
+  rmSync(temporary, { force: true });
+  makeFile(temporary);
+  writeFileSync(temporary, text);
+  renameSync(temporary, file);
+};

@@ -1,6 +1,7 @@
 import { type Registry } from 'prom-client';
 import { type Auditor } from '../audit/auditor.js';
 import { AUDITOR_STATES, type AuditorStatus } from '../audit/auditor-status.js';
+import { type WitnessStatus } from '../audit/witnessing.js';
 import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
 
 const STATES = Object.keys(AUDITOR_STATES);
@@ -35,6 +36,11 @@ const GAUGES: readonly TreeGauge[] = [
     ({ size, checkpoint }) => Math.max(0, size - (checkpoint?.size ?? 0)),
   ],
   [
+    'plants_tree_witnessed_size',
+    'Events in the last tree that enough witnesses have cosigned; absent where no witnesses are set.',
+    ({ witnessing }) => witnessing && (witnessing.size ?? 0),
+  ],
+  [
     'plants_tree_checkpoint_age_seconds',
     'How long ago the last checkpoint was signed; absent before the first one.',
     ({ checkpoint }, age) => checkpoint && age(checkpoint.signedAt),
@@ -43,6 +49,25 @@ const GAUGES: readonly TreeGauge[] = [
     'plants_tree_recheck_age_seconds',
     'How long ago the whole log was last found as it was signed; absent before the first time.',
     ({ recheckedAt }, age) => (recheckedAt === undefined ? undefined : age(recheckedAt)),
+  ],
+];
+
+/** A gauge with a value for each witness. */
+const WITNESS_GAUGES: readonly (readonly [
+  name: string,
+  help: string,
+  value: (status: WitnessStatus) => number,
+])[] = [
+  ['plants_witness_size', 'Events in the last tree that a witness has cosigned.', ({ size }) => size ?? 0],
+  [
+    'plants_witness_failing',
+    '1 while a witness cannot be reached or refuses our checkpoints, else 0.',
+    ({ state }) => (state === 'unreachable' || state === 'refuses' ? 1 : 0),
+  ],
+  [
+    'plants_witness_disagrees',
+    '1 while a witness has cosigned something that this tree is not proven to go on from, else 0.',
+    ({ state }) => (state === 'disagrees' ? 1 : 0),
   ],
 ];
 
@@ -57,6 +82,10 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
     'state',
     () => onlyOne(STATES, auditor.status.state),
   );
+  for (const [name, help, valueOf] of WITNESS_GAUGES)
+    showLabelledGauge(registry, 'max', name, help, 'witness', () =>
+      (auditor.status.witnessing?.witnesses ?? []).map((one) => [one.witness, valueOf(one)]),
+    );
   for (const [name, help, valueOf] of GAUGES)
     showGauge(registry, 'max', name, help, () => valueOf(auditor.status, age));
 };

@@ -90,6 +90,24 @@ const Report = z.object({
         description:
           'Events whose times contradict the checkpoints that were signed around them, and the first of them; absent where none does.',
       }),
+      witnessing: z
+        .object({
+          required: z.number().meta({ description: 'How many witnesses have to cosign.' }),
+          size: z.number().optional().meta({ description: 'The last tree that so many have cosigned.' }),
+          witnesses: z.array(
+            z.object({
+              witness: z.string().meta({ description: 'Name and id of its key.' }),
+              state: z.string().meta({
+                description: 'waiting, cosigns, unreachable, refuses or disagrees (docs/witnesses.md).',
+              }),
+              size: z.number().optional().meta({ description: 'The last tree that it has cosigned.' }),
+              at: z.string().optional().meta({ description: 'When, by its clock.' }),
+              reason: z.string().optional().meta({ description: 'Why it does not cosign.' }),
+            }),
+          ),
+        })
+        .optional()
+        .meta({ description: 'Absent where no witnesses are set.' }),
       signing: z
         .object({
           key: z.string().meta({ description: 'Name and id of the key that it signs with.' }),

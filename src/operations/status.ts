@@ -51,6 +51,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
       ...workerProblems(processes),
       ...parkedProblems(parked),
       ...differenceProblems(lastVerified(processes)),
+      ...processes.flatMap(witnessProblems),
     ],
     warnings: [
       ...processes.flatMap(noticesOf),
@@ -83,7 +84,27 @@ const noticesOf = ({ host, pid, auditor }: ProcessReport): string[] =>
     ...(auditor?.notice === undefined ? [] : [auditor.notice]),
     ...(auditor?.signing?.warnings ?? []),
     ...(auditor?.times ? [timesText(auditor.times)] : []),
+    ...(auditor?.witnessing?.witnesses ?? [])
+      .filter(({ state }) => state === 'unreachable' || state === 'refuses')
+      .map(
+        ({ witness, state, reason }) =>
+          `the witness ${witness} ${WITNESS_STATES[state] ?? state}: ${reason ?? ''}`,
+      ),
   ].map((notice) => `the auditor ${host}/${pid}: ${notice}`);
+
+const WITNESS_STATES: Readonly<Record<string, string>> = {
+  unreachable: 'does not answer as it should',
+  refuses: 'refuses our checkpoints',
+};
+
+/** A witness that disagrees says that this log was altered or put back, or lies. */
+const witnessProblems = ({ host, pid, auditor }: ProcessReport): string[] =>
+  (auditor?.witnessing?.witnesses ?? [])
+    .filter(({ state }) => state === 'disagrees')
+    .map(
+      ({ witness, reason }) =>
+        `the witness ${witness} cosigns nothing more of the auditor ${host}/${pid}: ${reason ?? ''}: this log was put back to an older state or altered, or the witness is wrong (docs/witnesses.md)`,
+    );
 
 const timesText = ({ count, message }: { readonly count: number; readonly message: string }): string =>
   count === 1 ? message : `${message}; and ${count - 1} more like it`;

@@ -5,6 +5,9 @@ import { type ChangeHints } from '../adapters/change-hints.js';
 import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
+import { CosignedNotes } from '../audit/cosigned-notes.js';
+import { Witnessing, type WitnessTarget } from '../audit/witnessing.js';
+import { askWitness } from '../witness/ask.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { type SignerKey } from '../audit/note.js';
 import { type EventLog } from '../ports/event-log.js';
@@ -26,6 +29,15 @@ const SHORT_LOG_MS = 10_000;
 const RECORD_AFTER_MS = 60_000;
 const RECORD_EVERY_MS = 3_600_000;
 
+/** How often a witness that fails is asked again, in milliseconds. */
+const WITNESS_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
+
+/** Who cosigns the checkpoints, and what of that is kept. */
+interface Witnesses {
+  readonly targets: readonly WitnessTarget[];
+  readonly notes: CosignedNotes;
+}
+
 /** The tree that this process publishes, with its auditor, if it has that role. */
 interface OpenedTree {
   readonly auditor: Auditor | undefined;
@@ -44,7 +56,7 @@ export const openTree = async (
   resources: Resources,
   recheck?: ChangeHints,
 ): Promise<OpenedTree | undefined> => {
-  const { roles, publishesTree, dataDir, auditOrigin } = config;
+  const { roles, publishesTree, dataDir, auditOrigin, auditWitnesses } = config;
   if (!publishesTree) return undefined;
   const {
     file: keyFile,
@@ -59,8 +71,17 @@ export const openTree = async (
   if (notice !== undefined) logger.warn(notice);
   const store = await openTreeStore(file, log.identity());
   resources.add(() => store.close());
+  const witnesses = auditWitnesses && {
+    targets: auditWitnesses.targets,
+    notes: new CosignedNotes(
+      join(dataDir, 'witnessed.json'),
+      auditWitnesses.targets.map((target) => target.key),
+      auditWitnesses.required,
+      [key],
+    ),
+  };
   const auditor = roles.has('auditor')
-    ? await startAuditor({ log, store, key, notice, load }, config, logger, resources)
+    ? await startAuditor({ log, store, key, notice, load, witnesses }, config, logger, resources)
     : undefined;
   recheck?.listen(() => {
     auditor?.recheckSoon();
@@ -69,7 +90,7 @@ export const openTree = async (
     if (auditor) auditor.recheckSoon();
     else recheck?.send();
   };
-  return { auditor, published: new PublishedTree(log, store, now, recheckSoon, [key]) };
+  return { auditor, published: new PublishedTree(log, store, now, recheckSoon, [key], witnesses?.notes) };
 };
 
 const startAuditor = async (
@@ -79,12 +100,14 @@ const startAuditor = async (
     key,
     notice,
     load,
+    witnesses,
   }: {
     readonly log: EventLog;
     readonly store: TreeStore;
     readonly key: SignerKey;
     readonly notice: string | undefined;
     readonly load: Load;
+    readonly witnesses: Witnesses | undefined;
   },
   { dataDir, auditRecheckSeconds }: Config,
   logger: Logger,
@@ -92,6 +115,7 @@ const startAuditor = async (
 ): Promise<Auditor> => {
   const previousKey = await openPreviousKey(dataDir, key);
   const pacing = new Pacing(load);
+  const witnessing = witnesses && startWitnessing(store, key, witnesses, logger, resources);
   const auditor = new Auditor(log, store, key, {
     now,
     giveWay: (signal) => pacing.giveWay(signal),
@@ -99,6 +123,7 @@ const startAuditor = async (
     recheckMs: auditRecheckSeconds * 1_000,
     notice,
     recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey },
+    witnessing,
     onWarning: (message) => {
       logger.warn(message);
     },
@@ -108,4 +133,25 @@ const startAuditor = async (
   });
   resources.run((signal) => auditor.run(signal));
   return auditor;
+};
+
+const startWitnessing = (
+  store: TreeStore,
+  key: SignerKey,
+  { targets, notes }: Witnesses,
+  logger: Logger,
+  resources: Resources,
+): Witnessing => {
+  const witnessing = new Witnessing(store, key, targets, notes, {
+    now,
+    ask: askWitness,
+    patienceMs: SHORT_LOG_MS,
+    pauses: WITNESS_PAUSES,
+    onState: ({ witness, state, reason }) => {
+      const level = state === 'disagrees' ? 'error' : state === 'cosigns' ? 'info' : 'warn';
+      logger[level]({ witness, reason }, `the witness ${witness}: ${state}`);
+    },
+  });
+  resources.run((signal) => witnessing.run(signal));
+  return witnessing;
 };

@@ -30,6 +30,7 @@ import {
   parseReadModelUrl,
   type ReadModelLocation,
 } from '../adapters/store-locations.js';
+import { auditWitnesses, type WitnessesConfig } from './witnesses-config.js';
 
 const ROLES = ['api', 'projector', 'auditor'] as const;
 export type Role = (typeof ROLES)[number];
@@ -62,6 +63,8 @@ export interface Config {
   /** The origin of the log's checkpoints; undefined for one made of its identity. */
   readonly auditOrigin: string | undefined;
   readonly auditRecheckSeconds: number;
+  /** Who cosigns the checkpoints; undefined for nobody. */
+  readonly auditWitnesses: WitnessesConfig | undefined;
   /** Between two comparisons of the lists with the log; 0 where there are none. */
   readonly verifyEverySeconds: number;
   /** Whether a difference begins a rebuild. */
@@ -108,6 +111,7 @@ export const loadConfig = (env: Environment): Config => {
     drainMs: integer(env, 'DRAIN_MS', 0, 10_000),
     auditOrigin: auditOrigin(env),
     auditRecheckSeconds: integer(env, 'AUDIT_RECHECK_SECONDS', 1, 31_536_000),
+    auditWitnesses: auditWitnesses(env),
     verifyEverySeconds: integer(env, 'VERIFY_EVERY_SECONDS', 0, 31_536_000),
     verifyRebuild: onOrOff(env, 'VERIFY_REBUILD'),
     logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS),

@@ -102,6 +102,17 @@ export const SETTINGS = [
       'How long an auditor waits before it reads the whole log again and compares it with its tree, 1 to 31536000.',
   },
   {
+    name: 'AUDIT_WITNESSES',
+    default: '',
+    meaning:
+      'Witnesses that cosign the checkpoints: the verifier key of each, a space and its URL, separated by commas (docs/witnesses.md). Unset: none.',
+  },
+  {
+    name: 'AUDIT_WITNESSES_REQUIRED',
+    default: '',
+    meaning: 'How many of them a receipt waits for, 1 or more. Only with AUDIT_WITNESSES. Unset: all.',
+  },
+  {
     name: 'VERIFY_EVERY_SECONDS',
     default: '86400',
     meaning:

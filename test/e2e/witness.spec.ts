@@ -5,20 +5,15 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { cosignaturesOf } from '../../src/audit/cosignature.js';
-import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
+import { formatVerifierKey } from '../../src/audit/note.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
 import { LogOfLeaves } from '../support/log-of-leaves.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
+import { startWitness, type WitnessProcess } from '../support/witness-process.js';
 
 const log = new LogOfLeaves();
 const NAME = 'witness.example/w1';
-
-interface Running {
-  readonly process: CliProcess;
-  readonly url: string;
-  readonly key: VerifierKey;
-}
 
 describe('plants witness', () => {
   let folder: string;
@@ -32,23 +27,18 @@ describe('plants witness', () => {
   });
 
   const options = (): string[] => [
-    ...['witness', '--name', NAME, '--port', '0'],
+    ...['--name', NAME],
     ...['--log', join(folder, 'log.vkey'), '--data', join(folder, 'witness')],
   ];
 
-  const start = async (): Promise<Running> => {
-    const process = CliProcess.piped(options(), {});
-    await process.says(/listens on/);
-    const { url, vkey } = JSON.parse(process.stdout.split('\n')[0] ?? '') as { url: string; vkey: string };
-    return { process, url, key: parseVerifierKey(vkey, 'cosignature') };
-  };
+  const start = () => startWitness(options());
 
-  const end = ({ process }: Running, signal: NodeJS.Signals): Promise<number | null> => {
+  const end = ({ process }: WitnessProcess, signal: NodeJS.Signals): Promise<number | null> => {
     process.signal(signal);
     return process.ended();
   };
 
-  const send = async ({ url }: Pick<Running, 'url'>, body: string) => {
+  const send = async ({ url }: Pick<WitnessProcess, 'url'>, body: string) => {
     const response = await fetch(`${url}/add-checkpoint`, { method: 'POST', body });
     return {
       status: response.status,
@@ -100,7 +90,7 @@ describe('plants witness', () => {
   it('refuses to start with a key that has lost its memory', async () => {
     await end(await start(), 'SIGTERM');
     rmSync(join(folder, 'witness', 'witness.db'));
-    const { status, stderr } = await runCli(options(), {});
+    const { status, stderr } = await runCli(['witness', ...options()], {});
     expect(status).toBe(1);
     expect(stderr).toMatch(/^plants: there is no .*witness\.db beside the key: .*\n$/);
   });
@@ -122,13 +112,13 @@ describe('plants witness', () => {
 
   it('says in one line that it cannot listen', async () => {
     const { port } = new URL((await start()).url);
-    const { status, stderr } = await runCli([...options(), '--port', port], {});
+    const { status, stderr } = await runCli(['witness', ...options(), '--port', port], {});
     expect(status).toBe(1);
     expect(stderr).toBe(`plants: the witness cannot listen on 127.0.0.1 port ${port}: EADDRINUSE\n`);
   });
 
   describe('against hostile clients', () => {
-    const raw = async ({ url }: Running, request: string): Promise<string> => {
+    const raw = async ({ url }: WitnessProcess, request: string): Promise<string> => {
       const socket = connect(Number(new URL(url).port), '127.0.0.1');
       socket.on('error', () => undefined);
       socket.write(request);

@@ -77,5 +77,9 @@ export const LogReceipt = z
     checkpoint: z
       .string()
       .meta({ description: 'The signed checkpoint that covers it (C2SP tlog-checkpoint).' }),
+    witnesses: z.array(z.string()).optional().meta({
+      description:
+        'Name and id of the key of each witness that has cosigned the checkpoint; absent where no witnesses are set.',
+    }),
   })
   .meta({ id: 'LogReceipt', description: 'A proof that an event is in the log, good without the service.' });

@@ -2,6 +2,7 @@ import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { knownPosition } from '../../history/read.js';
 import { type Hash } from '../../audit/merkle.js';
+import { keyName } from '../../audit/note.js';
 import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-tree.js';
 import { receiptText } from '../../audit/receipt.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
@@ -50,7 +51,7 @@ export class LogController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string> {
     readQuery(request, NoQuery);
-    const { note } = await this.tree.checkpoint();
+    const { note } = await this.tree.cosignedCheckpoint();
     reply.header('cache-control', MOMENT).type('text/plain; charset=utf-8');
     return note;
   }
@@ -131,13 +132,19 @@ export class LogController {
     refuseUnlessJsonIsAccepted(request);
     const query = readQuery(request, ReceiptQuery);
     const position: Position = knownPosition(query.position, await this.log.head(), '?position');
-    await this.tree.covers(position, AbortSignal.timeout(this.waitMs));
+    const deadline = AbortSignal.timeout(this.waitMs);
+    await this.tree.covers(position, deadline);
     const entry = await this.tree.entryAt(position);
     if (!entry || !mayRead(request, entry)) throw notThere();
-    const { note, size } = await this.tree.checkpoint();
+    const { note, size, by } = await this.tree.checkpointFor(entry.index, deadline);
     const { proof } = await this.tree.inclusion(entry.index, size);
     reply.type('application/json; charset=utf-8');
-    return receiptText(entry.leaf, { index: entry.index, proof: proof.map(base64), checkpoint: note });
+    return receiptText(entry.leaf, {
+      index: entry.index,
+      proof: proof.map(base64),
+      checkpoint: note,
+      ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
+    });
   }
 
   /** The tile that a request names, with its bytes. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { availableParallelism } from 'node:os';
 import { ConfigError } from '../../../src/service/setting-values.js';
+import { parseVerifierKey } from '../../../src/audit/note.js';
 import { loadConfig } from '../../../src/service/config.js';
 import { SETTINGS } from '../../../src/service/settings.js';
 
@@ -33,6 +34,9 @@ const issuer = {
   AUTH_JWKS_URL: 'https://id.example/jwks.json',
 };
 
+const WITNESS = 'witness+24b37851+BNYV1Ztajd9BvyjP2HgpwrqYL6TjOwIjGMOq8Bu42xbN';
+const witness = parseVerifierKey(WITNESS, 'cosignature');
+
 describe('without any setting', () => {
   test('a service for this machine, with SQLite and a local key', () => {
     expect(loadConfig({})).toEqual({
@@ -50,6 +54,7 @@ describe('without any setting', () => {
       writeWaitMs: 2000,
       drainMs: 3000,
       auditRecheckSeconds: 3600,
+      auditWitnesses: undefined,
       verifyEverySeconds: 86_400,
       verifyRebuild: false,
       logLevel: 'info',
@@ -96,6 +101,10 @@ describe('good values', () => {
     [{ AUDIT_ORIGIN: 'plants.example/log' }, { auditOrigin: 'plants.example/log' }],
     [{ DRAIN_MS: '0' }, { drainMs: 0 }],
     [{ DRAIN_MS: '10000' }, { drainMs: 10_000 }],
+    [
+      { AUDIT_WITNESSES: `${WITNESS} https://a.example/w/` },
+      { auditWitnesses: { targets: [{ key: witness, url: 'https://a.example/w' }], required: 1 } },
+    ],
     [{ AUDIT_RECHECK_SECONDS: '1' }, { auditRecheckSeconds: 1 }],
     [{ VERIFY_EVERY_SECONDS: '0' }, { verifyEverySeconds: 0 }],
     [{ VERIFY_REBUILD: 'on' }, { verifyRebuild: true }],
@@ -195,6 +204,23 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ AUDIT_ORIGIN: 'my log' }, /^AUDIT_ORIGIN must be at most 200 visible ASCII characters/],
     [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
     [{ VERIFY_REBUILD: 'yes' }, 'VERIFY_REBUILD must be on or off, not "yes"'],
+    [{ AUDIT_WITNESSES: 'x' }, /^AUDIT_WITNESSES, witness 1: it is named by its verifier key/],
+    [{ AUDIT_WITNESSES: 'x https://a.example' }, /^AUDIT_WITNESSES, witness 1: this is no verifier key/],
+    [
+      {
+        AUDIT_WITNESSES:
+          'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW https://a.example',
+      },
+      /is no Ed25519 key of a witness/,
+    ],
+    [{ AUDIT_WITNESSES: `${WITNESS} ftp://a.example` }, /its URL begins with https/],
+    [{ AUDIT_WITNESSES: `${WITNESS} https://a:b@a.example` }, /no password/],
+    [{ AUDIT_WITNESSES: `${WITNESS} https://a.example, ${WITNESS} https://b.example` }, /names .* twice/],
+    [
+      { AUDIT_WITNESSES: `${WITNESS} https://a.example`, AUDIT_WITNESSES_REQUIRED: '2' },
+      'AUDIT_WITNESSES_REQUIRED must be an integer from 1 to 1, the number of witnesses, not "2"',
+    ],
+    [{ AUDIT_WITNESSES_REQUIRED: '1' }, /needs AUDIT_WITNESSES/],
     [{ AUDIT_RECHECK_SECONDS: '0' }, 'AUDIT_RECHECK_SECONDS must be an integer from 1 to 31536000, not "0"'],
     [{ ROLES: 'api,' }, /^ROLES must be/],
     [{ ROLES: 'API' }, /^ROLES must be/],

@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs';
+import { replaceFile } from '../files/new-file.js';
+import { parseCheckpoint } from './checkpoint.js';
+import { type Cosignature, cosignaturesOf } from './cosignature.js';
+import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './note.js';
+
+/** A checkpoint with the cosignatures of known witnesses. */
+export interface CosignedCheckpoint {
+  readonly size: number;
+  /** Signed by the log and by `by`, and by nobody else. */
+  readonly note: string;
+  readonly by: readonly Cosignature[];
+}
+
+/** What the file holds. */
+interface Stored {
+  /** Cosigned notes. */
+  readonly notes: readonly string[];
+  /** Whether enough witnesses answer, so that waiting for them makes sense. */
+  readonly expected: boolean;
+}
+
+interface Verified {
+  readonly checkpoints: readonly CosignedCheckpoint[];
+  readonly expected: boolean;
+}
+
+/**
+ * Checkpoints that are kept without enough cosignatures: a slow witness cosigns one that is some seconds old, and one is
+ * signed each second at most.
+ */
+const MAX_NOTES = 16;
+
+/**
+ * The checkpoints that witnesses have cosigned, in a file that all processes of a DATA_DIR share: the last ones, from the
+ * last with enough cosignatures on. What is lost of it is asked for again.
+ */
+export class CosignedNotes {
+  #read = '';
+  #stored: Verified = NOTHING;
+
+  constructor(
+    private readonly file: string,
+    /** The keys of the witnesses. */
+    readonly keys: readonly VerifierKey[],
+    /** How many of them are enough. */
+    readonly required: number,
+    /** The keys of the log. */
+    private readonly logKeys: readonly VerifierKey[],
+  ) {}
+
+  /** From the last with enough cosignatures on, in order of size. */
+  checkpoints(): readonly CosignedCheckpoint[] {
+    return this.#refreshed().checkpoints;
+  }
+
+  /** The last with enough cosignatures. */
+  witnessed(): CosignedCheckpoint | undefined {
+    return this.checkpoints().findLast(({ by }) => by.length >= this.required);
+  }
+
+  /** Whether enough witnesses answer, so that waiting for them makes sense. */
+  get expected(): boolean {
+    return this.#refreshed().expected;
+  }
+
+  /** A signed note with the cosignatures that are known of it. */
+  cosigned(note: string): CosignedCheckpoint {
+    const { text } = parseNote(note);
+    const by = this.checkpoints().find((one) => parseNote(one.note).text === text)?.by ?? [];
+    return { size: parseCheckpoint(text).size, note: note + by.map(({ line }) => line).join(''), by };
+  }
+
+  /** Adds a verified cosignature of a signed note. Throws an error of the file system. */
+  add(note: string, cosignature: Cosignature): void {
+    const known = this.cosigned(note);
+    if (known.by.some(({ key }) => key === cosignature.key)) return;
+    const added = { ...known, note: known.note + cosignature.line, by: [...known.by, cosignature] };
+    const all = [...this.checkpoints().filter(({ size }) => size !== added.size), added]
+      .sort((one, other) => one.size - other.size)
+      .slice(-MAX_NOTES);
+    const enough = all.findLastIndex(({ by }) => by.length >= this.required);
+    // The last with enough stays, however many came after it.
+    const before = this.witnessed();
+    const kept = enough >= 0 ? all.slice(enough) : [...(before ? [before] : []), ...all];
+    this.#write(kept, this.expected);
+  }
+
+  /** Stores whether enough witnesses answer. Throws an error of the file system. */
+  expect(expected: boolean): void {
+    if (expected !== this.expected) this.#write(this.checkpoints(), expected);
+  }
+
+  #write(checkpoints: readonly CosignedCheckpoint[], expected: boolean): void {
+    const stored: Stored = { notes: checkpoints.map(({ note }) => note), expected };
+    replaceFile(this.file, `${JSON.stringify(stored)}\n`);
+  }
+
+  /** The file as it is now: another process may have written it. */
+  #refreshed(): Verified {
+    const text = textOf(this.file);
+    if (text !== this.#read) {
+      this.#read = text;
+      this.#stored = this.#parsed(text);
+    }
+    return this.#stored;
+  }
+
+  /** What cannot be read, or verified, is as if it were not there. */
+  #parsed(text: string): Verified {
+    try {
+      const { notes, expected } = JSON.parse(text) as Stored;
+      return { checkpoints: notes.flatMap((note) => this.#verified(note)), expected };
+    } catch {
+      return NOTHING;
+    }
+  }
+
+  #verified(note: string): CosignedCheckpoint[] {
+    try {
+      const by = cosignaturesOf(note, this.keys);
+      return [{ size: parseCheckpoint(verifyNote(note, this.logKeys).text).size, note, by }];
+    } catch (error) {
+      if (error instanceof NoteRefused) return [];
+      throw error;
+    }
+  }
+}
+
+const NOTHING: Verified = { checkpoints: [], expected: true };
+
+const textOf = (file: string): string => {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+};

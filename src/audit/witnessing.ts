@@ -1,0 +1,324 @@
+import { hash } from 'node:crypto';
+import { backoffMs, withJitter } from '../async/backoff.js';
+import { pause } from '../async/pause.js';
+import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
+import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
+import { type Checkpoint, openCheckpoint } from './checkpoint.js';
+import { cosignaturesOf } from './cosignature.js';
+import { type CosignedNotes } from './cosigned-notes.js';
+import { keyName, NoteRefused, quoted, type VerifierKey } from './note.js';
+import { hasRoot } from './recheck.js';
+import { storedConsistency } from './stored-tree.js';
+import { TileRefused } from './tiles.js';
+
+/** A witness that is asked for cosignatures. */
+export interface WitnessTarget {
+  readonly key: VerifierKey;
+  /** What stands before /add-checkpoint, without a slash at its end. */
+  readonly url: string;
+}
+
+/** An answer of a witness, whose length and time are bounded by who asks. */
+export interface WitnessReply {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** Asks a witness: POST where there is a body, else GET. Rejects where it cannot be reached. The message is one line. */
+export type AskWitness = (
+  url: string,
+  body: string | undefined,
+  signal: AbortSignal,
+) => Promise<WitnessReply>;
+
+/**
+ * What a witness does: `waiting`: nothing was submitted yet; `cosigns`; `unreachable`: it cannot be reached, or answers
+ * what is no answer; `refuses`: it does not know this log or its key; `disagrees`: it has cosigned something that this
+ * tree is not proven to go on from.
+ */
+export type WitnessState = 'waiting' | 'cosigns' | 'unreachable' | 'refuses' | 'disagrees';
+
+/** The progress of one witness. */
+export interface WitnessStatus {
+  /** Name and id of its key. */
+  readonly witness: string;
+  readonly state: WitnessState;
+  /** The last tree that it has cosigned for us, and when by its clock; undefined for none. */
+  readonly size: number | undefined;
+  readonly at: string | undefined;
+  /** Why it does not cosign. */
+  readonly reason: string | undefined;
+}
+
+/** The progress of all witnesses. */
+export interface WitnessingStatus {
+  /** How many have to cosign. */
+  readonly required: number;
+  /** The last tree that so many have cosigned; undefined for none. */
+  readonly size: number | undefined;
+  readonly witnesses: readonly WitnessStatus[];
+}
+
+export interface WitnessingOptions {
+  readonly now: () => Date;
+  readonly ask: AskWitness;
+  /** How long a witness may know a greater tree than this one before that is an alarm, in milliseconds. */
+  readonly patienceMs: number;
+  readonly pauses: { readonly firstMs: number; readonly longestMs: number };
+  /** Called with each change of a witness's state, for the log. */
+  readonly onState: (status: WitnessStatus) => void;
+}
+
+/** How often the store is read for a new checkpoint where nobody reports one, in milliseconds: another process signs. */
+const LOOK_EVERY_MS = 1_000;
+
+/** What came of a submission; undefined where it was cosigned. */
+type Failure =
+  { readonly state: 'unreachable' | 'refuses' | 'disagrees'; readonly reason: string } | undefined;
+
+/** One witness, and what is known of it. */
+interface Followed {
+  readonly target: WitnessTarget;
+  /** The size that it has cosigned last, as far as known. */
+  known: number;
+  status: WitnessStatus;
+  failures: number;
+  /** Since when it has known a tree that is greater than ours, in milliseconds of performance.now(). */
+  aheadSince: number | undefined;
+}
+
+/**
+ * Submits each signed checkpoint to each witness, with the proof that it goes on from the last one that the witness has
+ * cosigned, and keeps the cosignatures. Witnesses are asked beside each other, and one that fails is asked less often.
+ * A checkpoint that our own key has signed and that contradicts our tree raises the alarm; what a witness merely says does
+ * not, so that no witness can stop the auditor.
+ */
+export class Witnessing {
+  readonly #followed: readonly Followed[];
+  readonly #waiting = new Set<() => void>();
+  /** Counts checkpoints, so that none that is signed during a submission is waited for. */
+  #signed = 0;
+
+  constructor(
+    private readonly store: TreeStore,
+    private readonly key: VerifierKey,
+    targets: readonly WitnessTarget[],
+    private readonly notes: CosignedNotes,
+    private readonly options: WitnessingOptions,
+  ) {
+    this.#followed = targets.map((target) => {
+      const known = notes
+        .checkpoints()
+        .flatMap(({ size, by }) =>
+          by.filter(({ key: of }) => of === target.key).map(({ time }) => ({ size, time })),
+        )
+        .at(-1);
+      const status = {
+        witness: keyName(target.key),
+        state: 'waiting' as const,
+        size: known?.size,
+        at: known && timeText(known.time),
+        reason: undefined,
+      };
+      return { target, known: known?.size ?? 0, status, failures: 0, aheadSince: undefined };
+    });
+  }
+
+  get status(): WitnessingStatus {
+    return {
+      required: this.notes.required,
+      size: this.notes.witnessed()?.size,
+      witnesses: this.#followed.map(({ status }) => status),
+    };
+  }
+
+  /** Called when a checkpoint was signed. */
+  signed(): void {
+    this.#signed += 1;
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Runs until `signal` aborts; never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#followed.map((followed) => this.#follow(followed, signal)));
+  }
+
+  async #follow(followed: Followed, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const signed = this.#signed;
+      const failure = await this.#step(followed, signal);
+      if (failure === 'nothing new') {
+        if (signed === this.#signed) await this.#woken(signal);
+        continue;
+      }
+      if (failure !== 'stopped') this.#show(followed, failure);
+      if (failure !== undefined)
+        await pause(withJitter(backoffMs(followed.failures++, this.options.pauses)), signal);
+      else followed.failures = 0;
+    }
+  }
+
+  /** Submits the last checkpoint, unless the witness has cosigned it. */
+  async #step(followed: Followed, signal: AbortSignal): Promise<Failure | 'nothing new' | 'stopped'> {
+    try {
+      const latest = await this.store.latestCheckpoint();
+      if (!latest || latest.size === 0) return 'nothing new';
+      if (this.notes.cosigned(latest.note).by.some(({ key }) => key === followed.target.key))
+        return 'nothing new';
+      return await this.#submit(followed, latest, signal);
+    } catch (error) {
+      if (signal.aborted) return 'stopped';
+      // The auditor reports what is wrong with its own tree.
+      if (error instanceof TreeUnavailable || error instanceof TileRefused) return 'nothing new';
+      return { state: 'unreachable', reason: oneLine(error) };
+    }
+  }
+
+  async #submit(followed: Followed, latest: SignedCheckpoint, signal: AbortSignal): Promise<Failure> {
+    // It may have more than our tree: then it is asked which size that is.
+    let old = followed.known > latest.size ? 0 : followed.known;
+    let reply = await this.#addCheckpoint(followed, latest, old, signal);
+    const size =
+      reply.status === 409 && reply.type.startsWith(SIZE_TYPE) ? sizeIn(reply.body.trimEnd()) : undefined;
+    if (size !== undefined) {
+      followed.known = size;
+      if (size > latest.size)
+        return this.#disagreement(
+          followed,
+          `it has cosigned ${size} events, and this tree has ${latest.size}`,
+          signal,
+        );
+      if (size !== old) reply = await this.#addCheckpoint(followed, latest, (old = size), signal);
+    }
+    const { status, body } = reply;
+    const says = body.trim() === '' ? '' : `: ${quoted(body.trimEnd())}`;
+    if (status === 200) return this.#cosigned(followed, latest, body);
+    if (status === 422)
+      return this.#disagreement(
+        followed,
+        `it refuses the proof that ${latest.size} events go on from the ${old} that it has cosigned${says}`,
+        signal,
+      );
+    const refuses = [400, 401, 403, 404, 405, 413].includes(status);
+    return { state: refuses ? 'refuses' : 'unreachable', reason: `it answers ${status}${says}` };
+  }
+
+  async #addCheckpoint(
+    { target }: Followed,
+    { size, note }: SignedCheckpoint,
+    old: number,
+    signal: AbortSignal,
+  ): Promise<WitnessReply> {
+    const proof = old === 0 ? [] : await storedConsistency(this.store, old, size);
+    return this.options.ask(
+      `${target.url}/add-checkpoint`,
+      formatAddCheckpoint({ old, proof, note }),
+      signal,
+    );
+  }
+
+  #cosigned(followed: Followed, { size, note }: SignedCheckpoint, lines: string): Failure {
+    const [cosignature] = cosignaturesOf(note + lines, [followed.target.key]);
+    if (!cosignature) return { state: 'unreachable', reason: 'it answers without its cosignature' };
+    try {
+      this.notes.add(note, cosignature);
+    } catch (error) {
+      return { state: 'unreachable', reason: `its cosignature cannot be kept: ${oneLine(error)}` };
+    }
+    followed.known = size;
+    followed.aheadSince = undefined;
+    followed.status = { ...followed.status, size, at: timeText(cosignature.time) };
+    return undefined;
+  }
+
+  /** Raises the alarm where the witness can show a checkpoint by our key that contradicts our tree. */
+  async #disagreement(followed: Followed, reason: string, signal: AbortSignal): Promise<Failure> {
+    const { key } = this;
+    const { target } = followed;
+    const originHash = hash('sha256', key.name);
+    const { status, body } = await this.options.ask(
+      `${target.url}/${originHash}/checkpoint`,
+      undefined,
+      signal,
+    );
+    const failure: Failure = { state: 'disagrees', reason };
+    if (status !== 200) return failure;
+    const shown = openedBy(body, key);
+    if (!shown) return failure;
+    const ours = (await this.store.latestCheckpoint())?.size ?? 0;
+    if (shown.size <= ours) {
+      followed.aheadSince = undefined;
+      if (!(await hasRoot(this.store, shown)))
+        await this.#raise(
+          target,
+          `${shown.size} events, and the first ${shown.size} events have another root now`,
+        );
+      return failure;
+    }
+    // Another auditor with this key may be ahead of ours, which then gets there.
+    followed.aheadSince ??= performance.now();
+    if (performance.now() - followed.aheadSince >= this.options.patienceMs)
+      await this.#raise(
+        target,
+        `${shown.size} events, and this tree has ${ours}: events that were signed are gone`,
+      );
+    return failure;
+  }
+
+  async #raise({ key }: WitnessTarget, what: string): Promise<void> {
+    if (await this.store.alarm()) return;
+    await this.store.raise({
+      kind: 'fork',
+      message: `the witness ${keyName(key)} shows a checkpoint that ${keyName(this.key)} has signed of ${what}: the log was put back to an older state or altered, or this key signs two histories (docs/witnesses.md)`,
+      raisedAt: this.options.now().toISOString(),
+    });
+  }
+
+  #show(followed: Followed, failure: Failure): void {
+    const before = followed.status;
+    followed.status = { ...before, state: failure?.state ?? 'cosigns', reason: failure?.reason };
+    if (before.state !== followed.status.state) this.options.onState(followed.status);
+    const answering = this.#followed.filter(
+      ({ status: { state } }) => state === 'waiting' || state === 'cosigns',
+    );
+    try {
+      this.notes.expect(answering.length >= this.notes.required);
+    } catch {
+      // The next cosignature fails too, and says why.
+    }
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, LOOK_EVERY_MS);
+      this.#waiting.add(wake);
+      signal.addEventListener('abort', wake);
+      if (signal.aborted) wake();
+    });
+  }
+}
+
+/** The checkpoint of a note that this key has signed; undefined for what is none. */
+const openedBy = (note: string, key: VerifierKey): Checkpoint | undefined => {
+  try {
+    return openCheckpoint(note, key.name, [key]);
+  } catch (error) {
+    if (error instanceof NoteRefused) return undefined;
+    throw error;
+  }
+};
+
+const timeText = (seconds: bigint): string =>
+  seconds > MAX_SECONDS ? `${seconds} s after 1970` : new Date(Number(seconds) * 1_000).toISOString();
+
+/** The last second that Date knows. */
+const MAX_SECONDS = 8_640_000_000_000n;
+
+const oneLine = (error: unknown): string => (error instanceof Error ? error.message : String(error));

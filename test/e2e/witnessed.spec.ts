@@ -1,0 +1,123 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { cosignaturesOf } from '../../src/audit/cosignature.js';
+import { leafOf } from '../../src/audit/leaf.js';
+import { keyName, parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
+import { type Receipt, verifyReceipt } from '../../src/audit/receipt.js';
+import { type SystemStatus } from '../../src/operations/system-status.js';
+import { CliProcess } from '../support/cli-process.js';
+import { runCli } from '../support/http-cli.js';
+import { HttpClient } from '../support/http-client.js';
+import { TestService } from '../support/service.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+import { until } from '../support/waiting.js';
+import { startWitness, type WitnessProcess } from '../support/witness-process.js';
+
+describe('a service with a witness', () => {
+  let service: TestService;
+  let http: HttpClient;
+  let folder: string;
+  let witness: WitnessProcess;
+  let key: VerifierKey;
+  let token: string;
+  let options: string[];
+  let settings: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = temporaryFolder();
+    service = await TestService.start();
+    await service.ready();
+    const vkey = (await runCli(['audit-key'], service.env)).stdout.trim();
+    key = parseVerifierKey(vkey);
+    options = ['--name', 'witness.example/w1', '--log', vkey, '--data', join(folder, 'witness')];
+    witness = await startWitness(options);
+    await service.stop();
+    settings = { AUDIT_WITNESSES: `${witness.vkey} ${witness.url}` };
+    await service.start(settings);
+    await service.ready();
+    http = new HttpClient(service);
+    token = await http.token('anne');
+  });
+  afterAll(async () => {
+    CliProcess.killAll();
+    await http.finish();
+    rmSync(folder, { recursive: true });
+  });
+
+  const status = async (): Promise<SystemStatus> => {
+    const { stdout } = await runCli(['status', '--json'], service.env);
+    return JSON.parse(stdout) as SystemStatus;
+  };
+  const witnessIn = ({ processes }: SystemStatus) => processes[0]?.auditor?.witnessing?.witnesses[0];
+
+  /** The receipt of a new plant. */
+  const receiptOf = async (id: number) => {
+    const created = await http.create(
+      { id, name: `n${id}`, tag: '' },
+      { token, headers: { prefer: 'receipt' } },
+    );
+    expect(created.status).toBe(201);
+    const [, path = ''] = /<(.*)>/.exec(String(created.headers.link)) ?? [];
+    const answer = await http.send({ path, token });
+    expect(answer.status).toBe(200);
+    return JSON.parse(answer.text) as Receipt & {
+      event: Parameters<typeof leafOf>[0];
+      witnesses: string[];
+    };
+  };
+
+  it('gives receipts that say by whom they are witnessed, and prove it', async () => {
+    for (const id of [1, 2]) {
+      const receipt = await receiptOf(id);
+      expect(receipt.witnesses).toEqual([keyName(witness.key)]);
+      expect(cosignaturesOf(receipt.checkpoint, [witness.key])).toHaveLength(1);
+      const leaf = leafOf({ ...receipt.event, revision: BigInt(String(receipt.event.revision)) });
+      verifyReceipt(leaf, receipt, key.name, [key]);
+    }
+  });
+
+  it('shows the cosignatures with its checkpoint, in its status and in its metrics', async () => {
+    await receiptOf(3);
+    await until(async () => {
+      const { text } = await http.send({ path: '/log/checkpoint' });
+      return cosignaturesOf(text, [witness.key]).length === 1;
+    });
+    await until(async () => witnessIn(await status())?.state === 'cosigns');
+    expect((await runCli(['status'], service.env)).stdout).toMatch(
+      /witnesses +.*: \d+ events cosigned by 1 of 1; witness\.example\/w1\+\w+ cosigns, last \d+ at /,
+    );
+    const metrics = (await http.send({ path: '/metrics' })).text;
+    expect(metrics).toMatch(/^plants_tree_witnessed_size [1-9]/m);
+    expect(metrics).toMatch(/^plants_witness_size\{witness="witness\.example\/w1\+\w+"\} [1-9]/m);
+    expect(metrics).toMatch(/^plants_witness_failing\{.*\} 0$/m);
+  });
+
+  it('goes on without the witness, says so, and has its cosignature when it is back', async () => {
+    witness.process.signal('SIGKILL');
+    await witness.process.ended();
+    const alone = await receiptOf(4);
+    expect(alone.witnesses).toEqual([]);
+    await until(async () => witnessIn(await status())?.state === 'unreachable');
+    expect((await status()).warnings.join('\n')).toMatch(
+      /the witness witness\.example\/w1\+\w+ does not answer as it should: it cannot be reached \(ECONNREFUSED\)/,
+    );
+    const before = performance.now();
+    await receiptOf(5);
+    // It waits for a checkpoint, a second at most, and for no witness: twice that with a machine that is busy.
+    expect(performance.now() - before).toBeLessThan(5_000);
+    witness = await startWitness(options, new URL(witness.url).port);
+    await until(async () => witnessIn(await status())?.state === 'cosigns');
+    expect((await receiptOf(6)).witnesses).toEqual([keyName(witness.key)]);
+  });
+
+  it('keeps its cosignatures over a restart', async () => {
+    await service.stop();
+    witness.process.signal('SIGTERM');
+    await witness.process.ended();
+    await service.start(settings);
+    await service.ready();
+    const { text } = await http.send({ path: '/log/checkpoint' });
+    expect(cosignaturesOf(text, [witness.key])).toHaveLength(1);
+  });
+});

@@ -1,0 +1,321 @@
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { openWitnessStore } from '../../../src/adapters/sqlite/witness-store.js';
+import { cosign, cosignaturesOf } from '../../../src/audit/cosignature.js';
+import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
+import { keyName, parseNote, signerKey, type SignerKey, verifyNote } from '../../../src/audit/note.js';
+import {
+  type AskWitness,
+  Witnessing,
+  type WitnessReply,
+  type WitnessState,
+  type WitnessTarget,
+} from '../../../src/audit/witnessing.js';
+import { type WitnessStore } from '../../../src/ports/witness-store.js';
+import { Witness } from '../../../src/witness/witness.js';
+import { AuditedLog } from '../../support/audited-log.js';
+import { LogOfLeaves } from '../../support/log-of-leaves.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
+import { until } from '../../support/waiting.js';
+
+const newWitnessKey = (name: string): SignerKey =>
+  signerKey(name, generateKeyPairSync('ed25519').privateKey, 'cosignature');
+
+/** Fast, so that a test need not wait. */
+const PAUSES = { firstMs: 1, longestMs: 5 };
+
+const never: AskWitness = (_url, _body, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => {
+      reject(new Error('stopped'));
+    });
+  });
+
+describe('an auditor with witnesses', () => {
+  let audited: AuditedLog;
+  let folder: string;
+  let stop: AbortController;
+  let running: Promise<void>[];
+  let stores: WitnessStore[];
+  beforeEach(async () => {
+    audited = await AuditedLog.open();
+    folder = temporaryFolder();
+    stop = new AbortController();
+    [running, stores] = [[], []];
+  });
+  afterEach(async () => {
+    stop.abort();
+    await Promise.all(running);
+    for (const store of stores) store.close();
+    await audited.remove();
+    rmSync(folder, { recursive: true });
+  });
+
+  /** A witness with a memory of its own, as the auditor asks it. */
+  const witness = (key: SignerKey, memory = `${key.name}.db`): AskWitness => {
+    const store = openWitnessStore(join(folder, memory));
+    stores.push(store);
+    const asked = new Witness(key, [audited.key], store, () => new Date());
+    const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+    return (url, body) =>
+      Promise.resolve(
+        body === undefined
+          ? asked.checkpoint(/([0-9a-f]{64})\/checkpoint$/.exec(url)?.[1] ?? '', hashOf)
+          : asked.addCheckpoint(Buffer.from(body)),
+      );
+  };
+
+  const notesFor = (keys: readonly SignerKey[], required: number): CosignedNotes =>
+    new CosignedNotes(join(folder, 'witnessed.json'), keys, required, [audited.key]);
+
+  const start = (witnesses: readonly (readonly [SignerKey, AskWitness])[], required = witnesses.length) => {
+    const keys = witnesses.map(([key]) => key);
+    const notes = notesFor(keys, required);
+    const targets: WitnessTarget[] = keys.map((key) => ({ key, url: `https://${key.name}` }));
+    const states: [string, WitnessState][] = [];
+    const witnessing = new Witnessing(audited.tree, audited.key, targets, notes, {
+      now: () => new Date(),
+      ask: (url, body, signal) => {
+        const found = witnesses.find(([{ name }]) => url.startsWith(`https://${name}/`));
+        return found ? found[1](url, body, signal) : Promise.reject(new Error('nobody is there'));
+      },
+      patienceMs: 20,
+      pauses: PAUSES,
+      onState: ({ witness: name, state }) => states.push([name, state]),
+    });
+    running.push(witnessing.run(stop.signal));
+    return { notes, witnessing, states };
+  };
+
+  const sign = async (events: number, witnessing?: Witnessing): Promise<string> => {
+    await audited.fill(events);
+    const note = await audited.sign();
+    witnessing?.signed();
+    return note;
+  };
+
+  const [one, two] = [newWitnessKey('one.example'), newWitnessKey('two.example')];
+
+  it('gets the cosignature of each for each checkpoint, and keeps them with it', async () => {
+    const { notes, witnessing } = start([
+      [one, witness(one)],
+      [two, witness(two)],
+    ]);
+    for (const events of [10, 300, 1]) {
+      const note = await sign(events, witnessing);
+      await until(() => notes.cosigned(note).by.length === 2);
+      const published = notes.cosigned(note).note;
+      expect(cosignaturesOf(published, [one, two])).toHaveLength(2);
+      expect(verifyNote(published, [audited.key]).text).toBe(parseNote(note).text);
+      expect(notes.witnessed()?.note).toBe(published);
+    }
+    const { size } = witnessing.status;
+    expect(witnessing.status).toMatchObject({
+      required: 2,
+      witnesses: [
+        { witness: keyName(one), state: 'cosigns', size },
+        { witness: keyName(two), state: 'cosigns', size },
+      ],
+    });
+  });
+
+  it('goes on with what another process has kept', async () => {
+    const first = start([[one, witness(one)]]);
+    const note = await sign(5, first.witnessing);
+    await until(() => first.notes.cosigned(note).by.length === 1);
+    const asked: string[] = [];
+    const again = start([
+      [
+        one,
+        (_url, body = '') => {
+          asked.push(body.split('\n')[0] ?? '');
+          return Promise.reject(new Error('asked'));
+        },
+      ],
+    ]);
+    expect(again.notes.witnessed()?.size).toBe(5);
+    expect(again.witnessing.status.witnesses).toMatchObject([{ size: 5 }]);
+    await sign(5, again.witnessing);
+    await until(() => asked.length > 0);
+    expect(asked[0]).toBe('old 5');
+  });
+
+  it('finds out by itself which size a witness has', async () => {
+    const ask = witness(one);
+    const first = start([[one, ask]]);
+    const note = await sign(10, first.witnessing);
+    await until(() => first.notes.cosigned(note).by.length === 1);
+    rmSync(join(folder, 'witnessed.json'));
+    const later = await sign(10);
+    const again = start([[one, ask]]);
+    await until(() => again.notes.cosigned(later).by.length === 1);
+  });
+
+  it('keeps what enough have cosigned, whatever one of them does: with two of three', async () => {
+    const gone = newWitnessKey('gone.example');
+    const { notes, witnessing } = start(
+      [
+        [one, witness(one)],
+        [two, witness(two)],
+        [gone, () => Promise.reject(new Error('it cannot be reached (ECONNREFUSED)'))],
+      ],
+      2,
+    );
+    const note = await sign(10, witnessing);
+    await until(() => notes.witnessed()?.by.length === 2);
+    await until(() => witnessing.status.witnesses[2]?.state === 'unreachable');
+    expect(witnessing.status.witnesses[2]).toMatchObject({ reason: 'it cannot be reached (ECONNREFUSED)' });
+    expect(notes.expected).toBe(true);
+    expect(notes.witnessed()?.note.startsWith(note)).toBe(true);
+    expect(await audited.tree.alarm()).toBeUndefined();
+  });
+
+  it('does not expect enough cosignatures while too few answer, and does again when they do', async () => {
+    let isThere = false;
+    const ask = witness(one);
+    const { notes, witnessing } = start([
+      [one, (...request) => (isThere ? ask(...request) : Promise.reject(new Error('gone')))],
+    ]);
+    const note = await sign(10, witnessing);
+    await until(() => !notes.expected);
+    isThere = true;
+    await until(() => notes.expected);
+    expect(notes.cosigned(note).by).toHaveLength(1);
+  });
+
+  const cosigned =
+    (key: SignerKey, of: SignerKey = key): AskWitness =>
+    (_url, body = '') => {
+      const note = body.slice(body.indexOf('\n\n') + 2);
+      const line = cosign(parseNote(note).text, of, 1_800_000_000);
+      const named = { ...key, privateKey: of.privateKey };
+      return Promise.resolve({
+        status: 200,
+        type: 'text/plain',
+        body: key === of ? line : cosign(parseNote(note).text, named, 1_800_000_000),
+      });
+    };
+
+  const replies =
+    (reply: Partial<WitnessReply>): AskWitness =>
+    () =>
+      Promise.resolve({ status: 200, type: 'text/plain', body: '', ...reply });
+
+  it.each<[string, AskWitness, WitnessState, RegExp]>([
+    ['answers nothing', replies({}), 'unreachable', /no signature|here should be|without its cosignature/],
+    ['answers rubbish', replies({ body: '<html>\n' }), 'unreachable', /./],
+    ['cosigns as somebody else', cosigned(two), 'unreachable', /without its cosignature/],
+    ['cosigns with another key', cosigned(one, two), 'unreachable', /is not by that key/],
+    ['answers 500', replies({ status: 500 }), 'unreachable', /it answers 500/],
+    ['answers 429', replies({ status: 429 }), 'unreachable', /it answers 429/],
+    [
+      'does not know the log',
+      replies({ status: 404, body: 'no such log\n' }),
+      'refuses',
+      /404: "no such log"/,
+    ],
+    ['does not know the key', replies({ status: 403 }), 'refuses', /it answers 403/],
+    ['answers 409 without a size', replies({ status: 409, body: '5' }), 'unreachable', /it answers 409/],
+    [
+      'claims a size that it cannot show',
+      replies({ status: 409, type: 'text/x.tlog.size', body: '99999\n' }),
+      'disagrees',
+      /has cosigned 99999 events, and this tree has 10/,
+    ],
+    [
+      'refuses every proof and shows nothing',
+      replies({ status: 422, body: 'no\n' }),
+      'disagrees',
+      /refuses the proof/,
+    ],
+  ])('where one %s: says so, and raises no alarm', async (_what, ask, state, reason) => {
+    const { notes, witnessing } = start([[one, ask]]);
+    const note = await sign(10, witnessing);
+    await until(
+      () => witnessing.status.witnesses[0]?.state === state,
+      () => witnessing.status,
+    );
+    expect(witnessing.status.witnesses[0]?.reason).toMatch(reason);
+    expect(witnessing.status.witnesses[0]?.reason).not.toContain('\n');
+    expect(notes.cosigned(note)).toMatchObject({ note, by: [] });
+    expect(await audited.tree.alarm()).toBeUndefined();
+  });
+
+  it('waits for nobody: one that never answers keeps no other from cosigning', async () => {
+    const { notes, witnessing } = start(
+      [
+        [two, never],
+        [one, witness(one)],
+      ],
+      1,
+    );
+    const note = await sign(10, witnessing);
+    await until(() => notes.witnessed()?.note.startsWith(note) ?? false);
+  });
+
+  it('raises the alarm where a witness shows a second history by the same key', async () => {
+    const ask = witness(one);
+    const other = new LogOfLeaves(audited.key, 100);
+    await ask('https://one.example/add-checkpoint', other.request(0, 8), stop.signal);
+    const { witnessing } = start([[one, ask]]);
+    await sign(10, witnessing);
+    await until(async () => (await audited.tree.alarm()) !== undefined);
+    expect(await audited.tree.alarm()).toMatchObject({
+      kind: 'fork',
+      message: expect.stringMatching(
+        /^the witness one\.example\+\w+ shows a checkpoint .* has signed of 8 events, and the first 8 events have another root now: /,
+      ) as unknown,
+    });
+    await until(() => witnessing.status.witnesses[0]?.state === 'disagrees');
+  });
+
+  it('raises the alarm where a witness shows more events than there are: the store was put back', async () => {
+    const ask = witness(one);
+    const other = new LogOfLeaves(audited.key, 100);
+    await ask('https://one.example/add-checkpoint', other.request(0, 50), stop.signal);
+    const { witnessing } = start([[one, ask]]);
+    await sign(10, witnessing);
+    await until(async () => (await audited.tree.alarm()) !== undefined);
+    expect((await audited.tree.alarm())?.message).toContain('of 50 events, and this tree has 10');
+  });
+
+  it('takes no cosignature from its file that is not one', async () => {
+    const { notes, witnessing } = start([[one, witness(one)]]);
+    const note = await sign(10, witnessing);
+    await until(() => notes.witnessed() !== undefined);
+    const kept = notes.witnessed()?.note ?? '';
+    for (const text of [
+      '',
+      'rubbish',
+      '{}',
+      JSON.stringify({ notes: [kept.replace('\n10\n', '\n11\n')], expected: true }),
+    ]) {
+      writeFileSync(join(folder, 'witnessed.json'), text);
+      expect(notesFor([one], 1).witnessed()).toBeUndefined();
+      expect(notesFor([one], 1).cosigned(note).by).toEqual([]);
+    }
+  });
+
+  it('keeps the last with enough cosignatures, however many came after it', async () => {
+    const { notes, witnessing } = start(
+      [
+        [one, witness(one)],
+        [two, never],
+      ],
+      2,
+    );
+    const first = await sign(5, witnessing);
+    await until(() => notes.cosigned(first).by.length === 1);
+    const [second] = cosignaturesOf(first + cosign(parseNote(first).text, two, 1_800_000_000), [two]);
+    if (second) notes.add(first, second);
+    expect(notes.witnessed()?.size).toBe(5);
+    for (let more = 0; more < 20; more++) {
+      const note = await sign(1, witnessing);
+      await until(() => notes.cosigned(note).by.length === 1);
+    }
+    expect(notes.witnessed()?.size).toBe(5);
+    expect(notes.checkpoints().length).toBeLessThanOrEqual(17);
+  });
+});
