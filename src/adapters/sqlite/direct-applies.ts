@@ -17,6 +17,9 @@ const CHECKPOINT_PAGES = 700;
 /** The connection's page cache, in KiB: the upper pages of the tables, and the leaves that were written last. */
 const CACHE_KIB = 1024;
 
+/** How long opening waits for a lock, in milliseconds: only a process that repairs the file after a crash holds one. */
+const OPEN_TIMEOUT_MS = 250;
+
 /**
  * Applies few changes on the calling thread: 40 µs, where a message to the writer thread and its answer take 140 µs. It
  * never waits: not for a lock, and not for the disk, as `synchronous = NORMAL` makes an fsync only for a checkpoint and
@@ -34,9 +37,10 @@ export class DirectApplies {
     this.#db = db;
     try {
       db.exec(
-        `PRAGMA busy_timeout = 0; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}`,
+        `PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}`,
       );
       this.#apply = applyingWith(generationWrites(db, log), listWrites(db, file));
+      db.exec('PRAGMA busy_timeout = 0');
     } catch (error) {
       db.close();
       throw error;
