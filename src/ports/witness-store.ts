@@ -12,12 +12,15 @@ export interface ForkEvidence {
   readonly refused: string;
 }
 
+/** Proofs of two histories that are kept of each log: one is enough, and whoever holds the log's key can make many. */
+export const MAX_FORKS = 10;
+
 /** What a decision about a log changes. */
 export interface WitnessChange<Answer> {
   readonly answer: Answer;
   /** Replaces the last checkpoint. */
   readonly next?: WitnessedCheckpoint;
-  /** Is kept. */
+  /** Is kept, unless there are MAX_FORKS of this log. */
   readonly fork?: ForkEvidence;
 }
 

@@ -11,7 +11,12 @@ import {
   type VerifierKey,
   verifyNote,
 } from '../audit/note.js';
-import { type WitnessChange, type WitnessedCheckpoint, type WitnessStore } from '../ports/witness-store.js';
+import {
+  MAX_FORKS,
+  type WitnessChange,
+  type WitnessedCheckpoint,
+  type WitnessStore,
+} from '../ports/witness-store.js';
 
 /** An answer to a request. */
 export interface WitnessAnswer {
@@ -83,15 +88,22 @@ export class Witness {
       : answer(404, 'this witness has cosigned no checkpoint of such a log');
   }
 
+  /** Reported once: anybody can send the same two checkpoints again and again. */
+  #isNew(origin: string, { fork }: Pick<WitnessChange<never>, 'fork'>): boolean {
+    const kept = this.store.forks(origin);
+    return kept.length < MAX_FORKS && !kept.some(({ refused }) => refused === fork?.refused);
+  }
+
   #decide(
     { old, proof }: AddCheckpoint,
     tree: SignedTree,
     last: WitnessedCheckpoint | undefined,
   ): WitnessChange<WitnessAnswer> {
     const fork = forkOf(tree, last);
-    const found = fork && {
-      found: `two histories: ${tree.origin} has signed two trees of ${tree.size} leaves with different roots`,
-    };
+    const found = fork &&
+      this.#isNew(tree.origin, fork) && {
+        found: `two histories: ${tree.origin} has signed two trees of ${tree.size} leaves with different roots`,
+      };
     const known = last?.size ?? 0;
     if (old !== known)
       return { answer: { status: 409, type: SIZE_TYPE, body: `${known}\n`, ...found }, ...fork };

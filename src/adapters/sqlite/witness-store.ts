@@ -1,5 +1,6 @@
 import {
   type ForkEvidence,
+  MAX_FORKS,
   type WitnessChange,
   type WitnessedCheckpoint,
   type WitnessStore,
@@ -12,9 +13,6 @@ import { createFile, createFolder, inTransaction, openFile } from './open-file.j
 const APPLICATION_ID = 0x706c7769;
 
 const SCHEMA_VERSION = 1;
-
-/** Proofs of two histories that are kept of each log: one is enough, and whoever holds the log's key can make many. */
-const MAX_FORKS = 10;
 
 const SCHEMA = `
   CREATE TABLE checkpoints (

@@ -102,6 +102,7 @@ describe('a witness', () => {
     expect(forked.found).toBe(
       `two histories: ${origin} has signed two trees of 100 leaves with different roots`,
     );
+    expect(send(secondHistory.request(100, 100))).not.toHaveProperty('found');
     for (const to of [101, 200, 300]) expect(send(secondHistory.request(100, to)).status).toBe(422);
     const [evidence, ...more] = store.forks(origin);
     expect(more).toEqual([]);
