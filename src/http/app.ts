@@ -52,7 +52,8 @@ export const createApp = async (
   // Spans and rate limits are Fastify's and Nest's.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {
-      verifier: parts.verifier,
+      verifier,
+      verifiesNewTokens: !limit,
       lists: app.get(ListPlantsHandler),
       crossOrigin: parts.corsOrigins.length > 0,
       admits: (response, bytes) => unsent.admits(response, bytes),

@@ -50,8 +50,9 @@ export class BearerGuard extends AuthGuard('bearer') {
   }
 
   override getRequest(context: ExecutionContext): BearerRequest {
-    const token = bearerToken(context.switchToHttp().getRequest<GuardedRequest>());
-    return { headers: { authorization: `Bearer ${token}` }, verifier: this.verifier };
+    const request = context.switchToHttp().getRequest<GuardedRequest>();
+    const token = bearerToken(request);
+    return { headers: { authorization: `Bearer ${token}` }, verifier: this.verifier, raw: request.raw };
   }
 
   /** @nestjs/passport answers with its own error and drops the challenge, which RFC 6750 demands. */

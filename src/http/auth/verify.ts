@@ -33,6 +33,8 @@ export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys
 /** Verifies tokens, and caches their principals until they expire. */
 export class TokenVerifier {
   readonly #verified = new LRUCache<string, Principal>({ max: MAX_VERIFIED });
+  /** What requests were refused with. */
+  readonly #refusals = new WeakMap<object, { readonly token: string; readonly error: unknown }>();
   #hits = 0;
   #misses = 0;
 
@@ -56,6 +58,21 @@ export class TokenVerifier {
     }
     if (principal) this.#hits += 1;
     return principal;
+  }
+
+  /**
+   * As `verify`, for a request. A second call for the same request and token throws what the first one threw: the fast
+   * path of lists and the guard both ask, and a bad token must not cost two verifications.
+   */
+  async verifyFor(request: object, token: string): Promise<Principal> {
+    const before = this.#refusals.get(request);
+    if (before?.token === token) throw before.error;
+    try {
+      return await this.verify(token);
+    } catch (error) {
+      this.#refusals.set(request, { token, error });
+      throw error;
+    }
   }
 
   /** Throws InvalidToken, or KeysUnavailable. */

@@ -20,6 +20,7 @@ import { until } from '../../support/waiting.js';
 
 const AUTH: AuthConfig = { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' };
 const mint = await TokenMint.make('one');
+const bad = await mint.bad();
 const LONG_WAY = 'the long way';
 
 describe('the fast path of lists', () => {
@@ -58,12 +59,17 @@ describe('the fast path of lists', () => {
     answered = [];
     errors = [];
     defect = undefined;
+    await serve({ verifiesNewTokens: true });
+  });
+
+  const serve = async ({ verifiesNewTokens }: { verifiesNewTokens: boolean }): Promise<void> => {
     server = createServer((_request, response) => {
       response.end(LONG_WAY);
     });
     answerListsFast(server, {
       crossOrigin: false,
       verifier,
+      verifiesNewTokens,
       lists: new ListPlantsHandler(model, freshness, log),
       onAnswered: (one, _request, owner) => {
         if (defect) throw defect;
@@ -74,7 +80,8 @@ describe('the fast path of lists', () => {
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-  });
+  };
+
   afterEach(async () => {
     server.close();
     await stores.remove();
@@ -151,14 +158,36 @@ describe('the fast path of lists', () => {
     expect(await ask(undefined, undefined, host)).toBe(ANNES);
   });
 
-  it('leaves who is not known, or may not read, to the long way', async () => {
+  it('answers for a new token, and verifies it once', async () => {
+    const unseen = await mint.token({ sub: 'anne', jti: 'unseen' });
+    expect(await ask([`Authorization: Bearer ${unseen}`])).toBe(ANNES);
+    expect(await ask([`Authorization: Bearer ${unseen}`])).toBe(ANNES);
+    expect(verifier.cache).toMatchObject({ hits: 1, misses: 2 }); // the other one is of `token`
+  });
+
+  it('leaves new tokens to the long way where strangers are limited', async () => {
+    server.close();
+    await serve({ verifiesNewTokens: false });
+    const unseen = `Authorization: Bearer ${await mint.token({ sub: 'anne', jti: 'unseen' })}`;
+    expect(await ask([unseen])).toBe(LONG_WAY);
+    expect(verifier.cache.misses).toBe(1);
+    expect(await ask()).toBe(ANNES);
+  });
+
+  it.each(['expired', 'otherKey', 'unsigned', 'tooLong', 'noJwt'] as const)(
+    'leaves a token that is refused (%s) to the long way',
+    async (kind) => {
+      expect(await ask([`Authorization: Bearer ${bad[kind]}`])).toBe(LONG_WAY);
+      expect(answered).toEqual([]);
+    },
+  );
+
+  it('leaves who has no token, or may not read, to the long way', async () => {
     expect(await ask([])).toBe(LONG_WAY);
-    expect(await ask([`Authorization: Bearer ${await mint.token({ sub: 'anne', jti: 'unseen' })}`])).toBe(
-      LONG_WAY,
-    );
     expect(await ask([`Authorization: Basic ${token}`])).toBe(LONG_WAY);
+    expect(await ask([`Authorization: Bearer  ${token}`])).toBe(LONG_WAY);
     const writer = await mint.token({ sub: 'anne', scope: 'plants:write' });
-    await verifier.verify(writer);
+    expect(await ask([`Authorization: Bearer ${writer}`])).toBe(LONG_WAY);
     expect(await ask([`Authorization: Bearer ${writer}`])).toBe(LONG_WAY);
   });
 
