@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { type KeyFetches } from '../http/auth/issuer-keys.js';
+import { type TokenCache } from '../http/auth/verify.js';
 import { showGauge } from './gauge.js';
 
 /** The figures of one process, with those about the process itself: memory, CPU, event loop, garbage collection. */
@@ -16,15 +17,6 @@ export const createRegistry = (version: string): Registry => {
   return registry;
 };
 
-/** What is known of the verified tokens that a process remembers. */
-export interface TokenCache {
-  /** Tokens that were known, since the start. */
-  readonly hits: number;
-  /** Tokens whose signature had to be checked, since the start. */
-  readonly misses: number;
-  readonly entries: number;
-}
-
 /** Adds figures about the token cache; `cache` gives them as they are now. */
 export const showTokenCache = (registry: Registry, cache: () => TokenCache): void => {
   new Counter({
@@ -39,12 +31,28 @@ export const showTokenCache = (registry: Registry, cache: () => TokenCache): voi
       this.inc({ result: 'miss' }, misses);
     },
   });
+  new Counter({
+    name: 'plants_token_cache_evictions_total',
+    help: 'Verified tokens that were forgotten for want of room.',
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(cache().evictions);
+    },
+  });
   showGauge(
     registry,
     'sum',
     'plants_token_cache_entries',
-    'Verified tokens that are remembered. The oldest is forgotten for a new one where there is no room.',
+    'Verified tokens that are remembered. The least recently used is forgotten for a new one where there is no room.',
     () => cache().entries,
+  );
+  showGauge(
+    registry,
+    'sum',
+    'plants_token_cache_bytes',
+    'About what remembered tokens take of memory, at most TOKEN_CACHE_MB.',
+    () => cache().bytes,
   );
 };
 

@@ -57,6 +57,8 @@ export interface Config {
   readonly eventLog: EventLogLocation;
   readonly readModel: ReadModelLocation;
   readonly auth: AuthConfig;
+  /** What verified tokens may take of memory together. */
+  readonly tokenCacheBytes: number;
   readonly writeWaitMs: number;
   /** How long requests are accepted after the stop has begun, in milliseconds. */
   readonly drainMs: number;
@@ -107,6 +109,7 @@ export const loadConfig = (env: Environment): Config => {
     eventLog,
     readModel,
     auth: auth(env),
+    tokenCacheBytes: integer(env, 'TOKEN_CACHE_MB', 1, 4_096) * 2 ** 20,
     writeWaitMs: integer(env, 'WRITE_WAIT_MS', 0, 60_000),
     drainMs: integer(env, 'DRAIN_MS', 0, 10_000),
     auditOrigin: auditOrigin(env),

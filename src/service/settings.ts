@@ -78,6 +78,12 @@ export const SETTINGS = [
     meaning: 'The claim that names the owner of plants. Only with AUTH_ISSUER.',
   },
   {
+    name: 'TOKEN_CACHE_MB',
+    default: '32',
+    meaning:
+      'Memory for tokens that were verified before, in MiB, 1 to 4096: 32 hold some 50,000 of 450 characters. Another token costs the check of its signature.',
+  },
+  {
     name: 'WRITE_WAIT_MS',
     default: '2000',
     meaning:

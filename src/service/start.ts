@@ -85,7 +85,7 @@ export const start = async (
     if (projector) showProjection(registry, { log, model, projector });
     const tree = await openTree(log, config, load, logger, resources, link?.hints('recheck'));
     if (tree?.auditor) showTree(registry, tree.auditor, now);
-    const verifier = new TokenVerifier(config.auth, keys);
+    const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
     showTokenCache(registry, () => verifier.cache);
     const clientAddressOf = clientAddresses(config.trustedProxies);
     const onAnswered = requestLog(logger, clientAddressOf, requestObserver(registry, load));

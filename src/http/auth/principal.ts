@@ -15,7 +15,8 @@ export interface Principal {
   readonly subject: string;
   /** The client that the token was issued to, where the token names it. */
   readonly clientId?: string;
-  readonly scopes: ReadonlySet<string>;
+  /** Those that this service knows; tokens with the same ones share this set. */
+  readonly scopes: ReadonlySet<Scope>;
   /** In seconds since 1970, as the claim `exp`. */
   readonly expiresAt: number;
 }

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { type AuthConfig } from '../../service/auth-config.js';
 import { KeysUnavailable, type PublicKeys } from './issuer-keys.js';
 import { type LocalKey } from './local-key.js';
-import { DEFAULT_SCOPES, nameFault, type Principal } from './principal.js';
+import { DEFAULT_SCOPES, nameFault, type Principal, type Scope, SCOPES } from './principal.js';
 
 /** Asymmetric ones only: with HS256 allowed, whoever knows a public key could sign with it (RFC 8725, 2.1). */
 const ALGORITHMS = [
@@ -20,8 +20,24 @@ const CLOCK_TOLERANCE = 30;
 /** Half of what Node accepts for all headers of a request together. */
 const MAX_TOKEN = 8192;
 
-/** Enough for as many clients as one process serves; with tokens of the usual size, some 10 MB. */
-const MAX_VERIFIED = 10_000;
+/** The default of TOKEN_CACHE_MB, in bytes. */
+const CACHE_BYTES = 32 * 1024 * 1024;
+
+/** What an entry of the cache takes beside its texts, in bytes: measured on Node 20. */
+const ENTRY_BYTES = 200;
+
+/** The tokens that a process has verified and remembers; counts are since its start. */
+export interface TokenCache {
+  /** Tokens that were known. */
+  readonly hits: number;
+  /** Tokens whose signature had to be checked. */
+  readonly misses: number;
+  /** Tokens that were forgotten for want of room. */
+  readonly evictions: number;
+  readonly entries: number;
+  /** About what they take of memory. */
+  readonly bytes: number;
+}
 
 /** A token that does not hold. The message holds nothing of it and may be sent in a header. */
 export class InvalidToken extends Error {
@@ -32,21 +48,36 @@ export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys
 
 /** Verifies tokens, and caches their principals until they expire. */
 export class TokenVerifier {
-  readonly #verified = new LRUCache<string, Principal>({ max: MAX_VERIFIED });
+  readonly #verified: LRUCache<string, Principal>;
   /** What requests were refused with. */
   readonly #refusals = new WeakMap<object, { readonly token: string; readonly error: unknown }>();
   #hits = 0;
   #misses = 0;
+  #evictions = 0;
 
+  /** `cacheBytes` is about what all cached tokens together take of memory. */
   constructor(
     private readonly auth: AuthConfig,
     private readonly keys: PublicKeys,
+    cacheBytes: number = CACHE_BYTES,
     private readonly now: () => number = () => Date.now(),
-  ) {}
+  ) {
+    this.#verified = new LRUCache({
+      maxSize: cacheBytes,
+      sizeCalculation: ({ owner, subject, clientId = '' }, token) =>
+        ENTRY_BYTES + token.length + 2 * (owner.length + subject.length + clientId.length),
+      dispose: (_principal, _token, reason) => {
+        if (reason === 'evict') this.#evictions += 1;
+      },
+    });
+  }
 
-  /** Hits, misses and size of the cache. */
-  get cache(): { readonly hits: number; readonly misses: number; readonly entries: number } {
-    return { hits: this.#hits, misses: this.#misses, entries: this.#verified.size };
+  /** The cache as it is now, with what happened to it since the start. */
+  get cache(): TokenCache {
+    return {
+      ...{ hits: this.#hits, misses: this.#misses, evictions: this.#evictions },
+      ...{ entries: this.#verified.size, bytes: this.#verified.calculatedSize },
+    };
   }
 
   /** The principal of a token that was verified before and has not expired since. */
@@ -170,11 +201,23 @@ const nameIn = (value: unknown, claim: string): string => {
   return value as string; // what nameFault lets through is one
 };
 
-/** `scope` as in RFC 8693, 4.2; some issuers say `scp`, with a list or a text. */
-const scopesIn = (payload: JWTPayload): ReadonlySet<string> => {
+/** `scope` as in RFC 8693, 4.2; some issuers say `scp`, with a list or a text. Unknown ones are left out. */
+const scopesIn = (payload: JWTPayload): ReadonlySet<Scope> => {
   const claimed = 'scope' in payload ? payload.scope : payload.scp;
-  if (claimed === undefined) return new Set(DEFAULT_SCOPES);
-  if (typeof claimed === 'string') return new Set(claimed.split(' ').filter((scope) => scope !== ''));
-  if (Array.isArray(claimed) && claimed.every((scope) => typeof scope === 'string')) return new Set(claimed);
+  if (claimed === undefined) return sharedScopes(DEFAULT_SCOPES);
+  if (typeof claimed === 'string') return sharedScopes(claimed.split(' '));
+  if (Array.isArray(claimed) && claimed.every((scope) => typeof scope === 'string'))
+    return sharedScopes(claimed);
   throw new InvalidToken('a claim of the token has the wrong type (scope)');
+};
+
+const SCOPE_SETS = new Map<string, ReadonlySet<Scope>>();
+
+/** One set for all tokens with the same scopes: a set of its own is a third of an entry's memory. */
+const sharedScopes = (claimed: readonly string[]): ReadonlySet<Scope> => {
+  const known = SCOPES.filter((scope) => claimed.includes(scope));
+  const name = known.join(' ');
+  const shared = SCOPE_SETS.get(name) ?? new Set(known);
+  SCOPE_SETS.set(name, shared);
+  return shared;
 };

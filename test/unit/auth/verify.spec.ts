@@ -14,8 +14,12 @@ const mint = await TokenMint.make('one');
 const bad = await mint.bad();
 
 /** A verifier that knows the mint's key, with a clock that the test sets. */
-const verifier = (auth: Partial<AuthConfig> = {}, now?: () => number, known = mint): TokenVerifier =>
-  new TokenVerifier({ ...local, ...auth } as AuthConfig, keysOf(known), now);
+const verifier = (
+  auth: Partial<AuthConfig> = {},
+  now?: () => number,
+  known = mint,
+  cacheBytes?: number,
+): TokenVerifier => new TokenVerifier({ ...local, ...auth } as AuthConfig, keysOf(known), cacheBytes, now);
 
 const keysOf = ({ publicJwk }: TokenMint) => localKeys({ publicJwk } as Parameters<typeof localKeys>[0]); // the rest of a local key signs
 
@@ -218,7 +222,7 @@ describe('scopes', () => {
   const cases: [Claims, string[]][] = [
     [{}, ['plants:read', 'plants:write']],
     [{ scope: 'plants:audit' }, ['plants:audit']],
-    [{ scope: 'openid  plants:read ' }, ['openid', 'plants:read']],
+    [{ scope: 'openid  plants:read ' }, ['plants:read']], // what this service does not know allows nothing
     [{ scope: '' }, []],
     [{ scp: 'plants:read plants:operate' }, ['plants:read', 'plants:operate']],
     [{ scp: ['plants:write'] }, ['plants:write']],
@@ -265,5 +269,32 @@ describe('a verified token', () => {
     now += 1;
     expect(one.known(token)).toBeUndefined();
     await refused(one.verify(token), 'the token has expired');
+  });
+});
+
+describe('the cache of verified tokens', () => {
+  test('holds as many as its bytes allow, and forgets the one that was not used for longest', async () => {
+    const one = verifier({}, undefined, mint, 10_000);
+    const tokens = await Promise.all(Array.from({ length: 30 }, (_, n) => mint.token({ jti: `${n}` })));
+    const used = tokens[0] ?? '';
+    for (const token of tokens) {
+      await one.verify(token);
+      expect(one.known(used)).toBeDefined();
+      expect(one.cache.bytes).toBeLessThanOrEqual(10_000);
+    }
+    const { entries, evictions } = one.cache;
+    expect(entries).toBeGreaterThan(5);
+    expect(entries + evictions).toBe(30);
+    expect(tokens.map((token) => one.known(token) !== undefined)).toEqual(
+      tokens.map((_, n) => n === 0 || n > 30 - entries),
+    );
+  });
+
+  test('counts long names', async () => {
+    const one = verifier();
+    await one.verify(await mint.token({ sub: 'a' }));
+    const { bytes } = one.cache;
+    await one.verify(await mint.token({ sub: 'a'.repeat(200) }));
+    expect(one.cache.bytes - 2 * bytes).toBeGreaterThan(4 * 199);
   });
 });

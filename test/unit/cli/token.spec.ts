@@ -26,7 +26,7 @@ describe('a signed token', () => {
   test('is one that the service accepts', async () => {
     const { token, expiresAt } = await sign({ owner: 'Zoë 🌱', clientId: 'cli' });
     const keys = localKeys(await openLocalKey(dataDir));
-    const verifier = new TokenVerifier(loadConfig({}).auth, keys, () => now.getTime());
+    const verifier = new TokenVerifier(loadConfig({}).auth, keys, undefined, () => now.getTime());
     expect(await verifier.verify(token)).toEqual({
       owner: 'Zoë 🌱',
       subject: 'Zoë 🌱',

@@ -51,6 +51,7 @@ describe('without any setting', () => {
       eventLog: { kind: 'sqlite', file: 'data/events.db' },
       readModel: { kind: 'sqlite', file: 'data/read-model.db' },
       auth: { kind: 'local', issuer: 'urn:plants:local', audience: 'plants', ownerClaim: 'sub' },
+      tokenCacheBytes: 32 * 1024 * 1024,
       writeWaitMs: 2000,
       drainMs: 3000,
       auditRecheckSeconds: 3600,
