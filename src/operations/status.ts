@@ -48,7 +48,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
     problems: [
       ...logProblems(processes, log.health()),
       ...problemsOf(processes, generations, head, rebuild),
-      ...workerProblems(processes),
+      ...workerProblems(processes, now()),
       ...parkedProblems(parked),
       ...differenceProblems(lastVerified(processes)),
       ...processes.flatMap(witnessProblems),
@@ -230,18 +230,22 @@ const problemsOf = (
   return problems;
 };
 
-/** Workers that do not report themselves, while others of the same service do. */
-const workerProblems = (processes: readonly ProcessReport[]): string[] => {
-  const services = new Map<string, { readonly of: number; readonly running: Set<number> }>();
-  for (const { host, worker } of processes) {
+/** How long a service with a worker may have run until all of them report, in milliseconds. */
+const ALL_REPORT_MS = 15_000;
+
+/** Workers that do not report themselves, while others of the same service have for a while. */
+const workerProblems = (processes: readonly ProcessReport[], now: Date): string[] => {
+  const services = new Map<string, { of: number; running: Set<number>; oldest: number }>();
+  for (const { host, worker, since } of processes) {
     if (!worker) continue;
     const name = `${host}/${worker.primary}`;
-    const service = services.get(name) ?? { of: worker.of, running: new Set() };
+    const service = services.get(name) ?? { of: worker.of, running: new Set(), oldest: Infinity };
     services.set(name, service);
     service.running.add(worker.number);
+    service.oldest = Math.min(service.oldest, Date.parse(since));
   }
-  return [...services].flatMap(([name, { of, running }]) =>
-    running.size < of
+  return [...services].flatMap(([name, { of, running, oldest }]) =>
+    running.size < of && now.getTime() - oldest > ALL_REPORT_MS
       ? [
           `${of - running.size} of the ${of} workers of ${name} do not run: its log says why; it tries to start them again`,
         ]

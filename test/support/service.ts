@@ -78,10 +78,18 @@ export class TestService {
       HOST: '127.0.0.1',
       PORT: '0',
       DRAIN_MS: '0', // tests that are about something else need not wait for balancers
+      ...this.workers,
       ...this.stores,
       ...this.settings,
       DATA_DIR: this.dataDir,
     };
+  }
+
+  /** TEST_WORKERS makes all services of a run have so many workers, but for those that answer no requests. */
+  private get workers(): Readonly<Record<string, string>> {
+    const { TEST_WORKERS: workers } = process.env;
+    const answers = (this.settings.ROLES ?? 'api').split(',').includes('api');
+    return workers === undefined || !answers ? {} : { WORKERS: workers };
   }
 
   /**
@@ -120,7 +128,7 @@ export class TestService {
 
   /** Ends the process at once, with its workers, as a power cut would. */
   async kill(): Promise<void> {
-    const workers = this.settings.WORKERS === undefined ? [] : childrenOf(this.pid);
+    const workers = this.env.WORKERS === undefined ? [] : childrenOf(this.pid);
     const ended = this.#end('SIGKILL');
     for (const worker of workers) process.kill(worker, 'SIGKILL');
     await ended;
