@@ -84,9 +84,12 @@ export class ReadModelSession {
     const opened: { close: () => void }[] = [];
     try {
       const identity = await writer.open();
-      const [reader, longReader] = [new ReadModelReader(data), new ReadModelReader(data)];
-      const direct = new DirectApplies(data);
-      opened.push(reader, longReader, direct);
+      const open = <C extends { close: () => void }>(connection: C): C => (
+        opened.push(connection),
+        connection
+      );
+      const [reader, longReader] = [open(new ReadModelReader(data)), open(new ReadModelReader(data))];
+      const direct = open(new DirectApplies(data));
       const names = new FileNames(file);
       if (names.identity !== identity)
         throw new ReadModelUnavailable(`${file} was replaced while it was being opened`);
