@@ -22,7 +22,7 @@ module.exports = {
         'A port is a promise in words of the domain; an adapter or a framework in it would bind every implementer.',
       severity: 'error',
       from: { path: '^src/ports/' },
-      to: { pathNot: '^src/(plants|ports)/' },
+      to: { pathNot: '^src/(plants|ports|trie)/' },
     },
     {
       name: 'core-knows-no-adapter',
@@ -63,13 +63,13 @@ module.exports = {
       comment: 'An adapter that knew its callers could not be replaced by another.',
       severity: 'error',
       from: { path: '^src/adapters/([^/]+)/' },
-      to: { path: '^src/(?!plants/|ports/|adapters/|files/|async/)' },
+      to: { path: '^src/(?!plants/|ports/|trie/|adapters/|files/|async/)' },
     },
     {
-      name: 'files-and-async-import-nothing',
-      comment: 'They are what the file system and the event loop lack, for every room.',
+      name: 'files-async-and-trie-import-nothing',
+      comment: 'They are what the file system, the event loop and hashing lack, for every room.',
       severity: 'error',
-      from: { path: '^src/(files|async)/' },
+      from: { path: '^src/(files|async|trie)/' },
       to: { path: '^src/', pathNot: '^src/$1/' },
     },
     {

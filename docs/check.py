@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks a bundle of the plant store, independently of its code: check.py FILE [--key VKEY]... [--against CHECKPOINT]
+"""Checks a bundle or a list proof of the plant store, independently of its code:
+check.py FILE [--key VKEY]... [--owner NAME] [--against CHECKPOINT]
 What it proves stands in docs/audit.md. Exit status: 0 everything holds, 1 something does not, 2 wrong usage.
 Python 3.8, and openssl for --key. FILE may be gzip; unpack zstd first."""
 import argparse, base64, functools, gzip, hashlib, json, re, subprocess, sys, tempfile, urllib.parse, zlib
@@ -8,6 +9,7 @@ MAX_LINE, INTEGER, HASH = 2097152, r'(0|[1-9][0-9]{0,15})', r'[A-Za-z0-9+/]{43}=
 HASHES = r'\[((?:"%s"(?:,"%s")*)?)\]' % (HASH, HASH)
 AFTER_EVENT = re.compile(r',"hash":"(%s)","index":%s(?:,"proof":%s)?\}' % (HASH, INTEGER, HASHES))
 PLANT, STATE = re.compile(r'plant-([^/]*)/(0|-?[1-9][0-9]{0,15})'), 'plants-state/v1 '
+LIST, MAX_LIST = b'{"format":"plants-list","version":1,', 67108864
 BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
 
 def need(holds, reason):
@@ -36,24 +38,28 @@ def root_of(stack):
     if not stack: return sha256(b'')
     return functools.reduce(lambda right, left: node(left[1], right), stack[-2::-1], stack[-1][1])
 def varint(value): return bytes([value] if value < 128 else [value & 127 | 128, value >> 7])  # below 2^14
-def state_root(plants):  # docs/state-tree.md; plants: {key: value}, 40 and 32 bytes
-    stack, last = [], None  # the subtrees from left to right: (the first bit that differs from the one before, hash)
-    for key in sorted(plants) + [None]:
-        bit = -1
-        if key and last: bit = 320 - (int.from_bytes(key, 'big') ^ int.from_bytes(last, 'big')).bit_length()
-        while len(stack) > 1 and stack[-1][0] > bit:
-            (at, right), (before, left) = stack.pop(), stack.pop()
-            stack.append((before, sha256(b'\1' + varint(at) + left + right)))
-        if key: stack.append((bit, sha256(b'\0\x28' + key + b'\x20' + plants[key])))
+def state_root(plants, left=(), right=()):  # docs/state-tree.md; plants: {key: value}, 40 and 32 bytes
+    subtrees, bit, last, stack = [], -1, None, []  # from left to right: the first bit that differs from before, hash
+    for next, hash in left: subtrees, bit = subtrees + [(bit, hash)], next
+    for key in sorted(plants):
+        if last: bit = 320 - (int.from_bytes(key, 'big') ^ int.from_bytes(last, 'big')).bit_length()
+        subtrees.append((bit, sha256(b'\0\x28' + key + b'\x20' + plants[key])))
         last = key
+    for bit, hash in subtrees + list(right)[::-1] + [(-1, None)]:
+        while len(stack) > 1 and stack[-1][0] > bit:
+            (at, second), (before, first) = stack.pop(), stack.pop()
+            stack.append((before, sha256(b'\1' + varint(at) + first + second)))
+        if hash: stack.append((bit, hash))
     return stack[0][1] if stack else sha256(b'')
+def value_of(data, id): return sha256(('{"data":%s,"id":%s}' % (canonical(data), canonical(id))).encode())
+def key_of(prefix, id): return prefix + (id + 2 ** 63).to_bytes(8, 'big')
+def bit_of(key, bit): return key[bit >> 3] >> 7 - (bit & 7) & 1
 def change_state(plants, event):
     plant = PLANT.fullmatch(event['stream'])
     if not plant or abs(int(plant[2])) >= 2 ** 53: return
-    key = sha256(plant[1].encode()) + (int(plant[2]) + 2 ** 63).to_bytes(8, 'big')
+    key = key_of(sha256(plant[1].encode()), int(plant[2]))
     if event['type'] == 'PlantDeleted': plants.pop(key, None)
-    if event['type'] != 'PlantCreated': return
-    plants[key] = sha256(('{"data":%s,"id":%s}' % (canonical(event['data']), canonical(event['id']))).encode())
+    if event['type'] == 'PlantCreated': plants[key] = value_of(event['data'], event['id'])
 class Number(str):  # a number as RFC 8785 writes it
     def __new__(cls, text):
         value = Decimal(repr(float(text))).normalize()
@@ -158,8 +164,48 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
         at[1] = next if owner is None and next < size else None
     at[0] += 1
     need(ended, 'the bundle is cut off')
-    return '%d events from %d on, of %s, are in the checkpoint of %d events of %s' % (
+    return owner, '%d events from %d on, of %s, are in the checkpoint of %d events of %s' % (
         events, start, 'all owners' if owner is None else json.dumps(owner), size, json.dumps(origin))
+def siblings(subtrees, key, side):  # the subtrees beside the path to a key, where it turns to this side
+    last, hashes = -1, []
+    for bit, hash in ((one['bit'], one['hash']) for one in subtrees):
+        need(type(bit) is Number and re.fullmatch(INTEGER, bit) and last < int(bit) < 320, 'a subtree has no such bit')
+        last, hashes = int(bit), hashes + [(int(bit), from_base64(hash))]
+        need(bit_of(key, last) == side and len(hashes[-1][1]) == 32, 'a subtree cannot stand at bit %d' % last)
+    return hashes
+def check_list(text, vkeys):  # one page of the plants of one owner: docs/state-tree.md
+    proof = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number)
+    owner, after, final, plants, before, instead = map(proof.get, 'owner after last plants before instead'.split())
+    fits = type(owner) is str and type(final) is bool and type(plants) is list and len(plants) <= 1000
+    need(fits and None not in proof.values(), 'this is no list proof')
+    def id_in(id):
+        need(type(id) is Number and re.fullmatch('-?' + INTEGER, id) and abs(int(id)) < 2 ** 53, 'an id is none')
+        return int(id)
+    origin, size, _, state = checkpoint(proof['checkpoint'], vkeys)
+    need(state, 'its checkpoint commits to no state')
+    need(all(type(plant['event']['id']) is str for plant in plants), 'an event has no id')
+    prefix = sha256(urllib.parse.quote(owner, safe='-_.~').encode())
+    page = [(key_of(prefix, id_in(one['id'])), value_of(one['event']['data'], one['event']['id'])) for one in plants]
+    start = None if after is None else key_of(prefix, id_in(after))
+    if before: page = [(key_of(prefix, id_in(before['id'])), from_base64(before['value']))] + page
+    absent = not page
+    need(instead is None or absent, 'instead stands only where the owner has nothing')
+    if absent and instead: page = [(from_base64(instead['key']), from_base64(instead['value']))]
+    keys = [key for key, _ in page]
+    need(all(len(key) == 40 and len(value) == 32 and (key[:32] != prefix) == absent for key, value in page), 'a key is wrong')
+    need(keys == sorted(set(keys)), 'the plants are not in order')
+    need(not before or start and keys[0] <= start, 'one before the page was left out')
+    need(absent or start is None or all(key > start for key in keys[bool(before):]), 'the page begins too early')
+    need(final or len(keys) > bool(before), 'a page that is not the last one holds something')
+    need(page or not proof['left'] + proof['right'], 'there is nothing beside nothing')
+    left, right = (siblings(proof[side], keys[at], 1 + at) if page else [] for side, at in (('left', 0), ('right', -1)))
+    if absent: fits = all(bit_of(prefix + bytes(8), bit) == bit_of(keys[0], bit) for bit, _ in left + right)
+    else: fits = (before or all(bit < 256 for bit, _ in left)) and final != any(bit >= 256 for bit, _ in right)
+    need(fits, 'there are plants before the page or after it, or none where there should be')
+    need(state_root(dict(page), left, right) == state, 'the plants and the proof do not come to the state root')
+    return owner, '%d plants of %s%s%s are in the state of %d events of %s, and no others are %s' % (len(plants),
+        json.dumps(owner), '' if after is None else ' after %s' % after, '' if final else ', of which more follow,',
+        size, json.dumps(origin), 'there' if final else 'between them')
 def verifier_key(vkey):
     name, key_id, key = vkey.split('+', 2)
     need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) == 33, 'no key')
@@ -169,11 +215,14 @@ parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
 parser.add_argument('file', type=argparse.FileType('rb'))
 parser.add_argument('--key', type=verifier_key, action='append', default=[])
 parser.add_argument('--against', type=argparse.FileType('rb'))
+parser.add_argument('--owner')
 options = parser.parse_args()
 try:
     older = options.against and checkpoint(options.against.read(1000001).decode(), options.key)
     file = gzip.open(options.file) if options.file.peek(2)[:2] == b'\x1f\x8b' else options.file
-    what = check(iter(lambda: file.readline(MAX_LINE + 2), b''), options.key, older, at)
+    if file.peek(len(LIST))[:len(LIST)] == LIST: owner, what = check_list(file.read(MAX_LIST).decode(), options.key)
+    else: owner, what = check(iter(lambda: file.readline(MAX_LINE + 2), b''), options.key, older, at)
+    need(options.owner in (None, owner), 'it is of another owner')
 except Exception as error:  # whatever it is: nothing is proven
     where = ', '.join('%s %d: ' % pair for pair in zip(('line', 'event'), at) if pair[1] is not None).replace(': ,', ',')
     sys.exit('refused: %s%s' % ('' if isinstance(error, (OSError, EOFError, zlib.error)) else where, error))

@@ -8,6 +8,7 @@ import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
 import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
+import { GrowingState } from './state-tree/growing-state.js';
 import { type SignerKey } from './note.js';
 import { type Witnessing } from './witnessing.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
@@ -70,6 +71,8 @@ export class Auditor {
   readonly #warned = new Set<string>();
   #reread = new Reread();
   #ring: () => void = () => undefined;
+  /** The state tree, once it has reached the tree. */
+  #state: GrowingState | undefined;
 
   constructor(
     private readonly log: EventLog,
@@ -168,8 +171,12 @@ export class Auditor {
 
   /** Appends the events after the tree, and new ones, until `signal` aborts. */
   async #appendAll(signal: AbortSignal): Promise<void> {
+    this.#state = undefined;
     let tree = await this.store.tree();
     this.#reached(tree);
+    const state = await GrowingState.open(this.log, this.store, this.options.giveWay, signal);
+    if (typeof state === 'string') return this.#raise({ ...broken(state), raisedAt: this.#now() });
+    this.#state = state;
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
       for (let at = 0; at < events.length; at += MAX_APPEND) {
         tree = await this.#append(tree, events.slice(at, at + MAX_APPEND), signal);
@@ -206,6 +213,7 @@ export class Auditor {
       const growth = grown(tree, leaves);
       await this.store.append(growth);
       now = growth.tree;
+      for (const event of events.slice(0, leaves.length)) await this.#state?.add(event);
     }
     this.#reached(now);
     if (refused) {
@@ -250,7 +258,9 @@ export class Auditor {
   async #sign(signal: AbortSignal): Promise<void> {
     if (!this.#compared) await this.#compareRecorded(signal);
     if (!this.#compared) return;
-    const signed = await signTree(this.store, this.key, () => this.#now());
+    const state = await this.#state?.save();
+    if (!state) return; // the first signature waits until the state is that of the tree
+    const signed = await signTree(this.store, state, this.key, () => this.#now());
     if ('fault' in signed) await this.#raise({ ...broken(signed.fault), raisedAt: this.#now() });
     else {
       this.#show({ checkpoint: signed.checkpoint });

@@ -117,6 +117,25 @@ export class PublishedTree {
     }
   }
 
+  /**
+   * A signed checkpoint with its cosignatures: enough of them, if they come before `signal` aborts; then, or where not
+   * enough witnesses answer, those that there are.
+   */
+  async cosignedNote(
+    { size, note }: Pick<SignedCheckpoint, 'size' | 'note'>,
+    signal: AbortSignal,
+  ): Promise<PublishedCheckpoint> {
+    const { cosigned } = this;
+    if (!cosigned) return { size, note };
+    for (;;) {
+      const known = cosigned.cosigned(note);
+      const isPassed = (cosigned.witnessed()?.size ?? 0) > size; // it may never be asked for
+      if (known.by.length >= cosigned.required || isPassed || !cosigned.expected || signal.aborted)
+        return known;
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+
   /** Whether a cosigned checkpoint is of the tree that was signed last: it may be of one that was put away. */
   async #isOfThisTree({ size, note }: PublishedCheckpoint): Promise<boolean> {
     const signed = await this.checkpoint();

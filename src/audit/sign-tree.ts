@@ -1,6 +1,11 @@
-import { type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
+import {
+  type SignedCheckpoint,
+  type StoredState,
+  type StoredTree,
+  type TreeStore,
+} from '../ports/tree-store.js';
 import { signCheckpoint } from './checkpoint.js';
-import { GrowingTree, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
+import { GrowingTree, type Hash, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
 import { type SignerKey } from './note.js';
 import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
 import { storedConsistency, storedRoot } from './stored-tree.js';
@@ -11,35 +16,41 @@ export type SignedTree =
   { readonly checkpoint: Pick<SignedCheckpoint, 'size' | 'signedAt'> } | { readonly fault: string };
 
 /**
- * Signs the stored tree and stores the checkpoint, if it has grown, once it is proven to be an extension of the last one
- * that was signed. Throws what the store throws.
+ * Signs as much of the stored tree as its state is of, and stores the checkpoint, if that is more than what was signed
+ * last and proven to be an extension of it. Throws what the store throws.
  */
-export const signTree = async (store: TreeStore, key: SignerKey, now: () => string): Promise<SignedTree> => {
-  const tree = await store.tree();
+export const signTree = async (
+  store: TreeStore,
+  state: Pick<StoredState, 'size' | 'root'>,
+  key: SignerKey,
+  now: () => string,
+): Promise<SignedTree> => {
   const last = await store.latestCheckpoint();
-  if (last?.size === tree.size) return { checkpoint: { size: last.size, signedAt: last.signedAt } };
-  const root = new GrowingTree(tree).root();
-  const fault = await faultOf(store, key, tree, root, last);
-  if (fault !== undefined) return { fault };
-  const { size } = tree;
-  const note = signCheckpoint({ origin: key.name, size, root }, key);
+  const { size } = state;
+  if (last?.size === size) return { checkpoint: { size, signedAt: last.signedAt } };
+  const tree = await store.tree();
+  const found = await rootToSign(store, key, tree, size, last);
+  if (typeof found === 'string') return { fault: found };
+  const { root } = found;
+  const note = signCheckpoint({ origin: key.name, size, root, stateRoot: state.root }, key);
   const signedAt = now();
   await store.saveCheckpoint({ size, root, note, signedAt });
   return { checkpoint: { size, signedAt } }; // without root and note: this is logged
 };
 
-/** Why this tree is no extension of the last one that was signed; undefined where it is. */
-const faultOf = async (
+/** The root of the first `size` leaves, or why they are no extension of the last ones that were signed. */
+const rootToSign = async (
   store: TreeStore,
   key: SignerKey,
-  { size }: StoredTree,
-  root: Uint8Array,
+  tree: StoredTree,
+  size: number,
   last: SignedCheckpoint | undefined,
-): Promise<string | undefined> => {
+): Promise<{ readonly root: Hash } | string> => {
   try {
-    if (!sameHash(await storedRoot(store, size), root))
-      return `its tiles have another root than its ${size} leaves`;
-    if (!last) return undefined;
+    if (!sameHash(await storedRoot(store, tree.size), new GrowingTree(tree).root()))
+      return `its tiles have another root than its ${tree.size} leaves`;
+    const root = await storedRoot(store, size);
+    if (!last) return { root };
     if (size < last.size) return `it has ${size} leaves, but ${last.size} were signed`;
     const fault = faultOfCheckpoint(last, [key]);
     if (fault !== undefined) return fault;
@@ -52,7 +63,7 @@ const faultOf = async (
         secondRoot: root,
         proof: await storedConsistency(store, last.size, size),
       });
-    return undefined;
+    return { root };
   } catch (error) {
     const known = [ProofRefused, TileRefused, RangeError].some((type) => error instanceof type);
     if (!known) throw error;

@@ -17,6 +17,8 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
   readonly file: string;
   /** The file of an older bundle. */
   readonly previous: string | undefined;
+  /** Whose events it has to hold, and no others; anybody's, without it. */
+  readonly owner?: string | undefined;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
  */
 export const check = async (
   { json }: Pick<CliContext, 'json'>,
-  { file, keys, against, previous }: CheckQuestion,
+  { file, keys, against, previous, owner }: CheckQuestion,
 ): Promise<boolean> => {
   const progress = new Progress('events', process.stderr, json);
   try {
@@ -40,6 +42,8 @@ export const check = async (
         progress.show(phase, events, total);
       },
     );
+    if (owner !== undefined && checked.owner !== owner)
+      throw new BundleRefused(`it is of ${ownerText(checked)}, not of ${JSON.stringify(owner)}`);
     progress.end();
     print({ json }, asJson(checked), asText(checked));
     return true;
@@ -56,6 +60,9 @@ export const check = async (
     return false;
   }
 };
+
+const ownerText = ({ owner }: Checked): string =>
+  owner === undefined ? 'all owners' : JSON.stringify(owner);
 
 const signerOf = ({ signedBy }: Checked): string | undefined => signedBy && keyName(signedBy);
 

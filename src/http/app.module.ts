@@ -5,6 +5,7 @@ import { TerminusModule } from '@nestjs/terminus';
 import { type Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
 import { Auditor } from '../audit/auditor.js';
+import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { type Config, type Role } from '../service/config.js';
 import { type CorsOrigins } from '../service/network-config.js';
@@ -44,7 +45,13 @@ export interface Parts {
   /** Undefined where this process leaves projecting to others. */
   readonly projector: Projector | undefined;
   /** Undefined where this process does not publish the tree; without the auditor where another worker is it. */
-  readonly tree: { readonly auditor: Auditor | undefined; readonly published: PublishedTree } | undefined;
+  readonly tree:
+    | {
+        readonly auditor: Auditor | undefined;
+        readonly published: PublishedTree;
+        readonly lists: ListProofs;
+      }
+    | undefined;
   /** How long a receipt waits for its checkpoint, in milliseconds. */
   readonly receiptWaitMs: number;
   readonly roles: ReadonlySet<Role>;
@@ -123,6 +130,7 @@ export class AppModule {
         { provide: Projector, useValue: projector },
         { provide: Auditor, useValue: tree?.auditor },
         { provide: PublishedTree, useValue: tree?.published },
+        { provide: ListProofs, useValue: tree?.lists },
         { provide: RECEIPT_WAIT, useValue: receiptWaitMs },
         { provide: Freshness, useValue: freshness },
         { provide: TokenVerifier, useValue: verifier },

@@ -1,3 +1,5 @@
+import { type TrieState } from '../trie/growing-trie.js';
+import { type TrieNodeReader } from '../trie/read-trie.js';
 import { type Position } from './event-log.js';
 
 /** Leaves between two marks of the map from positions to indices. */
@@ -34,6 +36,39 @@ export interface TreeGrowth {
   readonly tree: StoredTree;
   readonly tiles: readonly TileGrowth[];
   readonly marks: readonly Mark[];
+}
+
+/** The state tree (docs/state-tree.md) as far as it was built: never beyond the tree of events. */
+export interface StoredState {
+  /** The events that it is the state after. */
+  readonly size: number;
+  /** The position of the last of them; START before the first. */
+  readonly position: Position;
+  readonly root: Uint8Array;
+}
+
+/** The state of one moment, to be read at once. */
+export interface StateSnapshot extends Pick<StoredState, 'size' | 'position'> {
+  readonly trie: TrieState;
+  /** Throws RangeError for a number without a node. */
+  readonly node: TrieNodeReader;
+}
+
+/** What an event does to the state: `value` is undefined where the plant is removed. */
+export interface StateChange {
+  /** 40 bytes. */
+  readonly key: Uint8Array;
+  /** 32 bytes. */
+  readonly value: Uint8Array | undefined;
+}
+
+/** Changes of the state by the events from one size to another; at most one of each key. */
+export interface StateGrowth {
+  /** The size that the stored state has. */
+  readonly from: number;
+  readonly size: number;
+  readonly position: Position;
+  readonly changes: readonly StateChange[];
 }
 
 /** A signed checkpoint. Its note is published byte by byte. */
@@ -86,6 +121,19 @@ export abstract class TreeStore {
 
   /** Throws TreeMoved, and changes nothing, where the tree has another size than `from`. */
   abstract append(growth: TreeGrowth): Promise<void>;
+
+  /** The state as far as it was built. */
+  abstract state(): Promise<StoredState>;
+
+  /**
+   * Applies changes to the state, all or none. As with `append` it need not be durable when it returns, but is before a
+   * checkpoint that is saved after it. Throws TreeMoved, and changes nothing, where the state has another size than
+   * `from`, or the tree has less than `size` leaves.
+   */
+  abstract growState(growth: StateGrowth): Promise<StoredState>;
+
+  /** Reads the state of one moment. `read` must not wait for anything: it blocks the event loop. */
+  abstract readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T>;
 
   /** The hashes of a tile, 32 bytes each, as many as it has: none where there is no such tile. */
   abstract tile(level: number, index: number): Promise<Uint8Array>;

@@ -8,6 +8,7 @@ import { Auditor } from '../audit/auditor.js';
 import { CosignedNotes } from '../audit/cosigned-notes.js';
 import { Witnessing, type WitnessTarget } from '../audit/witnessing.js';
 import { askWitness } from '../witness/ask.js';
+import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { type SignerKey } from '../audit/note.js';
 import { type EventLog } from '../ports/event-log.js';
@@ -42,6 +43,7 @@ interface Witnesses {
 interface OpenedTree {
   readonly auditor: Auditor | undefined;
   readonly published: PublishedTree;
+  readonly lists: ListProofs;
 }
 
 /**
@@ -90,7 +92,8 @@ export const openTree = async (
     if (auditor) auditor.recheckSoon();
     else recheck?.send();
   };
-  return { auditor, published: new PublishedTree(log, store, now, recheckSoon, [key], witnesses?.notes) };
+  const published = new PublishedTree(log, store, now, recheckSoon, [key], witnesses?.notes);
+  return { auditor, published, lists: new ListProofs(log, store, published, now, recheckSoon) };
 };
 
 const startAuditor = async (

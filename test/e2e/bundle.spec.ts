@@ -121,7 +121,7 @@ describe('plants export beside a running service, and plants check without it', 
       [['export', '--out', file], /exported 20 events/],
       [
         ['check', file, '--key', vkey],
-        /proven: events 0 to 19 are in .*\r\n.*held 20 plants of 1 owners:\r\n {2}alice +20/,
+        /proven: events 0 to 19 are in .*\r\nThe state root of its checkpoint is that of these events\.\r\n.*held 20 plants of 1 owners:\r\n {2}alice +20/,
       ],
     ] as const) {
       const running = CliProcess.onTerminal(args, service.env);

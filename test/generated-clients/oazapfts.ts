@@ -30,6 +30,8 @@ const history = await report('readPlantHistory', api.readPlantHistory(-7, {}));
 const [event] = history.status === 200 ? (history.data as api.CloudEvent[]) : [];
 await report('readEvents', api.readEvents({ owner: 'anne' }));
 await report('readReceipt', api.readReceipt(event?.position ?? ''));
+const list = await report('proveList', api.proveList({ limit: 3 }));
+if (list.status === 200 && list.data.format !== 'plants-list') throw new Error('no list proof');
 await report('readCheckpoint', api.readCheckpoint());
 await report('readTile', api.readTile(0, '000.p/1', {}));
 await report('readEntries', api.readEntries('000.p/1', {}));

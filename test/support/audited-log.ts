@@ -9,6 +9,7 @@ import { leafOf } from '../../src/audit/leaf.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
 import { GrowingTree, leafHash } from '../../src/audit/merkle.js';
 import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
+import { GrowingState } from '../../src/audit/state-tree/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../src/plants/stream.js';
 import { type EventLog } from '../../src/ports/event-log.js';
@@ -22,6 +23,8 @@ export const newSigner = (origin = 'plants.example/log'): SignerKey =>
 
 /** The owners of `fill`, the last of them with a name that streams spell otherwise. */
 export const OWNERS = ['alice', 'bob', 'Zoë/1'] as const;
+
+const never = (): AbortSignal => new AbortController().signal;
 
 /** A log with its tree, signed when the test wants it. */
 export class AuditedLog {
@@ -84,13 +87,21 @@ export class AuditedLog {
   async sign(key = this.key): Promise<string> {
     const tree = await this.grow();
     const root = new GrowingTree(tree).root();
-    const note = signCheckpoint({ origin: key.name, size: tree.size, root }, key);
+    const stateRoot = await this.#stateRoot();
+    const note = signCheckpoint({ origin: key.name, size: tree.size, root, stateRoot }, key);
     await this.tree.saveCheckpoint({ size: tree.size, root, note, signedAt: '2026-01-31T12:00:00.000Z' });
     return note;
   }
 
+  /** Brings the state up to the tree. */
+  async #stateRoot(): Promise<Uint8Array> {
+    const opened = await GrowingState.open(this.log, this.tree, () => Promise.resolve(), never());
+    if (!(opened instanceof GrowingState)) throw new Error(opened);
+    return (await opened.save()).root;
+  }
+
   async bundle(question: Partial<BundleQuestion> = {}): Promise<string> {
-    const signal = new AbortController().signal;
+    const signal = never();
     const whole = { from: undefined, owner: undefined, ...question };
     return (await all(bundleOf(this.log, this.tree, whole, () => undefined, signal))).join('');
   }
@@ -109,6 +120,13 @@ export class AuditedLog {
   forgetTree(): void {
     for (const table of ['checkpoints', 'tiles', 'marks']) this.tamper(`DELETE FROM ${table}`);
     this.tamper("UPDATE tree SET size = 0, position = '', hashes = x''");
+    this.forgetState();
+  }
+
+  /** What a version of before knew: no state. */
+  forgetState(): void {
+    this.tamper('DELETE FROM state_nodes');
+    this.tamper("UPDATE state SET size = 0, position = '', root = 0, next = 1");
   }
 
   #change(file: string, sql: string, parameters: (string | number | Uint8Array)[]): void {

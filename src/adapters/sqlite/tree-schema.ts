@@ -1,3 +1,4 @@
+import { EMPTY_TRIE } from '../../trie/growing-trie.js';
 import { START } from '../../ports/event-log.js';
 import { TreeUnavailable } from '../../ports/tree-store.js';
 import { type Database } from './database.js';
@@ -11,6 +12,9 @@ const SCHEMA_VERSION = 1;
 
 /** The write-ahead log is truncated to this after a long log was read, in bytes. */
 const WAL_LIMIT = 16 * 1024 * 1024;
+
+/** The writer's page cache, in KiB: changes of the state are all over the file. */
+const CACHE_KIB = 16_384;
 
 const SCHEMA = `
   CREATE TABLE log (
@@ -56,13 +60,29 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
+/** Added to files of before it, whose version stays: what does not know these tables leaves them as they are. */
+const STATE_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS state (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    size INTEGER NOT NULL,
+    position TEXT NOT NULL,
+    root INTEGER NOT NULL,
+    next INTEGER NOT NULL,
+    hash BLOB NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS state_nodes (
+    number INTEGER PRIMARY KEY,
+    node BLOB NOT NULL
+  ) STRICT;
+`;
+
 /** Opens the file of the tree of one log to write it. Throws TreeUnavailable for the tree of another log. */
 export const openTreeFile = (file: string, log: string): Database =>
   openFile({
     file,
     application: APPLICATION_ID,
     version: SCHEMA_VERSION,
-    settings: `PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
+    settings: `PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}`,
     check: (db) => {
       const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
       if (found?.identity !== log)
@@ -71,13 +91,19 @@ export const openTreeFile = (file: string, log: string): Database =>
         );
     },
     make: (db, isNew) => {
-      if (!isNew) return;
-      db.exec(SCHEMA);
-      db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(log);
-      db.prepare('INSERT INTO tree (only, size, position, hashes) VALUES (1, 0, ?, ?)').run(
-        START,
-        new Uint8Array(),
-      );
+      if (isNew) {
+        db.exec(SCHEMA);
+        db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(log);
+        db.prepare('INSERT INTO tree (only, size, position, hashes) VALUES (1, 0, ?, ?)').run(
+          START,
+          new Uint8Array(),
+        );
+      }
+      db.exec(STATE_SCHEMA);
+      const { root, next, hash } = EMPTY_TRIE;
+      db.prepare(
+        'INSERT INTO state (only, size, position, root, next, hash) VALUES (1, 0, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+      ).run(START, root, next, hash);
     },
     unavailable: (message) => new TreeUnavailable(message),
     otherVersion: keepAdvice(file),

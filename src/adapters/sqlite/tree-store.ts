@@ -5,6 +5,9 @@ import {
   AlarmStands,
   type Mark,
   type SignedCheckpoint,
+  type StateGrowth,
+  type StateSnapshot,
+  type StoredState,
   type StoredTree,
   type TreeGrowth,
   TreeMoved,
@@ -12,8 +15,10 @@ import {
   TreeUnavailable,
 } from '../../ports/tree-store.js';
 import { DatabaseSync, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
+import { nodesOf } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
-import { createFile, createFolder } from './open-file.js';
+import { createFile, createFolder, inTransaction } from './open-file.js';
+import { nodeReader, packChanges, stateReader } from './state-nodes.js';
 import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
 import { CALL_DEADLINE_MS, portErrorOf, WorkerCalls } from './worker-call.js';
 
@@ -47,6 +52,8 @@ const openReader = (file: string) => {
   const marks = 'SELECT idx AS "index", before FROM marks';
   return {
     db,
+    state: stateReader(db),
+    node: nodeReader(db),
     tree: prepareRows(db, 'SELECT size, position, hashes FROM tree'),
     tile: prepareRows<{ hashes: Uint8Array }>(db, 'SELECT hashes FROM tiles WHERE level = ? AND idx = ?'),
     markOfIndex: prepareRows<Mark>(db, `${marks} WHERE idx <= ? ORDER BY idx DESC LIMIT 1`),
@@ -80,6 +87,20 @@ class SqliteTreeStore extends TreeStore {
 
   async append(growth: TreeGrowth): Promise<void> {
     await this.#write({ kind: 'append', growth });
+  }
+
+  state(): Promise<StoredState> {
+    return this.readState(({ size, position, trie }) => ({ size, position, root: trie.hash }));
+  }
+
+  growState({ changes, ...growth }: StateGrowth): Promise<StoredState> {
+    return this.#write({ kind: 'state', growth: { ...growth, changes: packChanges(changes) } });
+  }
+
+  readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
+    return this.#read(({ db, state, node }) =>
+      inTransaction(db, 'BEGIN', () => read({ ...state(), node: nodesOf(node) })),
+    );
   }
 
   tile(level: number, index: number): Promise<Uint8Array> {

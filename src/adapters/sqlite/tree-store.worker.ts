@@ -1,7 +1,8 @@
 import { workerData } from 'node:worker_threads';
 import { type Database } from './database.js';
 import { openTreeFile } from './tree-schema.js';
-import { isCut, takenAway, type TreeWork, type TreeWriterData } from './tree-work.js';
+import { isCut, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
+import { stateWrites } from './state-writes.js';
 import { checkpointWrites, leafWrites } from './tree-writes.js';
 import { answerCalls } from './worker-thread.js';
 
@@ -9,12 +10,15 @@ const { file, log } = workerData as TreeWriterData;
 
 const prepareWrites = (db: Database) => {
   const append = leafWrites(db, file);
+  const growState = stateWrites(db);
   const checkpoints = checkpointWrites(db);
-  return (work: TreeWork): string | undefined => {
+  return (work: TreeWork): TreeAnswers[TreeWork['kind']] => {
     switch (work.kind) {
       case 'append':
         append(work.growth);
         return undefined;
+      case 'state':
+        return growState(work.growth);
       case 'save':
         checkpoints.save(work.checkpoint);
         return undefined;
@@ -32,7 +36,7 @@ answerCalls<TreeWork>({
   open: () => openTreeFile(file, log),
   prepare: prepareWrites,
   // Leaves that a loss of power undoes are appended again; a checkpoint or an alarm must never be undone.
-  before: ({ kind }) => `PRAGMA synchronous = ${kind === 'append' ? 'NORMAL' : 'FULL'}`,
+  before: ({ kind }) => `PRAGMA synchronous = ${kind === 'append' || kind === 'state' ? 'NORMAL' : 'FULL'}`,
   takenAway: (fault) => takenAway(file, fault),
   isFinal: isCut,
 });

@@ -1,6 +1,8 @@
 import {
   type Alarm,
   type SignedCheckpoint,
+  type StateGrowth,
+  type StoredState,
   type TreeGrowth,
   TreeUnavailable,
 } from '../../ports/tree-store.js';
@@ -9,9 +11,13 @@ import { type FileFault } from './file-names.js';
 /** The work of the writer thread, each in a transaction, in the order of the calls. */
 export type TreeWork =
   | { readonly kind: 'append'; readonly growth: TreeGrowth }
+  | { readonly kind: 'state'; readonly growth: PackedStateGrowth }
   | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
   | { readonly kind: 'raise'; readonly alarm: Alarm }
   | { readonly kind: 'lift'; readonly by: string; readonly reason: string };
+
+/** A StateGrowth whose changes are one block of bytes: what is copied to the thread is then one object and not thousands. */
+export type PackedStateGrowth = Omit<StateGrowth, 'changes'> & { readonly changes: Uint8Array };
 
 export interface TreeWriterData {
   readonly file: string;
@@ -21,6 +27,7 @@ export interface TreeWriterData {
 /** The answer to each kind of work. */
 export interface TreeAnswers {
   readonly append: undefined;
+  readonly state: StoredState;
   readonly save: undefined;
   readonly raise: undefined;
   /** The text of the alarm that was lifted. */

@@ -2,7 +2,7 @@ import canonicalize from 'canonicalize';
 import { hash as digest } from 'node:crypto';
 import { type LeafEvent } from '../leaf.js';
 import { type Hash } from '../merkle.js';
-import { trieRoot } from './trie.js';
+import { trieRoot } from '../../trie/trie.js';
 
 /** The memory limit in bytes, by the estimate below. */
 const MAX_BYTES = 128_000_000;
@@ -34,21 +34,28 @@ export const stateChangeOf = ({ stream, type, data, id }: LeafEvent): StateChang
   const [, owner, digits] = PLANT_STREAM.exec(stream) ?? [];
   if (owner === undefined || !Number.isSafeInteger(Number(digits))) return undefined;
   return {
-    key: plantKey(owner, Number(digits)),
+    key: plantKey(ownerPrefix(owner), Number(digits)),
     value: type === 'PlantCreated' ? plantValue(id, data) : undefined,
   };
 };
 
-/** The key of a plant; the owner as `encodeOwner` writes it. */
-const plantKey = (encodedOwner: string, id: number): Buffer => {
+/** What the keys of an owner's plants begin with; the owner as `encodeOwner` writes it. */
+export const ownerPrefix = (encodedOwner: string): Buffer => digest('sha256', encodedOwner, 'buffer');
+
+/** The key of a plant, behind the prefix of its owner. */
+export const plantKey = (prefix: Uint8Array, id: number): Buffer => {
   const key = Buffer.alloc(40);
-  digest('sha256', encodedOwner, 'buffer').copy(key);
+  key.set(prefix);
   key.writeBigUInt64BE(BigInt(id) + ID_OFFSET, 32);
   return key;
 };
 
-/** The event's id is random: without it, whoever sees the hash could guess name and tag. */
-const plantValue = (id: string, data: unknown): Hash =>
+/** The id in the key of a plant. */
+export const idOfKey = (key: Uint8Array): number =>
+  Number(Buffer.from(key.buffer, key.byteOffset, key.length).readBigUInt64BE(32) - ID_OFFSET);
+
+/** The value of a plant, by the event that created it. The event's id is random: without it, whoever sees the hash could guess name and tag. */
+export const plantValue = (id: string, data: unknown): Hash =>
   digest('sha256', canonicalize({ data, id }) ?? '', 'buffer');
 
 /** The plants that are present after the events so far, in bounded memory. */

@@ -9,8 +9,10 @@ import { verifierKeysOf } from '../verifier-keys.js';
 export const addCheck = (program: Command): void => {
   program
     .command('check')
-    .description('prove what a file of plants export says, with no server, no network and no database')
-    .argument('<file>', 'what plants export wrote')
+    .description(
+      'prove what a file of plants export, or a list proof, says, with no server, no network and no database',
+    )
+    .argument('<file>', 'what plants export wrote, or a list proof (GET /log/list)')
     .option(
       '--key <vkey>',
       "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
@@ -22,6 +24,7 @@ export const addCheck = (program: Command): void => {
       '--previous <file>',
       'an older file of plants export: no event of it differs, and what has changed since',
     )
+    .option('--owner <name>', 'it has to be of this owner')
     .option('--json', 'print one object, and no progress')
     .addHelpText(
       'after',
@@ -42,14 +45,26 @@ interface CheckOptions {
   readonly key: readonly VerifierKey[];
   readonly against?: string;
   readonly previous?: string;
+  readonly owner?: string;
   readonly json?: true;
 }
 
-const checkFile = async (file: string, { key, against, previous, json }: CheckOptions): Promise<void> => {
+const checkFile = async (
+  file: string,
+  { key, against, previous, owner, json }: CheckOptions,
+): Promise<void> => {
   for (const needed of [file, against, previous])
     if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
+  const lists = await import('../check-list.js');
+  if (await lists.isListProof(file)) {
+    if (against !== undefined || previous !== undefined)
+      throw new UsageError('--against and --previous are for bundles: a list proof is of one moment');
+    const well = await lists.checkList({ json: json ?? false }, { file, keys: key, owner });
+    process.exitCode = well ? EXIT.ok : EXIT.failed;
+    return;
+  }
   const { check } = await import('../check.js');
   const kept = against === undefined ? undefined : await readWhole(against);
-  const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous });
+  const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous, owner });
   process.exitCode = well ? EXIT.ok : EXIT.failed;
 };

@@ -120,6 +120,7 @@ const isPlain = ({ headers, rawHeaders }: IncomingMessage): boolean =>
   countHeader(rawHeaders, 'authorization') === 1 &&
   plainlyAcceptsJson(headers.accept) &&
   headers[POSITION] === undefined &&
+  headers.prefer === undefined &&
   headers['content-type'] === undefined &&
   headers['content-length'] === undefined &&
   headers['transfer-encoding'] === undefined &&

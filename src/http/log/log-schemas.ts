@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { wanted } from '../schemas.js';
+import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
+import { After, limitOf, wanted } from '../schemas.js';
 
 const digits = (description: string, example: number) =>
   z
@@ -39,6 +40,15 @@ export const ConsistencyQuery = z.strictObject({
 /** The query of GET /log/receipt. */
 export const ReceiptQuery = z.strictObject({ position });
 
+/** The query of GET /log/list. */
+export const ListProofQuery = z.strictObject({
+  limit: limitOf(`How many plants to list; never more than ${MAX_LISTED} are.`).optional(),
+  after: After.optional(),
+  position: position
+    .meta({ description: 'What the list has to contain: the position of an event, from an earlier answer.' })
+    .optional(),
+});
+
 const base64 = z.string().meta({ description: '32 bytes in base64.' });
 const size = z.int().min(0).meta({ description: 'Leaves in the tree.' });
 const hashes = z.array(base64).meta({ description: 'Hashes in base64, in the order of RFC 9162.' });
@@ -57,6 +67,42 @@ export const ConsistencyProof = z
   .meta({
     id: 'ConsistencyProof',
     description: 'A proof that a tree is the beginning of another: RFC 9162, section 2.1.4.',
+  });
+
+const sibling = z.object({ bit: z.int().min(0).max(319), hash: base64 });
+
+/** The answer of GET /log/list. */
+export const LogListProof = z
+  .object({
+    format: z.literal('plants-list'),
+    version: z.literal(1),
+    owner: z.string(),
+    after: z.int().optional().meta({ description: 'Only plants with greater ids are listed.' }),
+    last: z.boolean().meta({ description: 'Whether no plant of the owner comes after the page.' }),
+    plants: z.array(
+      z.object({
+        id: z.int(),
+        event: z
+          .object({ data: z.unknown(), id: z.string() })
+          .meta({ description: 'Of the event that created the plant.' }),
+      }),
+    ),
+    before: z
+      .object({ id: z.int(), value: base64 })
+      .optional()
+      .meta({ description: 'The last plant before the page.' }),
+    instead: z
+      .object({ key: z.string(), value: base64 })
+      .optional()
+      .meta({ description: 'Where the owner has no plant: what is in the state beside it.' }),
+    left: z.array(sibling),
+    right: z.array(sibling),
+    checkpoint: z.string().meta({ description: 'The signed checkpoint (C2SP tlog-checkpoint).' }),
+    witnesses: z.array(z.string()).optional().meta({ description: 'As in a receipt.' }),
+  })
+  .meta({
+    id: 'LogListProof',
+    description: 'A proof that a page of a list is complete, good without the service.',
   });
 
 /** The answer of GET /log/receipt. */

@@ -1,23 +1,29 @@
 import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { knownPosition } from '../../history/read.js';
+import { ListProofs } from '../../audit/list-proofs.js';
 import { type Hash } from '../../audit/merkle.js';
 import { keyName } from '../../audit/note.js';
 import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-tree.js';
 import { receiptText } from '../../audit/receipt.js';
+import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
 import { ownedBy } from '../../plants/stream.js';
 import { EventLog, type Position } from '../../ports/event-log.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from './log-schemas.js';
+import { InFlightLimit } from '../in-flight-limit.js';
+import { ConsistencyQuery, InclusionQuery, ListProofQuery, ReceiptQuery } from './log-schemas.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { DEFAULT_LIMIT, NoQuery } from '../schemas.js';
 
 /** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
 export const RECEIPT_WAIT = Symbol('receipt wait');
+
+/** Proofs of lists of one owner in progress at a time: each reads as many streams as it has plants. */
+const LISTS_OF_AN_OWNER = 4;
 
 /** A checkpoint holds for a moment only: the next may come in a second. */
 const MOMENT = 'public, max-age=1';
@@ -38,8 +44,11 @@ const BYTES = 'application/octet-stream';
  */
 @Controller('log')
 export class LogController {
+  readonly #lists = new InFlightLimit(LISTS_OF_AN_OWNER);
+
   constructor(
     private readonly tree: PublishedTree,
+    private readonly listProofs: ListProofs,
     private readonly log: EventLog,
     private readonly representations: Representations,
     @Inject(RECEIPT_WAIT) private readonly waitMs: number,
@@ -145,6 +154,26 @@ export class LogController {
       checkpoint: note,
       ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
     });
+  }
+
+  @Get('list')
+  @UseGuards(BearerGuard)
+  @Scopes('plants:read')
+  async list(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<string | Uint8Array | undefined> {
+    refuseUnlessJsonIsAccepted(request);
+    const { limit = DEFAULT_LIMIT, after, position } = readQuery(request, ListProofQuery);
+    const { owner } = principalOf(request);
+    const from = position && knownPosition(position, await this.log.head(), '?position');
+    const text = await this.#lists.run(owner, async () => {
+      const deadline = AbortSignal.timeout(this.waitMs);
+      if (from) await this.tree.covers(from, deadline);
+      return this.listProofs.of({ owner, after, limit: Math.min(limit, MAX_LISTED) }, deadline);
+    });
+    reply.type('application/json; charset=utf-8');
+    return this.representations.choose(request, reply, text);
   }
 
   /** The tile that a request names, with its bytes. */

@@ -1,5 +1,5 @@
 import { CloudEvent } from '../../history/cloud-event-schema.js';
-import { ConsistencyProof, InclusionProof, LogReceipt } from '../log/log-schemas.js';
+import { ConsistencyProof, InclusionProof, LogListProof, LogReceipt } from '../log/log-schemas.js';
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
 import { SystemStatus } from '../../operations/system-status.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
@@ -63,6 +63,7 @@ export const apiDocument = (version: string) => ({
       InclusionProof: schemaOf(InclusionProof),
       ConsistencyProof: schemaOf(ConsistencyProof),
       LogReceipt: schemaOf(LogReceipt),
+      LogListProof: schemaOf(LogListProof),
     },
   },
 });

@@ -1,4 +1,4 @@
-import { ConsistencyQuery, InclusionQuery, ReceiptQuery } from '../log/log-schemas.js';
+import { ConsistencyQuery, InclusionQuery, ListProofQuery, ReceiptQuery } from '../log/log-schemas.js';
 import { type ProblemCode } from '../problem.js';
 import {
   codingOut,
@@ -156,6 +156,34 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
       responses: {
         200: { description: 'The receipt.', content: json(reference('LogReceipt')) },
         ...problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_unavailable'),
+      },
+    },
+  },
+  '/log/list': {
+    get: {
+      ...WITH_TOKEN,
+      operationId: 'proveList',
+      summary: 'Get a proof that a page of your list is complete',
+      description:
+        'As of the last checkpoint that covers `position`, for which it waits a moment. `plants check` verifies it offline: nothing is left out between its first and its last id, and nothing comes after the last page.',
+      parameters: [...queryOf(ListProofQuery), etagIn],
+      responses: {
+        200: {
+          description: 'The proof; as gzip to clients that accept it.',
+          headers: { ...etagOut, ...codingOut },
+          content: json(reference('LogListProof')),
+        },
+        ...unchanged(etagOut),
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'not_signed_yet',
+          'tree_unavailable',
+          'log_altered',
+          'position_unknown',
+          'log_unavailable',
+          'too_many_in_flight',
+        ),
       },
     },
   },

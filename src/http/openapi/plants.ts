@@ -36,6 +36,19 @@ const preferIn = parameter('header', 'Prefer', {
   examples: ['respond-async', 'receipt'],
 });
 
+const preferProofIn = parameter('header', 'Prefer', {
+  type: 'string',
+  description: '`proof` asks for a link to the proof that the page is complete.',
+  examples: ['proof'],
+});
+
+const provenOut = {
+  'Preference-Applied': textHeader('What of `Prefer` was done (RFC 7240).'),
+  Link: textHeader(
+    'Where the next page is, `<…>; rel="next"`, if there is one; and where the proof is, `<…>; rel="proof"`, where `Prefer: proof` asked for it.',
+  ),
+};
+
 /** What answers to writes say of lists and receipts. */
 const writtenOut = {
   ...positionOut,
@@ -86,11 +99,11 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       summary: 'List your plants',
       description:
         'In ascending order of id. It contains every write that was answered before you asked, by whatever process, or is 503.',
-      parameters: [...queryOf(ListQuery), positionIn, etagIn],
+      parameters: [...queryOf(ListQuery), positionIn, etagIn, preferProofIn],
       responses: {
         200: {
           description: 'A page of your plants.',
-          headers: { ...nextOut, ...positionOut, ...etagOut, ...codingOut },
+          headers: { ...provenOut, ...positionOut, ...etagOut, ...codingOut },
           content: json(
             { anyOf: [reference('PlantList'), { type: 'array', items: reference('PlantWithId') }] },
             {
@@ -99,7 +112,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
             },
           ),
         },
-        ...unchanged({ ...nextOut, ...positionOut, ...etagOut }),
+        ...unchanged({ ...provenOut, ...positionOut, ...etagOut }),
         ...problems(...EVERYWHERE, ...LISTING, 'past_unavailable'),
       },
     },

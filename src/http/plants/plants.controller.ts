@@ -130,11 +130,13 @@ export class PlantsController {
     if ('body' in page || view === 'full') {
       const { headers, body } = 'body' in page ? longListAnswer(page, limit) : fullListAnswer(page, limit);
       reply.headers(headers).type(JSON_TYPE);
+      offerProof(request, reply, { limit: most, after, position: page.position });
       return this.representations.choose(request, reply, body);
     }
     const { status, fields, body } = shortListAnswer(page, limit, request.headers['if-none-match']);
     reply.status(status);
     for (const [at, name] of fields.entries()) if (at % 2 === 0) reply.header(name, fields[at + 1]);
+    offerProof(request, reply, { limit: most, after, position: page.position });
     return status === 304 ? undefined : body;
   }
 
@@ -274,6 +276,24 @@ export class PlantsController {
     this.freshness.raise(owner, position);
   }
 }
+
+/** Adds the link to the proof of a page, and of at least the events that the page shows, where the client prefers one. */
+const offerProof = (
+  request: GuardedRequest,
+  reply: FastifyReply,
+  { limit, after, position }: { limit: number; after: number | undefined; position: Position },
+): void => {
+  if (!preferences(request).has('proof')) return;
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(after !== undefined && { after: cursorOf(after) }),
+    ...(position !== START && { position }),
+  });
+  const proof = `</log/list?${query.toString()}>; rel="proof"`;
+  const next = reply.getHeader('link');
+  reply.header('link', next === undefined ? proof : `${String(next)}, ${proof}`);
+  reply.header('preference-applied', 'proof');
+};
 
 /** The position that the answer must have reached (Plants-Position). Throws Problem. */
 const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position | undefined =>

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import {
@@ -11,13 +13,15 @@ import {
   verifyInclusion,
 } from '../../../src/audit/merkle.js';
 import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
-import { parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
+import { verifyListProof } from '../../../src/audit/state-tree/list-proof.js';
+import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
 import { TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** Nobody else's on a shared server. */
 const anne = `anne ${randomUUID()}`;
@@ -266,6 +270,44 @@ describe('/log', () => {
     const answer = await get(`/log/receipt?position=${String(written.headers['plants-position'])}`, token);
     expect(answer.status).toBe(200);
     expect(JSON.parse(answer.text)).toMatchObject({ event: { type: 'PlantDeleted' } });
+  });
+
+  it('proves the list of whoever asks, which plants check verifies offline', async () => {
+    const token = await http.token(anne);
+    const prefer = { prefer: 'proof' };
+    const listed = await http.send({ path: '/plants?limit=5', token, headers: prefer });
+    const plain = await http.send({ path: '/plants?limit=5', token });
+    expect([listed.status, listed.text, listed.headers.etag]).toEqual([200, plain.text, plain.headers.etag]);
+    expect(listed.headers['preference-applied']).toBe('proof');
+    expect(plain.headers.link).toMatch(/^<[^>]*>; rel="next"$/);
+    const [, next, path = ''] =
+      /^(<[^>]*>; rel="next"), <(\/log\/list\?[^>]*)>; rel="proof"$/.exec(String(listed.headers.link)) ?? [];
+    expect(next).toBe(plain.headers.link);
+    const answer = await get(path, token);
+    expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
+    const proven = verifyListProof(answer.text, [key]);
+    expect(proven).toMatchObject({ owner: anne, isLast: false });
+    expect(
+      proven.plants.map(({ event }) => {
+        const { name, tag } = event.data as { name: string; tag: string };
+        return { name, tag };
+      }),
+    ).toEqual(JSON.parse(listed.text));
+
+    const file = join(temporaryFolder(), 'list.proof');
+    writeFileSync(file, answer.text);
+    const args = ['check', file, '--key', formatVerifierKey(key)];
+    const checked = await runCli([...args, '--owner', anne], {});
+    expect([checked.status, checked.stdout.split('\n', 1)[0]]).toEqual([
+      0,
+      expect.stringMatching(/^proven: the plants of "anne .*, are these 5, none is left out between them/),
+    ]);
+    const other = await runCli([...args, '--owner', bob], {});
+    expect([other.status, other.stdout]).toEqual([1, expect.stringMatching(/^refused: it is of "anne /)]);
+    const nobody = await get('/log/list', await http.token(`nobody ${randomUUID()}`));
+    expect(verifyListProof(nobody.text, [key])).toMatchObject({ plants: [], isLast: true });
+    expect((await get('/log/list')).status).toBe(401);
+    await http.refused(get('/log/list?limit=0', token), 400, 'invalid_request', ['?limit']);
   });
 
   it('shows itself in status, health and metrics, and is not there without the role', async () => {

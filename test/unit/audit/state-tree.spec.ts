@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
 import { PlantsState, stateChangeOf } from '../../../src/audit/state-tree/state.js';
-import { branchHash, entryHash, type TrieEntry, trieRoot } from '../../../src/audit/state-tree/trie.js';
+import { branchHash, entryHash, type TrieEntry, trieRoot } from '../../../src/trie/trie.js';
 import { plantStream } from '../../../src/plants/stream.js';
 
 interface Vectors {

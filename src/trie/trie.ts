@@ -1,5 +1,4 @@
 import { hash as digest } from 'node:crypto';
-import { EMPTY_ROOT, type Hash } from '../merkle.js';
 
 /**
  * The hashing of a path-compressed binary Merkle trie, byte for byte that of the package `mpt` of
@@ -7,6 +6,12 @@ import { EMPTY_ROOT, type Hash } from '../merkle.js';
  * keys below it differ, so the shape, and with it the root, depends on the entries alone and not on their order of
  * arrival. docs/state-tree.md has the format.
  */
+
+/** The hash of an entry or a subtree: 32 bytes. */
+export type Hash = Uint8Array;
+
+/** The root of a trie without entries: SHA-256 of nothing. */
+export const EMPTY_ROOT: Hash = digest('sha256', '', 'buffer');
 
 /** A key and its value. */
 export interface TrieEntry {
@@ -22,35 +27,56 @@ export const entryHash = ({ key, value }: TrieEntry): Hash =>
 export const branchHash = (bit: number, left: Hash, right: Hash): Hash =>
   digest('sha256', Buffer.concat([BRANCH, varint(bit), left, right]), 'buffer');
 
+/** Joins neighbouring subtrees, from left to right, to the root of all of them. */
+export class JoinedSubtrees {
+  /** The hashes of subtrees from left to right, and the bits in which neighbours among them differ. */
+  readonly #hashes: Hash[] = [];
+  readonly #bits: number[] = [];
+
+  /** One subtree more, and the first bit in which its keys differ from those of the last one. */
+  add(hash: Hash, bit: number): void {
+    this.#joinAbove(bit);
+    if (this.#hashes.length > 0) this.#bits.push(bit);
+    this.#hashes.push(hash);
+  }
+
+  root(): Hash {
+    this.#joinAbove(-1);
+    return this.#hashes[0] ?? EMPTY_ROOT;
+  }
+
+  #joinAbove(bit: number): void {
+    while ((this.#bits.at(-1) ?? -1) > bit) {
+      const right = this.#hashes.pop() ?? EMPTY_ROOT;
+      const left = this.#hashes.pop() ?? EMPTY_ROOT;
+      this.#hashes.push(branchHash(this.#bits.pop() ?? 0, left, right));
+    }
+  }
+}
+
 /** The root of these entries, whose keys are of one length and ascend. Throws RangeError where they do not. */
 export const trieRoot = (entries: Iterable<TrieEntry>): Hash => {
-  /** The roots of complete subtrees from left to right, and the bits in which neighbours among them differ. */
-  const hashes: Hash[] = [];
-  const bits: number[] = [];
-  const joinAbove = (bit: number): void => {
-    while ((bits.at(-1) ?? -1) > bit) {
-      const right = hashes.pop() ?? EMPTY_ROOT;
-      const left = hashes.pop() ?? EMPTY_ROOT;
-      hashes.push(branchHash(bits.pop() ?? 0, left, right));
-    }
-  };
-  let last: Uint8Array | undefined;
-  for (const entry of entries) {
-    if (last) {
-      const bit = firstDifference(last, entry.key);
-      if (Buffer.compare(last, entry.key) >= 0) throw new RangeError('the keys of a trie ascend');
-      joinAbove(bit);
-      bits.push(bit);
-    }
-    hashes.push(entryHash(entry));
-    last = entry.key;
-  }
-  joinAbove(-1);
-  return hashes[0] ?? EMPTY_ROOT;
+  const subtrees = new JoinedSubtrees();
+  addEntries(subtrees, entries);
+  return subtrees.root();
 };
 
-/** The first bit in which two different keys of one length differ, counted from the highest of the first byte. */
-const firstDifference = (one: Uint8Array, other: Uint8Array): number => {
+/** Adds entries whose keys ascend; `firstBit` is the bit in which the first one differs from what is there. */
+export const addEntries = (subtrees: JoinedSubtrees, entries: Iterable<TrieEntry>, firstBit = -1): void => {
+  let last: Uint8Array | undefined;
+  for (const entry of entries) {
+    if (last && Buffer.compare(last, entry.key) >= 0) throw new RangeError('the keys of a trie ascend');
+    subtrees.add(entryHash(entry), last ? firstDifference(last, entry.key) : firstBit);
+    last = entry.key;
+  }
+};
+
+/** A bit of a key, counted from the highest of the first byte. */
+export const bitOf = (key: Uint8Array, bit: number): number =>
+  ((key[bit >>> 3] ?? 0) >>> (7 - (bit & 7))) & 1;
+
+/** The first bit in which two different keys of one length differ. Throws RangeError for other lengths. */
+export const firstDifference = (one: Uint8Array, other: Uint8Array): number => {
   if (one.length !== other.length) throw new RangeError('the keys of a trie are of one length');
   const byte = one.findIndex((value, at) => value !== other[at]);
   return byte * 8 + Math.clz32((one[byte] ?? 0) ^ (other[byte] ?? 0)) - 24;

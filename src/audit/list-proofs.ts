@@ -1,0 +1,175 @@
+import { pause } from '../async/pause.js';
+import { encodeOwner, plantStream } from '../plants/stream.js';
+import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
+import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
+import { type TrieEntry } from '../trie/trie.js';
+import { ProofRefused, sameHash } from './merkle.js';
+import { keyName } from './note.js';
+import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
+import { broken } from './recheck.js';
+import { stateRootOf } from './state-tree/growing-state.js';
+import { type ListedPlant, listProofText, verifyListProof } from './state-tree/list-proof.js';
+import {
+  absenceProof,
+  type AbsenceProof,
+  entriesFrom,
+  pageProof,
+  type PageProof,
+} from './state-tree/range-proof.js';
+import { idOfKey, ownerPrefix, plantKey, plantValue } from './state-tree/state.js';
+
+/** How often a state is read again that is not that of the last checkpoint, in milliseconds: they differ for some. */
+const LOOK_EVERY_MS = 20;
+
+/** Streams that are read at a time for the rows of a proof. */
+const READS_AT_ONCE = 16;
+
+/** Events of a plant in one read. */
+const PAGE = 100;
+
+/** Which page of whose list. */
+export interface ListAsked {
+  readonly owner: string;
+  /** Only plants with greater ids. */
+  readonly after: number | undefined;
+  /** How many plants at most. */
+  readonly limit: number;
+}
+
+/** A page of the state of a checkpoint. */
+interface Part {
+  readonly entries: readonly TrieEntry[];
+  readonly isLast: boolean;
+  readonly proof: PageProof | AbsenceProof;
+}
+
+/** Makes proofs of lists, as of the last checkpoint. */
+export class ListProofs {
+  constructor(
+    private readonly log: EventLog,
+    private readonly store: TreeStore,
+    private readonly tree: PublishedTree,
+    private readonly now: () => Date,
+    /** Called where the log seems to hold less than the state: it is to be read again soon. */
+    private readonly onShort: () => void,
+  ) {}
+
+  /**
+   * A list proof as text. Throws NotSignedYet where no checkpoint of the present state is signed before `signal` aborts;
+   * raises the alarm and throws LogAltered where what is stored does not come to what was signed. Throws what the
+   * ports throw.
+   */
+  async of(asked: ListAsked, signal: AbortSignal): Promise<string> {
+    const { part, signed } = await this.#part(asked, signal);
+    const plants = await this.#plants(asked.owner, part.entries);
+    const { note, by } = await this.tree.cosignedNote(signed, signal);
+    const { owner, after } = asked;
+    const text = listProofText({
+      owner,
+      after,
+      isLast: part.isLast,
+      plants,
+      proof: part.proof,
+      checkpoint: note,
+      ...(by ? { witnesses: by.map(({ key }) => keyName(key)) } : {}),
+    });
+    await this.#verify(text);
+    return text;
+  }
+
+  async #part(
+    asked: ListAsked,
+    signal: AbortSignal,
+  ): Promise<{ readonly part: Part; readonly signed: SignedCheckpoint }> {
+    for (;;) {
+      const signed = await this.tree.checkpoint();
+      const root = stateRootOf(signed);
+      const part = root && (await this.store.readState((state) => partOf(state, signed, root, asked)));
+      if (part === 'altered') throw await this.#altered('its state is not the one that was signed');
+      if (part) return { part, signed };
+      if (signal.aborted)
+        throw new NotSignedYet(
+          root
+            ? 'the state of the last checkpoint is not the present one yet'
+            : 'the last checkpoint commits to no state: the next one, after the next write, does',
+        );
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+
+  async #plants(owner: string, entries: readonly TrieEntry[]): Promise<ListedPlant[]> {
+    const plants: ListedPlant[] = [];
+    for (let at = 0; at < entries.length; at += READS_AT_ONCE)
+      plants.push(
+        ...(await Promise.all(
+          entries.slice(at, at + READS_AT_ONCE).map((entry) => this.#plant(owner, entry)),
+        )),
+      );
+    return plants;
+  }
+
+  /** The plant of an entry, with the event that created it. */
+  async #plant(owner: string, { key, value }: TrieEntry): Promise<ListedPlant> {
+    const id = idOfKey(key);
+    const stream = plantStream(owner, id);
+    const isIt = (event: RecordedEvent | undefined): boolean =>
+      event?.type === 'PlantCreated' && sameHash(plantValue(event.id, event.data), value);
+    let event = await this.log.readLast(stream);
+    // The plant was changed after the checkpoint: an event before the last one created what it commits to.
+    for (let after: bigint | undefined; event && !isIt(event);) {
+      const page = await this.log.readStream(stream, after, PAGE);
+      event = page.find(isIt) ?? page.at(-1);
+      after = event?.revision;
+    }
+    if (!event) {
+      this.onShort(); // no alarm yet: the node of a cluster that was asked may lag behind
+      throw new LogAltered('the log does not hold an event that the signed state commits to');
+    }
+    return { id, event: { data: event.data, id: event.id } };
+  }
+
+  /** What is given out is verified first: whoever altered what is stored shall be noticed here, and not by clients. */
+  async #verify(text: string): Promise<void> {
+    try {
+      verifyListProof(text, []);
+    } catch (error) {
+      if (!(error instanceof ProofRefused)) throw error;
+      throw await this.#altered(`a list proof of its state is none: ${error.message}`);
+    }
+  }
+
+  async #altered(what: string): Promise<LogAltered> {
+    await this.store.raise({ ...broken(what), raisedAt: this.now().toISOString() });
+    return new LogAltered('the stored state is not the one that was signed');
+  }
+}
+
+/** The page of a state; undefined where it is not that of this checkpoint, or `altered`. */
+const partOf = (
+  { size, trie, node }: StateSnapshot,
+  signed: SignedCheckpoint,
+  root: Uint8Array,
+  { owner, after, limit }: ListAsked,
+): Part | 'altered' | undefined => {
+  if (size !== signed.size) return undefined;
+  if (!sameHash(trie.hash, root)) return 'altered';
+  const prefix = ownerPrefix(encodeOwner(owner));
+  const from = after === undefined ? undefined : plantKey(prefix, after);
+  const entries: TrieEntry[] = [];
+  let isLast = true;
+  try {
+    for (const entry of entriesFrom(node, trie, from ?? plantKey(prefix, Number.MIN_SAFE_INTEGER))) {
+      if (!sameHash(entry.key.subarray(0, prefix.length), prefix)) break;
+      if (from && sameHash(entry.key, from)) continue;
+      isLast = entries.length < limit;
+      if (!isLast) break;
+      entries.push(entry);
+    }
+    const proof =
+      pageProof(node, trie, { prefix, after: from, page: entries }) ?? absenceProof(node, trie, prefix);
+    return { entries, isLast, proof };
+  } catch (error) {
+    if (error instanceof RangeError) return 'altered';
+    throw error;
+  }
+};

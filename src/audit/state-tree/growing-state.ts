@@ -1,0 +1,120 @@
+import { type EventLog, type Position } from '../../ports/event-log.js';
+import {
+  type SignedCheckpoint,
+  type StateChange,
+  type StoredState,
+  type TreeStore,
+} from '../../ports/tree-store.js';
+import { parseCheckpoint } from '../checkpoint.js';
+import { type LeafEvent } from '../leaf.js';
+import { type Hash, sameHash } from '../merkle.js';
+import { NoteRefused, parseNote } from '../note.js';
+import { stateChangeOf } from './state.js';
+
+/** Changes that gather before they are stored: some 5 MB, and less than a second of the writer thread. */
+const MAX_CHANGES = 10_000;
+
+/** Events between two pauses for requests: about a millisecond of work. */
+const SLICE = 100;
+
+type AddedEvent = LeafEvent & { readonly position: Position };
+
+/**
+ * The state tree as it follows the tree of events. Changes gather in memory and are stored together, since a checkpoint
+ * is signed once a second, and changes of neighbours share most of their hashes.
+ */
+export class GrowingState {
+  #size: number;
+  #position: Position;
+  /** Where what gathers begins. */
+  #from: number;
+  #changes = new Map<string, StateChange>();
+  #stored: Promise<StoredState>;
+
+  private constructor(
+    private readonly store: TreeStore,
+    stored: StoredState,
+  ) {
+    this.#size = stored.size;
+    this.#from = stored.size;
+    this.#position = stored.position;
+    this.#stored = Promise.resolve(stored);
+  }
+
+  /**
+   * Opens the stored state and brings it up to the tree of events, from the log. Gives why what is stored cannot be the
+   * state of this tree, in one line; undefined where `signal` aborts. Throws what the ports throw.
+   */
+  static async open(
+    log: EventLog,
+    store: TreeStore,
+    giveWay: (signal: AbortSignal) => Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<GrowingState | string | undefined> {
+    const tree = await store.tree();
+    const stored = await store.state();
+    const fault = await faultOf(store, stored, tree.size);
+    if (fault !== undefined) return fault;
+    const state = new GrowingState(store, stored);
+    for await (const event of log.readAll(stored.position)) {
+      if (state.size >= tree.size) break;
+      await state.add(event);
+      if (state.size % SLICE === 0) await giveWay(signal);
+      if (signal.aborted) return undefined;
+    }
+    return state;
+  }
+
+  /** How many events were added. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Adds the next event of the tree; stores what has gathered where it is much. Throws as `save`. */
+  async add(event: AddedEvent): Promise<void> {
+    const change = stateChangeOf(event);
+    if (change) this.#changes.set(Buffer.from(change.key).toString('latin1'), change);
+    this.#size += 1;
+    this.#position = event.position;
+    if (this.#changes.size >= MAX_CHANGES) await this.save();
+  }
+
+  /** Stores what was added. Throws what the store throws, and then always. */
+  save(): Promise<StoredState> {
+    if (this.#size === this.#from) return this.#stored;
+    const growth = {
+      from: this.#from,
+      size: this.#size,
+      position: this.#position,
+      changes: [...this.#changes.values()],
+    };
+    this.#from = this.#size;
+    this.#changes = new Map();
+    this.#stored = this.#stored.then(() => this.store.growState(growth));
+    return this.#stored;
+  }
+}
+
+/** Why the stored state cannot be that of a tree of so many events; undefined where nothing speaks against it. */
+const faultOf = async (
+  store: TreeStore,
+  { size, root }: StoredState,
+  leaves: number,
+): Promise<string | undefined> => {
+  if (size > leaves) return `its state is of ${size} events, but it has ${leaves} leaves`;
+  const signed = await store.checkpoint(size);
+  const stateRoot = signed && stateRootOf(signed);
+  return stateRoot && !sameHash(stateRoot, root)
+    ? `its state of ${size} events has another root than the one that was signed`
+    : undefined;
+};
+
+/** The state root of a stored checkpoint; undefined where it has none, or cannot be read: signing finds that out. */
+export const stateRootOf = ({ note }: Pick<SignedCheckpoint, 'note'>): Hash | undefined => {
+  try {
+    return parseCheckpoint(parseNote(note).text).stateRoot;
+  } catch (error) {
+    if (error instanceof NoteRefused) return undefined;
+    throw error;
+  }
+};

@@ -1,0 +1,159 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Auditor } from '../../../src/audit/auditor.js';
+import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
+import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
+import { PlantsState } from '../../../src/audit/state-tree/state.js';
+import { START } from '../../../src/ports/event-log.js';
+import { TreeMoved } from '../../../src/ports/tree-store.js';
+import { AuditedLog } from '../../support/audited-log.js';
+import { all } from '../../support/log-events.js';
+import { until } from '../../support/waiting.js';
+
+const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
+
+describe('the state that an auditor signs', () => {
+  let log: AuditedLog;
+  let ends: (() => Promise<void>)[];
+  beforeEach(async () => {
+    log = await AuditedLog.open();
+    ends = [];
+  });
+  afterEach(async () => {
+    for (const end of ends) await end();
+    await log.remove();
+  });
+
+  const run = () => {
+    const states: AuditorStatus[] = [];
+    const stopping = new AbortController();
+    const auditor = new Auditor(log.log, log.tree, log.key, {
+      now: () => new Date(),
+      giveWay: () => nextTurn(),
+      patienceMs: 0,
+      recheckMs: 3_600_000,
+      onState: (one) => states.push(one),
+    });
+    const running = auditor.run(stopping.signal);
+    const stop = async (): Promise<void> => {
+      stopping.abort();
+      await running;
+    };
+    ends.push(stop);
+    return { auditor, states, stop };
+  };
+  /** Resolves with the last checkpoint once it covers the whole log. */
+  const signed = async (): Promise<Checkpoint> => {
+    const events = await all(log.log.readAll(START));
+    await until(async () => (await log.tree.latestCheckpoint())?.size === events.length);
+    const note = (await log.tree.latestCheckpoint())?.note ?? '';
+    return openCheckpoint(note, log.key.name, [log.key]);
+  };
+  /** The root of the state after the first `size` events, by a fold of the log. */
+  const folded = async (size: number): Promise<string> => {
+    const state = new PlantsState();
+    for (const event of (await all(log.log.readAll(START))).slice(0, size)) state.add(event);
+    return hex(state.root());
+  };
+
+  it('is that of exactly the events of each checkpoint, while the log grows', async () => {
+    const { stop } = run();
+    const sizes = new Set<number>();
+    for (let round = 0; round < 3; round++) {
+      await log.fill(700);
+      const { size, stateRoot } = await signed();
+      expect([size, hex(stateRoot)]).toEqual([size, await folded(size)]);
+      sizes.add(size);
+    }
+    await stop();
+    let checkpoints = 0;
+    for (
+      let next = await log.tree.checkpointFrom(0);
+      next;
+      next = await log.tree.checkpointFrom(next.size + 1)
+    ) {
+      const { stateRoot } = openCheckpoint(next.note, log.key.name, [log.key]);
+      expect([next.size, hex(stateRoot)]).toEqual([next.size, await folded(next.size)]);
+      checkpoints += 1;
+    }
+    expect(checkpoints).toBeGreaterThanOrEqual(sizes.size);
+  }, 30_000);
+
+  it('is built from the log where the tree is one of before, or was ahead of it', async () => {
+    await log.fill(900);
+    await log.sign();
+    log.forgetState();
+    const first = run();
+    await until(() => first.auditor.status.state === 'live');
+    await log.fill(100);
+    const { size, stateRoot } = await signed();
+    expect(hex(stateRoot)).toBe(await folded(size));
+    await first.stop();
+
+    await log.fill(300);
+    await log.grow(); // the tree alone, as a process leaves it that is killed before it signs
+    run();
+    const again = await signed();
+    expect(hex(again.stateRoot)).toBe(await folded(again.size));
+  }, 30_000);
+
+  it('is an alarm where it is another than the one that was signed, or of more events than the tree', async () => {
+    await log.fill(60);
+    await log.sign();
+    log.tamper('UPDATE state SET hash = zeroblob(32)');
+    const { auditor, stop } = run();
+    await until(() => auditor.status.state === 'alarm');
+    expect(auditor.status.alarm?.message).toMatch(/its state of 60 events has another root/);
+    await stop();
+    log.tamper('UPDATE state SET size = 61');
+    await log.tree.lift('a test', 'to go on');
+    const { auditor: second } = run();
+    await until(() => second.status.state === 'alarm');
+    expect(second.status.alarm?.message).toMatch(/its state is of 61 events, but it has 60 leaves/);
+  }, 30_000);
+});
+
+describe('a stored state', () => {
+  it('takes no changes that do not follow it, or go beyond the tree', async () => {
+    const log = await AuditedLog.open();
+    try {
+      await log.fill(10);
+      await log.sign();
+      const { size, position, root } = await log.tree.state();
+      expect(size).toBe(10);
+      for (const wrong of [
+        { from: 9, size: 10 },
+        { from: 10, size: 11 },
+      ])
+        await expect(log.tree.growState({ ...wrong, position, changes: [] })).rejects.toThrow(TreeMoved);
+      expect(await log.tree.growState({ from: 10, size: 10, position, changes: [] })).toEqual({
+        size,
+        position,
+        root,
+      });
+    } finally {
+      await log.remove();
+    }
+  });
+
+  it('goes on where a change could not be stored, as if it had never been tried', async () => {
+    const log = await AuditedLog.open();
+    try {
+      await log.fill(10);
+      await log.sign();
+      const before = await log.tree.state();
+      // The last of the statements fails, after the nodes were written.
+      log.tamper("CREATE INDEX refusing ON state (json(CASE WHEN size > 10 THEN 'no JSON' ELSE '1' END))");
+      await log.fill(10);
+      await expect(log.sign()).rejects.toThrow('malformed JSON');
+      expect(await log.tree.state()).toEqual(before);
+      log.tamper('DROP INDEX refusing');
+      await log.sign();
+      const state = new PlantsState();
+      for (const event of await all(log.log.readAll(START))) state.add(event);
+      expect(hex((await log.tree.state()).root)).toBe(hex(state.root()));
+    } finally {
+      await log.remove();
+    }
+  });
+});

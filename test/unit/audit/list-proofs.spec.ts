@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { ListProofs } from '../../../src/audit/list-proofs.js';
+import { type Hash, ProofRefused } from '../../../src/audit/merkle.js';
+import { formatVerifierKey, NoteRefused } from '../../../src/audit/note.js';
+import { LogAltered, NotSignedYet, PublishedTree } from '../../../src/audit/published-tree.js';
+import { verifyListProof } from '../../../src/audit/state-tree/list-proof.js';
+import { plantStream } from '../../../src/plants/stream.js';
+import { randomOf } from '../../support/altered/kind.js';
+import { AuditedLog, newSigner } from '../../support/audited-log.js';
+import { sampleMetadata } from '../../support/log-events.js';
+import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
+
+/** The proof as a forger edits it. */
+interface Edited {
+  owner: string;
+  after?: unknown;
+  last: unknown;
+  plants: { id: number; event: { data: Record<string, unknown>; id: string } }[];
+  before?: unknown;
+  instead?: { key: string; value: string };
+  left: { bit: number; hash: string }[];
+  right: { bit: number; hash: string }[];
+  checkpoint: string;
+}
+
+const now = (): Date => new Date();
+const soon = (): AbortSignal => AbortSignal.timeout(5_000);
+const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
+
+/** Plants of each owner; the last one has none. */
+const OWNERS = ['ada', 'Zoë/1', 'many', 'one', 'nobody'] as const;
+const IDS: Readonly<Record<string, readonly number[]>> = {
+  ada: [-5, 1, 2, 3, 7, 8, 9, 100, 2 ** 53 - 1],
+  'Zoë/1': [4, 5, 6, 7, 8, 9],
+  many: Array.from({ length: 90 }, (_, at) => at * 3 - 40),
+  one: [0],
+};
+
+let log: AuditedLog;
+let proofs: ListProofs;
+let older: string;
+let vkey: string;
+
+const publish = (of: AuditedLog): ListProofs => {
+  const tree = new PublishedTree(of.log, of.tree, now, () => undefined, [of.key]);
+  return new ListProofs(of.log, of.tree, tree, now, () => undefined);
+};
+const create = async (owner: string, id: number, revision: 'none' | bigint = 'none'): Promise<void> => {
+  const data = { id, name: `Φίκος ${owner} ${id} ${revision} 🌿`, tag: '' };
+  const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: sampleMetadata() };
+  await log.log.append(plantStream(owner, id), revision, [event]);
+};
+const remove = async (owner: string, id: number, revision: bigint): Promise<void> => {
+  const event = { id: randomUUID(), type: 'PlantDeleted', data: { id }, metadata: sampleMetadata() };
+  await log.log.append(plantStream(owner, id), revision, [event]);
+};
+
+beforeAll(async () => {
+  log = await AuditedLog.open(newSigner());
+  vkey = formatVerifierKey(log.key);
+  proofs = publish(log);
+  for (const [owner, ids] of Object.entries(IDS)) await Promise.all(ids.map((id) => create(owner, id)));
+  await create('ada', 6);
+  await log.sign();
+  older = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon());
+  await remove('ada', 6, 0n);
+  await remove('ada', 7, 0n);
+  await create('ada', 7, 1n);
+  await log.sign();
+});
+afterAll(() => log.remove());
+
+const verdictOf = (text: string): string => {
+  try {
+    verifyListProof(text, [log.key]);
+    return 'proven';
+  } catch (error) {
+    if (error instanceof ProofRefused || error instanceof NoteRefused) return `refused: ${error.message}`;
+    throw error;
+  }
+};
+const runOf = (text: string): PythonRun => ({ bundle: Buffer.from(text), key: vkey, against: undefined });
+
+/** Every page of every owner, by pages of so many. */
+const everyPage = async (limit: number): Promise<string[]> => {
+  const pages: string[] = [];
+  for (const owner of OWNERS)
+    for (let after: number | undefined, last = false; !last;) {
+      const text = await proofs.of({ owner, after, limit }, soon());
+      pages.push(text);
+      const page = verifyListProof(text, [log.key]);
+      ({ isLast: last } = page);
+      after = page.plants.at(-1)?.id;
+    }
+  return pages;
+};
+
+describe('the proof of a list', () => {
+  it('is proven for each page of each owner, and together they are the whole list', async () => {
+    for (const limit of [1, 2, 7, 20, 1_000]) {
+      const listed = new Map<string, number[]>();
+      for (const text of await everyPage(limit)) {
+        const { owner, plants } = verifyListProof(text, [log.key]);
+        expect(plants.length).toBeLessThanOrEqual(limit);
+        listed.set(owner, [...(listed.get(owner) ?? []), ...plants.map(({ id }) => id)]);
+      }
+      expect(Object.fromEntries(listed)).toEqual({ ...IDS, nobody: [] });
+    }
+  });
+
+  it('shows the event that created what is there, not one before or after the checkpoint', async () => {
+    const seven = (text: string): unknown =>
+      verifyListProof(text, [log.key]).plants.find(({ id }) => id === 7)?.event.data;
+    expect(seven(older)).toMatchObject({ name: 'Φίκος ada 7 none 🌿' });
+    const text = await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon());
+    expect(seven(text)).toMatchObject({ name: 'Φίκος ada 7 1 🌿' });
+    await remove('ada', 7, 2n);
+    await create('ada', 7, 3n);
+    // Of the last checkpoint, whatever the log holds beyond it.
+    expect(await proofs.of({ owner: 'ada', after: undefined, limit: 20 }, soon())).toBe(text);
+    await remove('ada', 7, 4n);
+    await create('ada', 7, 5n);
+    await log.sign();
+  });
+
+  it('takes at most 4 kB beside its plants', async () => {
+    const text = await proofs.of({ owner: 'many', after: 20, limit: 20 }, soon());
+    const { plants } = JSON.parse(text) as Edited;
+    expect(plants).toHaveLength(20);
+    expect(text.length - JSON.stringify(plants).length).toBeLessThan(4_096);
+  });
+
+  it('is refused in 500 falsified forms of 12 kinds by both checkers', async () => {
+    const pages = [...(await everyPage(3)), ...(await everyPage(20))];
+    const random = randomOf(11);
+    const forged: { kind: string; text: string }[] = [];
+    for (let time = 0; time < 80; time++) {
+      const text = pages[random(pages.length)] ?? '';
+      for (const [kind, edit] of Object.entries(forgeries(pages, random))) {
+        const proof = JSON.parse(text) as Edited;
+        if (edit(proof) === false) continue;
+        const edited = JSON.stringify(proof);
+        if (edited !== text) forged.push({ kind, text: edited });
+      }
+    }
+    const kinds = new Map<string, number>();
+    for (const { kind, text } of forged) {
+      expect([kind, verdictOf(text)]).toEqual([kind, expect.stringMatching(/^refused: ./)]);
+      kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+    }
+    expect(kinds.size).toBe(12);
+    expect(forged.length).toBeGreaterThan(500);
+    if (!PYTHON) return;
+    const verdicts = checkByPython(forged.map(({ text }) => runOf(text)));
+    for (const [at, { kind, text }] of forged.entries())
+      expect([kind, text, verdicts[at]?.says]).toEqual([kind, text, expect.stringMatching(/^refused: /)]);
+  });
+
+  here('is proven by docs/check.py too, and refused there where it is of another owner', async () => {
+    const pages = [...(await everyPage(4)), ...(await everyPage(1_000)), older];
+    const verdicts = checkByPython(pages.map(runOf));
+    expect(verdicts.map(({ says }) => says.slice(0, 7))).toEqual(pages.map(() => 'proven:'));
+    const [, other] = checkByPython([
+      { ...runOf(older), owner: 'ada' },
+      { ...runOf(older), owner: 'one' },
+    ]);
+    expect(other).toEqual({ status: 1, says: 'refused: it is of another owner' });
+  });
+
+  it('is refused where its text is none', () => {
+    const proof = JSON.parse(older) as Edited;
+    const wrong: [string, Partial<Record<keyof Edited | 'witnesses', unknown>>][] = [
+      ['owner', { owner: 7 }],
+      ['owner', { owner: '\ud800' }],
+      ['after', { after: '1' }],
+      ['last', { last: 1 }],
+      ['plants', { plants: {} }],
+      ['plants, 0', { plants: [{ id: 1 }] }],
+      ['before', { before: { id: 1.5, value: '' } }],
+      ['instead', { instead: { key: '', value: '' } }],
+      ['left', { left: [{ bit: 1, hash: 'abc' }] }],
+      ['right', { right: {} }],
+      ['checkpoint', { checkpoint: 1 }],
+    ];
+    for (const [where, change] of wrong)
+      expect(verdictOf(JSON.stringify({ ...proof, ...change }))).toBe(
+        `refused: what it says under ${where} is not possible`,
+      );
+    expect(verdictOf('{"format":"plants-list","version":2}')).toMatch(/no list proof of version 1/);
+    expect(verdictOf(older.slice(0, -2))).toMatch(/no list proof of version 1/);
+    const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+    expect(verdictOf(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
+  });
+
+  it('is of a state that a checkpoint commits to', async () => {
+    const bare = await AuditedLog.open();
+    try {
+      await expect(
+        publish(bare).of({ owner: 'ada', after: undefined, limit: 1 }, AbortSignal.abort()),
+      ).rejects.toThrow(NotSignedYet);
+      await bare.sign();
+      const text = await publish(bare).of({ owner: 'ada', after: undefined, limit: 1 }, soon());
+      expect(verifyListProof(text, [bare.key])).toMatchObject({ plants: [], isLast: true });
+    } finally {
+      await bare.remove();
+    }
+  });
+});
+
+/** Edits of a proof; false where it has no such form. */
+const forgeries = (
+  pages: readonly string[],
+  random: (below: number) => number,
+): Record<string, (proof: Edited) => unknown> => {
+  const other = (): Edited => JSON.parse(pages[random(pages.length)] ?? '') as Edited;
+  const hash = (): string => Buffer.from(Array.from({ length: 32 }, () => random(256))).toString('base64');
+  return {
+    omission: ({ plants }) => plants.length > 0 && plants.splice(random(plants.length), 1),
+    addition: ({ plants }) =>
+      plants.push({ id: 5_000, event: { data: { id: 5_000, name: 'x', tag: '' }, id: randomUUID() } }),
+    'another name': ({ plants }) =>
+      plants.length > 0 && Object.assign(plants[random(plants.length)]?.event.data ?? {}, { name: 'y' }),
+    'another id': ({ plants }) => plants.length > 0 && Object.assign(plants.at(-1) ?? {}, { id: 4_999 }),
+    swap: ({ plants }) => plants.length > 1 && plants.reverse(),
+    doubled: ({ plants }) => plants.length > 0 && plants.unshift(...plants.slice(0, 1)),
+    'another owner': (proof) => {
+      const { owner } = other();
+      // Whoever has no plant is absent wherever another one is who has none.
+      if (proof.plants.length === 0 && proof.before === undefined) return false;
+      return owner !== proof.owner && (proof.owner = owner);
+    },
+    'the other end': (proof) => (proof.last = !proof.last),
+    'another checkpoint': (proof) => (proof.checkpoint = (JSON.parse(older) as Edited).checkpoint),
+    'swapped sides': (proof) => {
+      [proof.left, proof.right] = [proof.right, proof.left];
+    },
+    'another hash': ({ left, right }) =>
+      left.length + right.length > 0 && [...left, ...right].slice(0, 1).map((one) => (one.hash = hash())),
+    'later begin': (proof) => {
+      if (proof.plants.length < 2) return false;
+      const [first] = proof.plants.splice(0, 1);
+      proof.after = first?.id;
+      return true;
+    },
+  };
+};
+
+describe('a stored state that was altered', () => {
+  const rootOf = async (altered: AuditedLog): Promise<Hash> => (await altered.tree.state()).root;
+
+  it('is found when a proof is made of it, and then stands as an alarm', async () => {
+    const altered = await AuditedLog.open();
+    try {
+      await altered.fill(40);
+      await altered.sign();
+      expect(await rootOf(altered)).toHaveLength(32);
+      altered.tamper(
+        "UPDATE state_nodes SET node = CAST(substr(node, 1, length(node) - 1) || x'00' AS BLOB) WHERE length(node) % 72 = 0",
+      );
+      const asked = publish(altered).of({ owner: 'alice', after: undefined, limit: 3 }, soon());
+      await expect(asked).rejects.toThrow(LogAltered);
+    } finally {
+      await altered.remove();
+    }
+  });
+
+  it('is found where its root is another, or it lacks nodes', async () => {
+    for (const sql of [
+      'UPDATE state SET hash = zeroblob(32)',
+      'DELETE FROM state_nodes WHERE number % 3 = 0',
+    ]) {
+      const altered = await AuditedLog.open();
+      try {
+        await altered.fill(40);
+        await altered.sign();
+        altered.tamper(sql);
+        const asked = publish(altered).of({ owner: 'bob', after: undefined, limit: 20 }, soon());
+        await expect(asked).rejects.toThrow('is not the one that was signed');
+        expect(await altered.tree.alarm()).toMatchObject({ kind: 'tree' });
+      } finally {
+        await altered.remove();
+      }
+    }
+  });
+});
