@@ -17,13 +17,14 @@ import { WitnessStoreUnavailable } from '../ports/witness-store.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { ConfigError } from '../service/setting-values.js';
 import { LogMissing, StartError } from '../service/start-error.js';
+import { LogUnreachable } from '../witness/monitor.js';
 import { CheckFailed } from './check-files.js';
 import { CopyRefused } from './copy-log.js';
 import { Interrupted } from './interrupted.js';
 import { TokenRefused } from './token.js';
 
 /** The exit statuses. An interrupted command ends, as in shells, with 128 plus the number of the signal. */
-export const EXIT = { ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 } as const;
+export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, SIGINT: 130, SIGTERM: 143 } as const;
 
 /** The last lines of each command's help. */
 export const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
@@ -42,6 +43,7 @@ const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClas
   [EXIT.failed, [LogDamaged, LogUnavailable, OutcomeUnknown, EventRefused, TreeUnavailable]],
   [EXIT.failed, [GenerationMissing, ReadModelAhead, ReadModelIncomplete, ReadModelTampered]],
   [EXIT.failed, [ReadModelUnavailable, OperationRefused, WitnessStoreUnavailable]],
+  [EXIT.unreachable, [LogUnreachable]],
   [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
 ];
 

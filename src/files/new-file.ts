@@ -98,9 +98,22 @@ const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: fal
 
 /** Replaces the content of a file, or makes it: whoever reads it finds the one or the other whole. It is not synced. */
 export const replaceFile = (file: string, text: string): void => {
+  renameSync(newFile(file, text), file);
+};
+
+/** As `replaceFile`, and the new content is durable when it returns. */
+export const replaceDurably = (file: string, text: string): void => {
+  const temporary = newFile(file, text);
+  syncFile(temporary);
+  renameSync(temporary, file);
+  syncFolder(dirname(file));
+};
+
+/** The name of a new file beside `file` with this text. */
+const newFile = (file: string, text: string): string => {
   const temporary = `${file}.${process.pid}.new`;
   rmSync(temporary, { force: true });
   makeFile(temporary);
   writeFileSync(temporary, text);
-  renameSync(temporary, file);
+  return temporary;
 };

@@ -6,6 +6,7 @@ import { addCompletion } from './completion.js';
 import { addCopy } from './copy.js';
 import { addExport } from './export.js';
 import { addHistory } from './history.js';
+import { addMonitor } from './monitor.js';
 import { addRebuild } from './rebuild.js';
 import { addServe } from './serve.js';
 import { addSkip } from './skip.js';
@@ -29,6 +30,7 @@ const COMMANDS = [
   addCheck,
   addAuditKey,
   addWitness,
+  addMonitor,
   addCompletion,
 ];
 

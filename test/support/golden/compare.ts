@@ -17,7 +17,7 @@ const commands = (data: string): string[][] => [
   ...[
     [],
     ...['serve', 'token', 'copy', 'status', 'rebuild', 'rollback', 'verify', 'skip', 'backup', 'restore'],
-    ...['history', 'export', 'check', 'audit-key', 'audit-lift', 'witness', 'completion'],
+    ...['history', 'export', 'check', 'audit-key', 'audit-lift', 'witness', 'monitor', 'completion'],
   ].map((command) => [command, '--help'].flat()),
   ['nonsense'],
   ['nonsense', '--json'],

@@ -1,0 +1,169 @@
+import { type Checkpoint, openKnown } from '../audit/checkpoint.js';
+import { cosignaturesOf } from '../audit/cosignature.js';
+import { HASH_BYTES, ProofRefused, sameHash, verifyConsistency } from '../audit/merkle.js';
+import { fromBase64, keyName, NoteRefused, quoted, type VerifierKey } from '../audit/note.js';
+import { type AskWitness } from '../audit/witnessing.js';
+
+/** What the log shows does not hold. The message is one line. */
+export class LogRefused extends Error {
+  override readonly name = 'LogRefused';
+
+  constructor(
+    reason: string,
+    /** The last verified note, and the one that does not fit to it. Both are signed by the log's key. */
+    readonly evidence?: { readonly kept: string; readonly shown: string },
+  ) {
+    super(reason);
+  }
+}
+
+/** The log cannot be asked, or says that it cannot answer now: that proves nothing. The message is one line. */
+export class LogUnreachable extends Error {
+  override readonly name = 'LogUnreachable';
+}
+
+/** A checkpoint that was verified, with its note. */
+export interface Seen extends Checkpoint {
+  readonly note: string;
+  /** The witnesses that have cosigned it, of those that were asked for. */
+  readonly witnesses: readonly VerifierKey[];
+}
+
+/** What a monitor follows, and how. */
+export interface MonitorOptions {
+  /** Where the service is: the URL before `/log`. */
+  readonly url: string;
+  /** The log's keys, old and new. */
+  readonly keys: readonly VerifierKey[];
+  readonly witnesses: readonly VerifierKey[];
+  /** How many of `witnesses` must have cosigned each checkpoint. */
+  readonly required: number;
+  readonly ask: AskWitness;
+  /** Waits before a checkpoint is read again that has too few cosignatures: they come after the signature. */
+  readonly waitForWitnesses: (signal: AbortSignal) => Promise<void>;
+  /** Keeps a verified note durably. */
+  readonly keep: (note: string) => void;
+}
+
+/** How often a checkpoint is read that has too few cosignatures. */
+const READS_FOR_WITNESSES = 10;
+
+/** Follows a log from outside: each checkpoint has to go on from the last one that was verified. */
+export class Monitor {
+  #last: (Checkpoint & { readonly note: string }) | undefined;
+
+  /** `kept` is the last note that was kept. Throws NoteRefused where it is none by the log's keys. */
+  constructor(
+    private readonly options: MonitorOptions,
+    kept: string | undefined,
+  ) {
+    if (kept !== undefined) this.#last = { ...openKnown(kept, options.keys).checkpoint, note: kept };
+  }
+
+  /** The last checkpoint that was verified. */
+  get last(): Checkpoint | undefined {
+    return this.#last;
+  }
+
+  /** Verifies the log's checkpoint of now. Throws LogRefused and LogUnreachable. */
+  async look(signal: AbortSignal): Promise<Seen> {
+    for (let read = 1; ; read++) {
+      const seen = await this.#verified(signal);
+      const missing = this.options.required - seen.witnesses.length;
+      if (missing <= 0) {
+        if (this.#last?.size !== seen.size) this.options.keep(seen.note);
+        this.#last = seen;
+        return seen;
+      }
+      if (read === READS_FOR_WITNESSES)
+        throw new LogRefused(
+          `its checkpoint of ${seen.size} events is cosigned by ${seen.witnesses.length} of the witnesses, and not by ${this.options.required}`,
+        );
+      await this.options.waitForWitnesses(signal);
+    }
+  }
+
+  async #verified(signal: AbortSignal): Promise<Seen> {
+    const { keys, witnesses } = this.options;
+    const note = await this.#get('/log/checkpoint', signal);
+    try {
+      const { checkpoint } = openKnown(note, keys);
+      await this.#compare(checkpoint, note, signal);
+      return { ...checkpoint, note, witnesses: cosignaturesOf(note, witnesses).map(({ key }) => key) };
+    } catch (error) {
+      if (error instanceof NoteRefused) throw new LogRefused(`its checkpoint: ${error.message}`);
+      throw error;
+    }
+  }
+
+  /** Throws LogRefused where the checkpoint is not proven to go on from the last one. */
+  async #compare(now: Checkpoint, note: string, signal: AbortSignal): Promise<void> {
+    const last = this.#last;
+    if (!last) return;
+    const refused = (reason: string): LogRefused => new LogRefused(reason, { kept: last.note, shown: note });
+    if (now.origin !== last.origin)
+      throw refused(
+        `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(last.origin)}`,
+      );
+    if (now.size < last.size) throw refused(`it went back from ${last.size} events to ${now.size}`);
+    if (now.size === last.size) {
+      if (!sameHash(now.root, last.root))
+        throw refused(`two histories: its key has signed two roots of ${now.size} events`);
+      if (now.stateRoot && last.stateRoot && !sameHash(now.stateRoot, last.stateRoot))
+        throw refused(`its key has signed two state roots of the same ${now.size} events`);
+      return;
+    }
+    if (last.size === 0) return;
+    const answer = await this.#get(`/log/proof/consistency?from=${last.size}&to=${now.size}`, signal);
+    try {
+      const [first, second] = [last.size, now.size];
+      verifyConsistency({
+        first,
+        second,
+        firstRoot: last.root,
+        secondRoot: now.root,
+        proof: proofIn(answer),
+      });
+    } catch (error) {
+      if (error instanceof ProofRefused) throw refused(error.message);
+      throw error;
+    }
+  }
+
+  async #get(path: string, signal: AbortSignal): Promise<string> {
+    const { status, body } = await this.options
+      .ask(`${this.options.url}${path}`, undefined, signal)
+      .catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw new LogUnreachable(`the log: ${(error as Error).message}`, { cause: error });
+      });
+    if (status !== 200)
+      throw new LogUnreachable(`the log answers ${status} to ${path}: ${quoted(body.trimEnd())}`);
+    return body;
+  }
+}
+
+/** The hashes of a consistency proof as the service answers it. Throws ProofRefused for anything else. */
+const proofIn = (answer: string): Uint8Array[] => {
+  const refused = (): ProofRefused => new ProofRefused('its answer is no proof of consistency');
+  let proof: unknown;
+  try {
+    ({ proof } = Object(JSON.parse(answer)) as { proof?: unknown });
+  } catch {
+    throw refused();
+  }
+  if (!Array.isArray(proof)) throw refused();
+  return proof.map((hash) => {
+    const bytes = typeof hash === 'string' ? fromBase64(hash) : undefined;
+    if (bytes?.length !== HASH_BYTES) throw refused();
+    return bytes;
+  });
+};
+
+/** A checkpoint in words. */
+export const seenText = ({ origin, size, witnesses }: Seen, before: Checkpoint | undefined): string =>
+  [
+    `verified: ${size} events of ${origin}`,
+    before ? `which go on from the ${before.size} before` : 'the first checkpoint that is kept',
+    ...(witnesses.length > 0 ? [`cosigned by ${witnesses.map(keyName).join(', ')}`] : []),
+  ].join(', ');
