@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks a bundle or a list proof of the plant store, independently of its code:
-check.py FILE [--key VKEY]... [--owner NAME] [--against CHECKPOINT]
+check.py FILE [--key VKEY]... [--witness VKEY]... [--owner NAME] [--against CHECKPOINT]
 What it proves stands in docs/audit.md. Exit status: 0 everything holds, 1 something does not, 2 wrong usage.
 Python 3.8, and openssl for --key. FILE may be gzip; unpack zstd first."""
 import argparse, base64, functools, gzip, hashlib, json, re, subprocess, sys, tempfile, urllib.parse, zlib
@@ -84,8 +84,11 @@ def is_signed(text, signature, key):
     for file, data in zip(files, (bytes.fromhex('302a300506032b6570032100') + key, signature, text)): file.write(data)
     command = 'openssl pkeyutl -verify -pubin -keyform DER -rawin -inkey %s -sigfile %s -in %s'
     return subprocess.run((command % tuple(file.name for file in files)).split(), capture_output=True).returncode == 0
+def is_cosigned(text, data, key):  # C2SP tlog-cosignature, Ed25519
+    time = int.from_bytes(data[:8], 'big')
+    return len(data) == 72 and 0 < time < 2 ** 63 and is_signed(b'cosignature/v1\ntime %d\n' % time + text, data[8:], key)
 
-def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root, state root)
+def checkpoint(note, vkeys, witnesses=(), required=0):  # C2SP signed-note and tlog-checkpoint; gives (origin, size, root, state root)
     need(len(note.encode()) <= 1000000 and not re.search('[\0-\x09\x0b-\x1f]', note), 'this is no signed note')
     text, _, below = note.rpartition('\n\n')
     origin, size, root, *_ = (text + '\n\n\n').split('\n')
@@ -95,6 +98,9 @@ def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (ori
     known = [(data[4:], vkey) for name, data in signatures for vkey in vkeys if (name, data[:4]) == vkey[:2]]
     need(all(len(data) > 4 for _, data in signatures) and (known or not vkeys), 'it is not signed by these keys')
     need(all(is_signed(text.encode() + b'\n', data, vkey[2]) for data, vkey in known), 'its signature is wrong')
+    cosigned = [(data[4:], vkey) for name, data in signatures for vkey in witnesses if (name, data[:4]) == vkey[:2]]
+    need(all(is_cosigned(text.encode() + b'\n', data, vkey[2]) for data, vkey in cosigned), 'a cosignature is wrong')
+    need(len({vkey for _, vkey in cosigned}) >= required, 'it is not cosigned by enough witnesses')
     fits = '' not in text.split('\n') and re.fullmatch(INTEGER, size) and int(size) < 2 ** 53 and re.fullmatch(HASH, root)
     need(fits and (int(size) or from_base64(root) == sha256(b'')), 'this is no checkpoint')
     need(not vkeys or origin in [vkey[0] for _, vkey in known], 'it is of another log')
@@ -102,7 +108,7 @@ def checkpoint(note, vkeys):  # C2SP signed-note and tlog-checkpoint; gives (ori
     need(len(states) < 2 and all(len(one) == 32 for one in states), 'its state root is none')
     return origin, int(size), from_base64(root), states[0] if states else None
 
-def check(lines, vkeys, older, at):  # at: the line and the event that it is at, for whoever catches what is thrown
+def check(lines, vkeys, older, at, demand):  # at: the line and the event that it is at, for whoever catches what is thrown
     at[0], size, ended, owner = 0, None, None, None
     for at[0], raw in enumerate(lines, 1):
         need(len(raw) <= MAX_LINE + 1 and raw.endswith(b'\n') and not ended, 'it is too long, cut off, or one too many')
@@ -111,7 +117,7 @@ def check(lines, vkeys, older, at):  # at: the line and the event that it is at,
             header = parse(text, 'checkpoint format from version ' + ('owner' if '"owner":' in text else 'before'))
             numbers = type(header['version']) is type(header['from']) is Number
             need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
-            origin, total, root, state = checkpoint(header['checkpoint'], vkeys)
+            origin, total, root, state = checkpoint(header['checkpoint'], vkeys, *demand)
             next = start = unproven = int(header['from'])
             owner, before, events, block = header.get('owner'), header.get('before', []), 0, None
             need(owner is None or type(owner) is str, 'this is no header')
@@ -173,7 +179,7 @@ def siblings(subtrees, key, side):  # the subtrees beside the path to a key, whe
         last, hashes = int(bit), hashes + [(int(bit), from_base64(hash))]
         need(bit_of(key, last) == side and len(hashes[-1][1]) == 32, 'a subtree cannot stand at bit %d' % last)
     return hashes
-def check_list(text, vkeys):  # one page of the plants of one owner: docs/state-tree.md
+def check_list(text, vkeys, demand):  # one page of the plants of one owner: docs/state-tree.md
     proof = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number)
     owner, after, final, plants, before, instead = map(proof.get, 'owner after last plants before instead'.split())
     fits = type(owner) is str and type(final) is bool and type(plants) is list and len(plants) <= 1000
@@ -181,7 +187,7 @@ def check_list(text, vkeys):  # one page of the plants of one owner: docs/state-
     def id_in(id):
         need(type(id) is Number and re.fullmatch('-?' + INTEGER, id) and abs(int(id)) < 2 ** 53, 'an id is none')
         return int(id)
-    origin, size, _, state = checkpoint(proof['checkpoint'], vkeys)
+    origin, size, _, state = checkpoint(proof['checkpoint'], vkeys, *demand)
     need(state, 'its checkpoint commits to no state')
     need(all(type(plant['event']['id']) is str for plant in plants), 'an event has no id')
     prefix = sha256(urllib.parse.quote(owner, safe='-_.~').encode())
@@ -206,22 +212,26 @@ def check_list(text, vkeys):  # one page of the plants of one owner: docs/state-
     return owner, '%d plants of %s%s%s are in the state of %d events of %s, and no others are %s' % (len(plants),
         json.dumps(owner), '' if after is None else ' after %s' % after, '' if final else ', of which more follow,',
         size, json.dumps(origin), 'there' if final else 'between them')
-def verifier_key(vkey):
+def verifier_key(vkey, type=1):
     name, key_id, key = vkey.split('+', 2)
     need(sha256(name.encode() + b'\n' + from_base64(key))[:4].hex() == key_id and len(from_base64(key)) == 33, 'no key')
+    need(from_base64(key)[0] == type, 'a key of another type')
     return name, bytes.fromhex(key_id), from_base64(key)[1:]
 
 parser, at = argparse.ArgumentParser(description=__doc__), [None, None]
 parser.add_argument('file', type=argparse.FileType('rb'))
 parser.add_argument('--key', type=verifier_key, action='append', default=[])
+parser.add_argument('--witness', type=lambda vkey: verifier_key(vkey, 4), action='append', default=[])
+parser.add_argument('--witnesses-required', type=int)
 parser.add_argument('--against', type=argparse.FileType('rb'))
 parser.add_argument('--owner')
 options = parser.parse_args()
+demand = options.witness, len(options.witness) if options.witnesses_required is None else options.witnesses_required
 try:
     older = options.against and checkpoint(options.against.read(1000001).decode(), options.key)
     file = gzip.open(options.file) if options.file.peek(2)[:2] == b'\x1f\x8b' else options.file
-    if file.peek(len(LIST))[:len(LIST)] == LIST: owner, what = check_list(file.read(MAX_LIST).decode(), options.key)
-    else: owner, what = check(iter(lambda: file.readline(MAX_LINE + 2), b''), options.key, older, at)
+    if file.peek(len(LIST))[:len(LIST)] == LIST: owner, what = check_list(file.read(MAX_LIST).decode(), options.key, demand)
+    else: owner, what = check(iter(lambda: file.readline(MAX_LINE + 2), b''), options.key, older, at, demand)
     need(options.owner in (None, owner), 'it is of another owner')
 except Exception as error:  # whatever it is: nothing is proven
     where = ', '.join('%s %d: ' % pair for pair in zip(('line', 'event'), at) if pair[1] is not None).replace(': ,', ',')

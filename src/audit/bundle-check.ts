@@ -16,6 +16,7 @@ import {
 } from './bundle-format.js';
 import { Lines } from './bundle-lines.js';
 import { type Checkpoint, openKnown, parseCheckpoint } from './checkpoint.js';
+import { needCosignatures, type WitnessDemand } from './cosignature.js';
 import { type KeyChange, KeyHistory } from './checkpoint-record.js';
 import { type LeafEvent, leafOf } from './leaf.js';
 import {
@@ -100,6 +101,7 @@ export class BundleCheck {
   constructor(
     private readonly keys: readonly VerifierKey[],
     private readonly older: Older,
+    private readonly demand?: WitnessDemand,
   ) {}
 
   get checkpoint(): Checkpoint {
@@ -222,7 +224,9 @@ export class BundleCheck {
 
   #openCheckpoint(note: string): ReturnType<typeof openNote> {
     try {
-      return openNote(note, this.keys);
+      const opened = openNote(note, this.keys);
+      if (this.demand) needCosignatures(note, this.demand);
+      return opened;
     } catch (error) {
       if (error instanceof NoteRefused) throw this.refusal(`its checkpoint: ${error.message}`);
       throw error;

@@ -51,6 +51,8 @@ export interface BundleQuestion {
    * names the first event that differs from an older bundle. Not with an owner.
    */
   readonly altered?: boolean;
+  /** The lines of cosignatures that are known of a note, to be put below it. */
+  readonly cosignatures?: (note: string) => string;
 }
 
 /** What was put in a bundle. */
@@ -80,7 +82,7 @@ export class ExportRefused extends Error {
 export async function* bundleOf(
   log: EventLog,
   store: TreeStore,
-  { from: asked, owner, altered = false }: BundleQuestion,
+  { from: asked, owner, altered = false, cosignatures = () => '' }: BundleQuestion,
   onProgress: (events: number, total: number) => void,
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
@@ -91,7 +93,7 @@ export async function* bundleOf(
   const { size } = checkpoint;
   const tree = new StoredNodes(store, size);
   const from = await firstIndex(log, store, asked, size);
-  const bundle = { checkpoint: note, from };
+  const bundle = { checkpoint: note + cosignatures(note), from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
   const isMeant = owner === undefined ? () => true : ownedBy(owner);

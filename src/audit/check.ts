@@ -3,6 +3,7 @@ import { BundleRefused } from './bundle-format.js';
 import { Comparison } from './bundle-comparison.js';
 import { type ReadBytes } from './bundle-lines.js';
 import { type Checkpoint } from './checkpoint.js';
+import { type WitnessDemand } from './cosignature.js';
 import { NoteRefused, type VerifierKey } from './note.js';
 
 /** A bundle, and what it is checked against. */
@@ -10,6 +11,8 @@ export interface BundleToCheck {
   readonly bundle: ReadBytes;
   /** The log's keys, old and new. Without any the signer is not verified. */
   readonly keys: readonly VerifierKey[];
+  /** Who has to have cosigned the checkpoint of the bundle; nobody, without it. */
+  readonly demand?: WitnessDemand | undefined;
   /** An older checkpoint, of which the bundle must be an extension. */
   readonly against: Uint8Array | undefined;
   /** An older bundle: it is checked too, and each of its events must be in this one. */
@@ -33,10 +36,10 @@ export type OnProgress = (phase: string, events: number, total: number | undefin
  * and what PlantsHeld keeps. Throws BundleRefused at the first line that is not proven, and what reading throws.
  */
 export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): Promise<Checked> => {
-  const { bundle, keys, against: note, previous } = what;
+  const { bundle, keys, demand, against: note, previous } = what;
   const against = note && olderCheckpoint(note, keys);
   const older = previous && (await checkPrevious(previous, keys, onProgress));
-  const check = new BundleCheck(keys, { checkpoint: against, bundle: older?.checkpoint });
+  const check = new BundleCheck(keys, { checkpoint: against, bundle: older?.checkpoint }, demand);
   const compare = previous && older && new Comparison(previous, keys, older.checkpoint.size);
   try {
     for await (const events of check.events(bundle())) {

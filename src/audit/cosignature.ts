@@ -60,6 +60,19 @@ export const cosignaturesOf = (note: string | Uint8Array, keys: readonly Verifie
   return [...found.values()];
 };
 
+/** Which witnesses have to have cosigned a checkpoint, and how many of them. */
+export interface WitnessDemand {
+  readonly witnesses: readonly VerifierKey[];
+  readonly required: number;
+}
+
+/** Throws NoteRefused where a note has fewer cosignatures than demanded, or one that is not by its witness. */
+export const needCosignatures = (note: string, { witnesses, required }: WitnessDemand): void => {
+  const found = cosignaturesOf(note, witnesses).length;
+  if (found < required)
+    throw new NoteRefused(`it is cosigned by ${found} of the witnesses, and not by ${required}`);
+};
+
 /** The time of a cosignature. Throws NoteRefused where it is not by `key`. */
 const timeOf = (text: string, { signature, line }: NoteSignature, key: VerifierKey): bigint => {
   const refused = (reason: string): NoteRefused =>

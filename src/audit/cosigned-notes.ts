@@ -136,3 +136,18 @@ const textOf = (file: string): string => {
     return '';
   }
 };
+
+/**
+ * The lines of cosignatures that this file holds of a note, whoever the witnesses are: whoever checks them has their
+ * keys. None where the file cannot be read.
+ */
+export const keptCosignatures = (file: string, note: string): string => {
+  try {
+    const { notes } = JSON.parse(textOf(file)) as Stored;
+    const kept = notes.find((one) => one.startsWith(note)) ?? note;
+    parseNote(kept);
+    return kept.slice(note.length);
+  } catch {
+    return '';
+  }
+};

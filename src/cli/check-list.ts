@@ -1,3 +1,4 @@
+import { needCosignatures, type WitnessDemand } from '../audit/cosignature.js';
 import { keyName, type VerifierKey, NoteRefused } from '../audit/note.js';
 import { ProofRefused } from '../audit/merkle.js';
 import {
@@ -31,6 +32,8 @@ export interface ListQuestion {
   readonly file: string;
   /** The log's keys. Without any the signer is not verified. */
   readonly keys: readonly VerifierKey[];
+  /** Who has to have cosigned its checkpoint; nobody, without it. */
+  readonly demand: WitnessDemand | undefined;
   /** Whose list it has to be; anybody's, without it. */
   readonly owner: string | undefined;
 }
@@ -38,10 +41,12 @@ export interface ListQuestion {
 /** Checks the proof of a list, and prints the list. Returns whether it passed. Throws CheckFailed as `bytesIn`. */
 export const checkList = async (
   { json }: Pick<CliContext, 'json'>,
-  { file, keys, owner }: ListQuestion,
+  { file, keys, demand, owner }: ListQuestion,
 ): Promise<boolean> => {
   try {
-    const list = verifyListProof(await textIn(file), keys);
+    const text = await textIn(file);
+    const list = verifyListProof(text, keys);
+    if (demand) needCosignatures((JSON.parse(text) as { checkpoint: string }).checkpoint, demand);
     if (owner !== undefined && list.owner !== owner)
       throw new ProofRefused(`it is of ${JSON.stringify(list.owner)}, not of ${JSON.stringify(owner)}`);
     print({ json }, asJson(list), asText(list));

@@ -13,7 +13,7 @@ import { printable, table } from './terminal.js';
 const SHOWN_OWNERS = 20;
 
 /** The options of `plants check`. */
-export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
+export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'demand' | 'against'> {
   readonly file: string;
   /** The file of an older bundle. */
   readonly previous: string | undefined;
@@ -27,7 +27,7 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'against'> {
  */
 export const check = async (
   { json }: Pick<CliContext, 'json'>,
-  { file, keys, against, previous, owner }: CheckQuestion,
+  { file, keys, demand, against, previous, owner }: CheckQuestion,
 ): Promise<boolean> => {
   const progress = new Progress('events', process.stderr, json);
   try {
@@ -35,6 +35,7 @@ export const check = async (
       {
         bundle: () => bytesIn(file),
         keys,
+        demand,
         against,
         previous: previous === undefined ? undefined : () => bytesIn(previous),
       },

@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { InvalidArgumentError } from 'commander';
+import { type WitnessDemand } from '../audit/cosignature.js';
 import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../audit/note.js';
+import { UsageError } from './exit-status.js';
 
 /** One more verifier key of this type, or those in a file that holds one in each line. */
 export const verifierKeysOf =
@@ -15,3 +17,10 @@ export const verifierKeysOf =
       );
     }
   };
+
+/** What `--witness` and `--witnesses-required` ask for: all of them, unless told. Throws UsageError. */
+export const demandOf = (witnesses: readonly VerifierKey[], required = witnesses.length): WitnessDemand => {
+  if (required > witnesses.length)
+    throw new UsageError(`--witnesses-required ${required}: --witness names ${witnesses.length}`);
+  return { witnesses, required };
+};

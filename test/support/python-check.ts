@@ -12,6 +12,7 @@ export interface PythonRun {
   readonly bundle: Uint8Array;
   readonly key: string | readonly string[] | undefined;
   readonly against: string | undefined;
+  readonly witnesses?: readonly string[];
   readonly owner?: string;
 }
 
@@ -43,13 +44,14 @@ import { temporaryFolder } from './temporary-folder.js';
 export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
   const folder = temporaryFolder();
   try {
-    const arguments_ = runs.map(({ bundle, key, against, owner }, at) => {
+    const arguments_ = runs.map(({ bundle, key, against, owner, witnesses = [] }, at) => {
       const file = join(folder, `${at}.ndjson`);
       writeFileSync(file, bundle);
       if (against !== undefined) writeFileSync(`${file}.checkpoint`, against);
       return JSON.stringify([
         file,
         ...[key ?? []].flat().flatMap((one) => ['--key', one]),
+        ...witnesses.flatMap((one) => ['--witness', one]),
         ...(owner === undefined ? [] : ['--owner', owner]),
         ...(against === undefined ? [] : ['--against', `${file}.checkpoint`]),
       ]);

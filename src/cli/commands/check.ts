@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { type Command } from 'commander';
 import { type VerifierKey } from '../../audit/note.js';
+import { positiveInteger } from '../arguments.js';
 import { readWhole } from '../check-files.js';
 import { EXIT, UsageError } from '../exit-status.js';
-import { verifierKeysOf } from '../verifier-keys.js';
+import { demandOf, verifierKeysOf } from '../verifier-keys.js';
 
 /** Adds `plants check`. */
 export const addCheck = (program: Command): void => {
@@ -19,6 +20,13 @@ export const addCheck = (program: Command): void => {
       verifierKeysOf('ed25519'),
       [],
     )
+    .option(
+      '--witness <vkey>',
+      'the key of a witness that has to have cosigned the checkpoint, or a file with one in each line; several times',
+      verifierKeysOf('cosignature'),
+      [],
+    )
+    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger)
     .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
     .option(
       '--previous <file>',
@@ -43,6 +51,8 @@ Exit status: 0 if all of it holds, 1 if something does not or cannot be proven, 
 
 interface CheckOptions {
   readonly key: readonly VerifierKey[];
+  readonly witness: readonly VerifierKey[];
+  readonly witnessesRequired?: number;
   readonly against?: string;
   readonly previous?: string;
   readonly owner?: string;
@@ -51,20 +61,24 @@ interface CheckOptions {
 
 const checkFile = async (
   file: string,
-  { key, against, previous, owner, json }: CheckOptions,
+  { key, witness, witnessesRequired, against, previous, owner, json }: CheckOptions,
 ): Promise<void> => {
   for (const needed of [file, against, previous])
     if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
+  const demand = demandOf(witness, witnessesRequired);
   const lists = await import('../check-list.js');
   if (await lists.isListProof(file)) {
     if (against !== undefined || previous !== undefined)
       throw new UsageError('--against and --previous are for bundles: a list proof is of one moment');
-    const well = await lists.checkList({ json: json ?? false }, { file, keys: key, owner });
+    const well = await lists.checkList({ json: json ?? false }, { file, keys: key, demand, owner });
     process.exitCode = well ? EXIT.ok : EXIT.failed;
     return;
   }
   const { check } = await import('../check.js');
   const kept = against === undefined ? undefined : await readWhole(against);
-  const well = await check({ json: json ?? false }, { file, keys: key, against: kept, previous, owner });
+  const well = await check(
+    { json: json ?? false },
+    { file, keys: key, demand, against: kept, previous, owner },
+  );
   process.exitCode = well ? EXIT.ok : EXIT.failed;
 };

@@ -1,6 +1,9 @@
+import { join } from 'node:path';
 import { type Command, Option } from 'commander';
+import { keptCosignatures } from '../../audit/cosigned-notes.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
+import { settings } from '../settings.js';
 import { stopSignal } from '../interrupted.js';
 import { withTree } from '../with-stores.js';
 
@@ -59,9 +62,11 @@ const exportEvents = ({ out, from, owner, altered, json }: ExportOptions): Promi
         import('../../adapters/sqlite/backup.js'),
         import('../export.js'),
       ]);
+      const file = join(settings().dataDir, 'witnessed.json');
+      const cosignatures = (note: string): string => keptCosignatures(file, note);
       await exportBundle(
         { log, tree, signal, json: json ?? false, published },
-        { file: out, from, owner, altered: altered ?? false },
+        { file: out, from, owner, altered: altered ?? false, cosignatures },
       );
     },
   );

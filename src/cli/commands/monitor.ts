@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type VerifierKey } from '../../audit/note.js';
 import { nonEmptyText, positiveInteger } from '../arguments.js';
 import { EXIT, UsageError } from '../exit-status.js';
-import { verifierKeysOf } from '../verifier-keys.js';
+import { demandOf, verifierKeysOf } from '../verifier-keys.js';
 
 /** The longest time between two looks, in seconds: a day. */
 const MAX_SECONDS = 86_400;
@@ -56,10 +56,9 @@ interface MonitorArguments {
 }
 
 const monitor = async (url: string, given: MonitorArguments): Promise<void> => {
-  const { key: keys, witness: witnesses, witnessesRequired: required = witnesses.length } = given;
+  const { key: keys, witness, witnessesRequired } = given;
   if (keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
-  if (required > witnesses.length)
-    throw new UsageError(`--witnesses-required ${required}: --witness names ${witnesses.length}`);
+  const { witnesses, required } = demandOf(witness, witnessesRequired);
   const { monitorLog } = await import('../monitor.js');
   const { state, every, once = false, json = false } = given;
   const holds = await monitorLog({
