@@ -34,6 +34,8 @@ export interface ListAsked {
   readonly after: number | undefined;
   /** How many plants at most. */
   readonly limit: number;
+  /** Whether the proof may show an entry of another owner: that this owner has no plant cannot be proven without. */
+  readonly mayShowOthers: boolean;
 }
 
 /** A page of the state of a checkpoint. */
@@ -55,12 +57,13 @@ export class ListProofs {
   ) {}
 
   /**
-   * A list proof as text. Throws NotSignedYet where no checkpoint of the present state is signed before `signal` aborts;
+   * A list proof as text; undefined where it would show an entry of another owner, and may not. Throws NotSignedYet where no checkpoint of the present state is signed before `signal` aborts;
    * raises the alarm and throws LogAltered where what is stored does not come to what was signed. Throws what the
    * ports throw.
    */
-  async of(asked: ListAsked, signal: AbortSignal): Promise<string> {
+  async of(asked: ListAsked, signal: AbortSignal): Promise<string | undefined> {
     const { part, signed } = await this.#part(asked, signal);
+    if (!asked.mayShowOthers && 'instead' in part.proof && part.proof.instead) return undefined;
     const plants = await this.#plants(asked.owner, part.entries);
     const { note, by } = await this.tree.cosignedNote(signed, signal);
     const { owner, after } = asked;

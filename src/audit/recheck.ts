@@ -19,12 +19,17 @@ import {
   type TreeState,
   verifyInclusion,
 } from './merkle.js';
+import { stateRootOf } from './state-tree/growing-state.js';
+import { PlantsState } from './state-tree/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
 /** Events between two pauses for requests: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
+
+/** Memory for the plants of a recheck, in bytes: some 400,000. The state of more is not compared. */
+const STATE_BYTES = 64_000_000;
 
 export interface RecheckOptions extends KnownKeys {
   readonly now: () => Date;
@@ -62,6 +67,8 @@ export class Reread {
   position: Position = START;
   /** The times of the events up to there; of all events at the end. */
   times = new EventTimes();
+  /** The plants after these events, and perhaps some events more, which are then added again: that changes nothing. */
+  state = new PlantsState(STATE_BYTES);
   /** The position up to which the log does not contradict itself. */
   checked: Position = START;
 }
@@ -99,6 +106,7 @@ class Recheck {
   #tile: Uint8Array = new Uint8Array();
   #position: Position;
   #times: EventTimes;
+  readonly #state: PlantsState;
   #sliced = 0;
 
   constructor(
@@ -113,6 +121,7 @@ class Recheck {
     this.#rebuilt = new GrowingTree(from.tree);
     this.#position = from.position;
     this.#times = from.times;
+    this.#state = from.state;
   }
 
   /** Compares all events that are in the tree. */
@@ -170,6 +179,7 @@ class Recheck {
     if (!hash || !sameHash(hash, stored))
       return differenceOf(log, store, { index, event, hash, stored, signed });
     this.#times = this.#times.next(event, this.checkpoints.signedAt);
+    this.#state.add(event);
     if (!(await appendAndCheck(this.#rebuilt, hash, store)))
       return broken(`a hash above the leaves up to index ${index} is another`);
     const fault = await this.#compareCheckpoint(signal);
@@ -186,6 +196,7 @@ class Recheck {
     this.reread.tree = this.#rebuilt.state();
     this.reread.position = this.#position;
     this.reread.times = this.#times;
+    this.reread.state = this.#state;
     return undefined;
   }
 
@@ -196,7 +207,18 @@ class Recheck {
     const { signedAt } = this.checkpoints;
     const fault = await this.checkpoints.faultOf(this.#rebuilt);
     if (signedAt !== undefined) this.#times = this.#times.signed(signedAt);
-    return fault === undefined ? undefined : broken(fault);
+    return fault === undefined ? this.#compareState(signal) : broken(fault);
+  }
+
+  /** Compares the state with the last checkpoint, if it is that one's turn: those before it cost as much each. */
+  async #compareState(signal: AbortSignal): Promise<Finding | undefined> {
+    const { signed } = this;
+    const stateRoot = signed?.size === this.#rebuilt.size ? stateRootOf(signed) : undefined;
+    if (!stateRoot) return undefined;
+    const root = await this.#state.rootInSteps(() => this.options.giveWay(signal));
+    return root && !sameHash(root, stateRoot)
+      ? broken(`the state that was signed with ${this.#rebuilt.size} events is not the one that they come to`)
+      : undefined;
   }
 }
 

@@ -89,7 +89,8 @@ const asText = ({ checkpoint, signedBy, owner, after, isLast, plants }: ProvenLi
   const { origin, size } = checkpoint;
   const which = after === undefined ? '' : ` after the id ${after}`;
   const whole = isLast ? 'and there are no others' : 'none is left out between them, and more follow';
-  const what = `the plants of ${JSON.stringify(owner)}${which}, as of event ${size - 1} of ${origin}, are these ${plants.length}, ${whole}`;
+  const list = plants.length === 0 ? 'there are none' : `these are the first ${plants.length}, ${whole}`;
+  const what = `of the plants of ${JSON.stringify(owner)}${which}, after ${size} events of ${origin}, ${list}`;
   const lines = [
     signedBy ? `proven: ${what}; signed by ${keyName(signedBy)}` : `consistent: ${what}`,
     ...(signedBy

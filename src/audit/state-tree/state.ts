@@ -2,13 +2,16 @@ import canonicalize from 'canonicalize';
 import { hash as digest } from 'node:crypto';
 import { type LeafEvent } from '../leaf.js';
 import { type Hash } from '../merkle.js';
-import { trieRoot } from '../../trie/trie.js';
+import { addEntries, firstDifference, JoinedSubtrees } from '../../trie/trie.js';
 
-/** The memory limit in bytes, by the estimate below. */
+/** The memory limit in bytes where nothing else is said, by the estimate below. */
 const MAX_BYTES = 128_000_000;
 
 /** A plant in the Map of `PlantsState`: two strings of a byte a character, and its slot. */
 const PLANT_BYTES = 170;
+
+/** The bits of keys that divide a state into parts. */
+const PART_BITS = 12;
 
 /** Streams of plants: the owner as it is encoded in their names, and the id. */
 const PLANT_STREAM = /^plant-([^/]*)\/(0|-?[1-9][0-9]{0,15})$/;
@@ -60,26 +63,81 @@ export const plantValue = (id: string, data: unknown): Hash =>
 
 /** The plants that are present after the events so far, in bounded memory. */
 export class PlantsState {
-  readonly #plants = new Map<string, string>();
+  /** Plants by the first bits of their keys, so that no step of `rootInSteps` is long. */
+  readonly #parts = new Map<number, Map<string, string>>();
+  #count = 0;
   #isTooMuch = false;
+
+  /** `maxBytes`: of memory, by an estimate; above it there is no root. */
+  constructor(private readonly maxBytes = MAX_BYTES) {}
 
   add(event: LeafEvent): void {
     if (this.#isTooMuch) return;
     const change = stateChangeOf(event);
     if (!change) return;
+    const part = this.#part(change.key);
+    const before = part.size;
     const key = change.key.toString('latin1');
-    if (change.value) this.#plants.set(key, Buffer.from(change.value).toString('latin1'));
-    else this.#plants.delete(key);
-    if (this.#plants.size * PLANT_BYTES <= MAX_BYTES) return;
+    if (change.value) part.set(key, Buffer.from(change.value).toString('latin1'));
+    else part.delete(key);
+    this.#count += part.size - before;
+    if (this.#count * PLANT_BYTES <= this.maxBytes) return;
     this.#isTooMuch = true;
-    this.#plants.clear();
+    this.#parts.clear();
   }
 
   /** The root of the state; undefined where it was too much to keep. */
   root(): Hash | undefined {
     if (this.#isTooMuch) return undefined;
-    const keys = [...this.#plants.keys()].sort(); // characters of one byte: their order is that of the bytes
+    const joined = new JoinedParts();
+    for (const part of this.#inOrder()) joined.add(part);
+    return joined.root();
+  }
+
+  /** As `root`, with a call of `giveWay` after each few hundred plants of a large state. */
+  async rootInSteps(giveWay: () => Promise<unknown>): Promise<Hash | undefined> {
+    if (this.#isTooMuch) return undefined;
+    const joined = new JoinedParts();
+    for (const part of this.#inOrder()) {
+      joined.add(part);
+      await giveWay();
+    }
+    return joined.root();
+  }
+
+  #part(key: Buffer): Map<string, string> {
+    const number = key.readUInt16BE(0) >>> (16 - PART_BITS);
+    const part = this.#parts.get(number) ?? new Map<string, string>();
+    this.#parts.set(number, part);
+    return part;
+  }
+
+  *#inOrder(): Generator<ReadonlyMap<string, string>, void, undefined> {
+    for (let number = 0; number < 2 ** PART_BITS; number++) {
+      const part = this.#parts.get(number);
+      if (part && part.size > 0) yield part;
+    }
+  }
+}
+
+/** Joins the parts of a state, in order of their keys. */
+class JoinedParts {
+  readonly #subtrees = new JoinedSubtrees();
+  #last: Uint8Array | undefined;
+
+  add(part: ReadonlyMap<string, string>): void {
+    const keys = [...part.keys()].sort(); // characters of one byte: their order is that of the bytes
     const bytes = (text: string | undefined): Buffer => Buffer.from(text ?? '', 'latin1');
-    return trieRoot(keys.map((key) => ({ key: bytes(key), value: bytes(this.#plants.get(key)) })));
+    const first = bytes(keys[0]);
+    addEntries(
+      this.#subtrees,
+      keys.map((key) => ({ key: bytes(key), value: bytes(part.get(key)) })),
+      this.#last ? firstDifference(this.#last, first) : -1,
+    );
+    this.#last = bytes(keys.at(-1));
+  }
+
+  root(): Hash {
+    return this.#subtrees.root();
   }
 }

@@ -165,13 +165,18 @@ export class LogController {
   ): Promise<string | Uint8Array | undefined> {
     refuseUnlessJsonIsAccepted(request);
     const { limit = DEFAULT_LIMIT, after, position } = readQuery(request, ListProofQuery);
-    const { owner } = principalOf(request);
+    const { owner, scopes } = principalOf(request);
+    const mayShowOthers = scopes.has('plants:audit');
     const from = position && knownPosition(position, await this.log.head(), '?position');
     const text = await this.#lists.run(owner, async () => {
       const deadline = AbortSignal.timeout(this.waitMs);
       if (from) await this.tree.covers(from, deadline);
-      return this.listProofs.of({ owner, after, limit: Math.min(limit, MAX_LISTED) }, deadline);
+      return this.listProofs.of(
+        { owner, after, limit: Math.min(limit, MAX_LISTED), mayShowOthers },
+        deadline,
+      );
     });
+    if (text === undefined) throw nothingListed();
     reply.type('application/json; charset=utf-8');
     return this.representations.choose(request, reply, text);
   }
@@ -220,6 +225,13 @@ const noTile = (): Problem =>
 
 const notThere = (): Problem =>
   new Problem('entry_not_found', 'There is no event of yours at this place of the log.');
+
+/** Nobody may learn from a proof that another owner has plants (invariant 9). */
+const nothingListed = (): Problem =>
+  new Problem(
+    'entry_not_found',
+    'You have no plant. The proof of that shows a hash of the name of another owner, and takes the scope plants:audit too.',
+  );
 
 const badQuery = (pointer: string, detail: string): Problem =>
   new Problem('invalid_request', `${pointer}: ${detail}.`, { errors: [{ pointer, detail }] });

@@ -165,7 +165,7 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'proveList',
       summary: 'Get a proof that a page of your list is complete',
       description:
-        'As of the last checkpoint that covers `position`, for which it waits a moment. `plants check` verifies it offline: nothing is left out between its first and its last id, and nothing comes after the last page.',
+        'As of the last checkpoint that covers `position`, for which it waits a moment. `plants check` verifies it offline: nothing is left out between its first and its last id, and nothing comes after the last page. Where you have no plant it takes `plants:audit` too.',
       parameters: [...queryOf(ListProofQuery), etagIn],
       responses: {
         200: {
@@ -177,6 +177,7 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
         ...problems(
           ...EVERYWHERE,
           'invalid_request',
+          'entry_not_found',
           'not_signed_yet',
           'tree_unavailable',
           'log_altered',

@@ -300,11 +300,15 @@ describe('/log', () => {
     const checked = await runCli([...args, '--owner', anne], {});
     expect([checked.status, checked.stdout.split('\n', 1)[0]]).toEqual([
       0,
-      expect.stringMatching(/^proven: the plants of "anne .*, are these 5, none is left out between them/),
+      expect.stringMatching(
+        /^proven: of the plants of "anne .*, these are the first 5, none is left out between them/,
+      ),
     ]);
     const other = await runCli([...args, '--owner', bob], {});
     expect([other.status, other.stdout]).toEqual([1, expect.stringMatching(/^refused: it is of "anne /)]);
-    const nobody = await get('/log/list', await http.token(`nobody ${randomUUID()}`));
+    const name = `nobody ${randomUUID()}`;
+    await http.refused(get('/log/list', await http.token(name)), 404, 'entry_not_found');
+    const nobody = await get('/log/list', await http.token(name, 'plants:read plants:audit'));
     expect(verifyListProof(nobody.text, [key])).toMatchObject({ plants: [], isLast: true });
     expect((await get('/log/list')).status).toBe(401);
     await http.refused(get('/log/list?limit=0', token), 400, 'invalid_request', ['?limit']);

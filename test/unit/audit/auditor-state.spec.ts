@@ -97,6 +97,23 @@ describe('the state that an auditor signs', () => {
     expect(hex(again.stateRoot)).toBe(await folded(again.size));
   }, 30_000);
 
+  it('is compared with the log by a recheck: whoever alters the stored state has it signed, but not for long', async () => {
+    await log.fill(300);
+    await log.sign();
+    await log.fill(20);
+    const { size, position } = await log.grow();
+    // Whoever can write the file, and knows how, leaves out what these events changed.
+    await log.tree.growState({ from: 300, size, position, changes: [] });
+    await log.sign();
+    const { auditor } = run();
+    await until(() => auditor.status.state === 'live');
+    auditor.recheckSoon();
+    await until(() => auditor.status.state === 'alarm');
+    expect(auditor.status.alarm?.message).toMatch(
+      /the state that was signed with 320 events is not the one that they come to/,
+    );
+  }, 30_000);
+
   it('is an alarm where it is another than the one that was signed, or of more events than the tree', async () => {
     await log.fill(60);
     await log.sign();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { ListProofs } from '../../../src/audit/list-proofs.js';
+import { type ListAsked, ListProofs } from '../../../src/audit/list-proofs.js';
 import { type Hash, ProofRefused } from '../../../src/audit/merkle.js';
 import { formatVerifierKey, NoteRefused } from '../../../src/audit/note.js';
 import { LogAltered, NotSignedYet, PublishedTree } from '../../../src/audit/published-tree.js';
@@ -38,13 +38,17 @@ const IDS: Readonly<Record<string, readonly number[]>> = {
 };
 
 let log: AuditedLog;
-let proofs: ListProofs;
+let proofs: ReturnType<typeof publish>;
 let older: string;
 let vkey: string;
 
-const publish = (of: AuditedLog): ListProofs => {
-  const tree = new PublishedTree(of.log, of.tree, now, () => undefined, [of.key]);
-  return new ListProofs(of.log, of.tree, tree, now, () => undefined);
+/** Makes proofs, of which each may show entries of others. */
+const publish = (log: AuditedLog) => {
+  const tree = new PublishedTree(log.log, log.tree, now, () => undefined, [log.key]);
+  const lists = new ListProofs(log.log, log.tree, tree, now, () => undefined);
+  const of = async (asked: Omit<ListAsked, 'mayShowOthers'>, signal: AbortSignal): Promise<string> =>
+    (await lists.of({ ...asked, mayShowOthers: true }, signal)) ?? '';
+  return { lists, of };
 };
 const create = async (owner: string, id: number, revision: 'none' | bigint = 'none'): Promise<void> => {
   const data = { id, name: `Φίκος ${owner} ${id} ${revision} 🌿`, tag: '' };
@@ -191,6 +195,14 @@ describe('the proof of a list', () => {
     expect(verdictOf(older.slice(0, -2))).toMatch(/no list proof of version 1/);
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     expect(verdictOf(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
+  });
+
+  it('shows nothing of others to an owner who may not see it', async () => {
+    const asked = { after: undefined, limit: 20, mayShowOthers: false };
+    expect(await proofs.lists.of({ ...asked, owner: 'nobody' }, soon())).toBeUndefined();
+    const text = (await proofs.lists.of({ ...asked, owner: 'one' }, soon())) ?? '';
+    expect(verifyListProof(text, [log.key])).toMatchObject({ owner: 'one', isLast: true });
+    expect(JSON.parse(text)).not.toHaveProperty('instead');
   });
 
   it('is of a state that a checkpoint commits to', async () => {
