@@ -186,6 +186,17 @@ describe('the proof of a list', () => {
       ['left', { left: [{ bit: 1, hash: 'abc' }] }],
       ['right', { right: {} }],
       ['checkpoint', { checkpoint: 1 }],
+      ['plants', { plants: Array.from({ length: 1_001 }, () => proof.plants[0]) }],
+      ['plants, 0', { plants: [7] }],
+      ['plants, 0', { plants: [{ id: 1, event: null }] }],
+      ['plants, 0', { plants: [{ id: 1, event: { id: 'x' } }] }],
+      ['plants, 0', { plants: [{ id: 1, event: { id: 7, data: {} } }] }],
+      ['before', { before: 7 }],
+      ['before', { before: { id: 1, value: 7 } }],
+      ['instead', { plants: [], instead: 7 }],
+      ['instead', { plants: [], instead: { key: 'AAAA', value: '' } }],
+      ['left', { left: [7] }],
+      ['right', { right: [{ bit: '1', hash: '' }] }],
     ];
     for (const [where, change] of wrong)
       expect(verdictOf(JSON.stringify({ ...proof, ...change }))).toBe(
@@ -274,6 +285,42 @@ describe('a stored state that was altered', () => {
       await expect(asked).rejects.toThrow(LogAltered);
     } finally {
       await altered.remove();
+    }
+  });
+
+  it('is not proven by a log that lacks an event of it, which is read again soon', async () => {
+    const altered = await AuditedLog.open();
+    try {
+      await altered.fill(10);
+      await altered.sign();
+      altered.alter('DELETE FROM events WHERE seq = 3');
+      let asked = 0;
+      const tree = new PublishedTree(altered.log, altered.tree, now, () => undefined, [altered.key]);
+      const lists = new ListProofs(altered.log, altered.tree, tree, now, () => (asked += 1));
+      for (const owner of ['alice', 'bob', 'Zoë/1'])
+        await lists
+          .of({ owner, after: undefined, limit: 20, mayShowOthers: false }, soon())
+          .catch((error: unknown) => {
+            expect(error).toBeInstanceOf(LogAltered);
+          });
+      expect(asked).toBe(1);
+    } finally {
+      await altered.remove();
+    }
+  });
+
+  it('is waited for where it is not that of the last checkpoint yet', async () => {
+    const ahead = await AuditedLog.open();
+    try {
+      await ahead.fill(10);
+      await ahead.sign();
+      await ahead.fill(10);
+      const { size, position } = await ahead.grow();
+      await ahead.tree.growState({ from: 10, size, position, changes: [] });
+      const asked = { owner: 'alice', after: undefined, limit: 3 };
+      await expect(publish(ahead).of(asked, AbortSignal.timeout(50))).rejects.toThrow(NotSignedYet);
+    } finally {
+      await ahead.remove();
     }
   });
 

@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { ListProofs } from '../../../src/audit/list-proofs.js';
+import { keyName, type VerifierKey } from '../../../src/audit/note.js';
+import { PublishedTree } from '../../../src/audit/published-tree.js';
+import { checkList, isListProof, type ListQuestion } from '../../../src/cli/check-list.js';
+import { plantStream } from '../../../src/plants/stream.js';
+import { AuditedLog, newSigner } from '../../support/audited-log.js';
+import { sampleMetadata } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
+
+describe('plants check of a list proof', () => {
+  let folder: string;
+  let log: AuditedLog;
+  let out: string;
+  beforeAll(async () => {
+    folder = temporaryFolder();
+    log = await AuditedLog.open();
+    await log.fill(120);
+    const data = { id: 1, tag: 7 }; // as somebody else wrote it
+    const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: sampleMetadata() };
+    await log.log.append(plantStream('odd', 1), 'none', [event]);
+    await log.sign();
+  });
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await log.remove();
+    rmSync(folder, { recursive: true });
+  });
+  beforeEach(() => {
+    out = '';
+    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+      out += String(text);
+      return true;
+    });
+  });
+
+  const proofOf = async (owner: string, after?: number, limit = 1_000): Promise<string> => {
+    const now = (): Date => new Date();
+    const tree = new PublishedTree(log.log, log.tree, now, () => undefined, [log.key]);
+    const lists = new ListProofs(log.log, log.tree, tree, now, () => undefined);
+    const text = await lists.of({ owner, after, limit, mayShowOthers: true }, AbortSignal.timeout(5_000));
+    return text ?? '';
+  };
+  const checked = async (
+    content: string | Uint8Array,
+    question: Partial<ListQuestion> = {},
+    json = false,
+  ): Promise<boolean> => {
+    const file = join(folder, randomUUID());
+    writeFileSync(file, content);
+    out = '';
+    return checkList({ json }, { file, keys: [log.key], demand: undefined, owner: undefined, ...question });
+  };
+
+  it('shows the first plants, and how many more there are', async () => {
+    expect(await checked(await proofOf('alice'), { owner: 'alice' })).toBe(true);
+    expect(out).toMatch(
+      /^proven: of the plants of "alice", after 121 events of .*, and there are no others; signed by/,
+    );
+    expect(out).toContain(keyName(log.key));
+    expect(out.trim().split('\n')).toHaveLength(22);
+    expect(out).toMatch(/\n {2}and \d+ more \(--json shows all\)\n$/);
+    expect(await checked(await proofOf('alice', 9, 2))).toBe(true);
+    expect(out).toMatch(
+      /after the id 9, .* these are the first 2, none is left out between them, and more follow/,
+    );
+    expect(await checked(await proofOf('nobody'))).toBe(true);
+    expect(out).toMatch(
+      /^proven: of the plants of "nobody", after 121 events of [^,]*, there are none; signed by/,
+    );
+    expect(await checked(gzipSync(await proofOf('odd')))).toBe(true);
+    expect(out).toMatch(/\n {2}1\s*\n$/);
+  });
+
+  it('says that nobody has signed it where no key is given', async () => {
+    expect(await checked(await proofOf('bob'), { keys: [] })).toBe(true);
+    expect(out).toMatch(/^consistent: of the plants of "bob"/);
+    expect(out).toContain('The signature was NOT checked');
+    await checked(await proofOf('bob'), { keys: [] }, true);
+    expect(JSON.parse(out)).toMatchObject({ verdict: 'consistent', signedBy: null, after: null, last: true });
+  });
+
+  it('prints all of it as one object', async () => {
+    expect(await checked(await proofOf('alice', 9, 2), {}, true)).toBe(true);
+    const told = JSON.parse(out) as { plants: unknown[] };
+    expect(told).toMatchObject({ verdict: 'proven', owner: 'alice', after: 9, last: false, size: 121 });
+    expect(told.plants).toHaveLength(2);
+  });
+
+  it('refuses what does not hold, with the reason', async () => {
+    const text = await proofOf('alice', undefined, 2);
+    const other: VerifierKey = newSigner();
+    const stateless = text.replace(/plants-state\/v1 [^\\]*\\n/, '');
+    for (const [content, question, reason] of [
+      [text, { owner: 'bob' }, 'it is of "alice", not of "bob"'],
+      [text, { keys: [other] }, 'its checkpoint: '],
+      [text, { demand: { witnesses: [other], required: 1 } }, ''],
+      [stateless, { keys: [] }, 'its checkpoint commits to no state'],
+      [text.replace('"last":false', '"last":true'), {}, 'the list goes on after the page'],
+      [Buffer.concat([Buffer.from(text), Buffer.of(0xff)]), {}, 'this is not UTF-8'],
+    ] as const) {
+      expect([reason, await checked(content, question)]).toEqual([reason, false]);
+      expect(out).toContain(`refused: ${reason}`);
+      await checked(content, question, true);
+      expect(JSON.parse(out)).toMatchObject({ verdict: 'refused' });
+    }
+  });
+
+  it('is told from a bundle by how the file begins', async () => {
+    for (const [content, is] of [
+      [await proofOf('alice'), true],
+      [gzipSync(await proofOf('bob')), true],
+      [await log.bundle(), false],
+      ['', false],
+    ] as const) {
+      const file = join(folder, randomUUID());
+      writeFileSync(file, content);
+      expect(await isListProof(file)).toBe(is);
+    }
+  });
+});
