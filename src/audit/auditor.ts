@@ -6,9 +6,9 @@ import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } f
 import { AUDITOR_STATES, type AuditorStatus, type AuditorTransition } from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
-import { broken, leafHashOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
+import { broken, hashesOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
-import { GrowingState } from './state-tree/growing-state.js';
+import { type AddedEvent, GrowingState } from './state-tree/growing-state.js';
 import { type SignerKey } from './note.js';
 import { type Witnessing } from './witnessing.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
@@ -196,11 +196,12 @@ export class Auditor {
     events: readonly RecordedEvent[],
     signal: AbortSignal,
   ): Promise<StoredTree> {
-    const leaves: NewLeaf[] = [];
+    const leaves: (NewLeaf & AddedEvent)[] = [];
     let refused: BlockedAt | undefined;
     for (const event of events) {
       try {
-        leaves.push({ hash: leafHashOf(event), position: event.position });
+        const { stream, position } = event;
+        leaves.push({ stream, position, ...hashesOf(event) });
         if (leaves.length % SLICE === 0) await this.options.giveWay(signal);
       } catch (error) {
         if (!(error instanceof EventRefused)) throw error;
@@ -213,7 +214,7 @@ export class Auditor {
       const growth = grown(tree, leaves);
       await this.store.append(growth);
       now = growth.tree;
-      for (const event of events.slice(0, leaves.length)) await this.#state?.add(event);
+      await this.#state?.add(leaves);
     }
     this.#reached(now);
     if (refused) {

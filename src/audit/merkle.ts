@@ -1,4 +1,4 @@
-import { hash as digest } from 'node:crypto';
+import { sha256 } from '../trie/sha256.js';
 
 /**
  * The Merkle tree of RFC 9162, section 2.1. Sizes and indices are numbers up to 2^53 - 1, so nothing here uses
@@ -33,7 +33,7 @@ export const leafHash = (leaf: Uint8Array): Hash => {
   const bytes = Buffer.allocUnsafe(leaf.length + 1);
   bytes[0] = 0x00;
   bytes.set(leaf, 1);
-  return digest('sha256', bytes, 'buffer');
+  return sha256(bytes);
 };
 
 const checkHash = (hash: Hash): void => {
@@ -50,11 +50,11 @@ export const nodeHash = (left: Hash, right: Hash): Hash => {
   checkHash(right);
   pair.set(left, 1);
   pair.set(right, 1 + HASH_BYTES);
-  return digest('sha256', pair, 'buffer');
+  return sha256(pair);
 };
 
 /** The root of a tree without leaves. */
-export const EMPTY_ROOT: Hash = digest('sha256', '', 'buffer');
+export const EMPTY_ROOT: Hash = sha256('');
 
 /** Whether two hashes are the same, byte by byte. */
 export const sameHash = (one: Hash, other: Hash): boolean => Buffer.compare(one, other) === 0;

@@ -7,7 +7,7 @@ import {
   type StoredTree,
   type TreeStore,
 } from '../ports/tree-store.js';
-import { leafOf } from './leaf.js';
+import { leafTexts } from './leaf.js';
 import { EventTimes } from './event-times.js';
 import {
   GrowingTree,
@@ -20,7 +20,7 @@ import {
   verifyInclusion,
 } from './merkle.js';
 import { stateRootOf } from './state-tree/growing-state.js';
-import { PlantsState } from './state-tree/state.js';
+import { PlantsState, type StateChange, stateChangeOf } from './state-tree/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedInclusion, storedRoot } from './stored-tree.js';
 import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
@@ -40,22 +40,28 @@ export interface RecheckOptions extends KnownKeys {
 }
 
 /**
- * An event's leaf. Throws EventRefused for an event that has none, or one that no entry bundle takes: this service
- * writes no such event.
+ * An event's leaf, and the text that it begins with. Throws EventRefused for an event that has none, or one that no
+ * entry bundle takes: this service writes no such event.
  */
-const takenLeafOf = (event: RecordedEvent): Buffer => {
-  const leaf = leafOf(event);
+const takenLeafOf = (event: RecordedEvent): { readonly leaf: Buffer; readonly head: string } => {
+  const [head, rest] = leafTexts(event);
+  const leaf = Buffer.from(head + rest, 'utf8');
   if (leaf.length > MAX_ENTRY_BYTES)
     throw new EventRefused(
       event.stream,
       event.revision,
       `its leaf has ${leaf.length} bytes, above ${MAX_ENTRY_BYTES}`,
     );
-  return leaf;
+  return { leaf, head };
 };
 
-/** The hash of an event's leaf. Throws EventRefused for an event without one. */
-export const leafHashOf = (event: RecordedEvent): Hash => leafHash(takenLeafOf(event));
+/** The hash of an event's leaf, and what the event does to the state. Throws EventRefused for an event without a leaf. */
+export const hashesOf = (
+  event: RecordedEvent,
+): { readonly hash: Hash; readonly change: StateChange | undefined } => {
+  const { leaf, head } = takenLeafOf(event);
+  return { hash: leafHash(leaf), change: stateChangeOf(event, head) };
+};
 
 /** The progress of a recheck: after a failure the next one continues there. */
 export class Reread {
@@ -247,7 +253,7 @@ const contradictionIn = async (
 /** An event's leaf; undefined for an event without one. */
 export const leafIfAny = (event: RecordedEvent): Buffer | undefined => {
   try {
-    return takenLeafOf(event);
+    return takenLeafOf(event).leaf;
   } catch (error) {
     if (error instanceof EventRefused) return undefined;
     throw error;

@@ -1,4 +1,4 @@
-import { hash as digest } from 'node:crypto';
+import { sha256 } from './sha256.js';
 
 /**
  * The hashing of a path-compressed binary Merkle trie, byte for byte that of the package `mpt` of
@@ -11,7 +11,7 @@ import { hash as digest } from 'node:crypto';
 export type Hash = Uint8Array;
 
 /** The root of a trie without entries: SHA-256 of nothing. */
-export const EMPTY_ROOT: Hash = digest('sha256', '', 'buffer');
+export const EMPTY_ROOT: Hash = sha256('');
 
 /** A key and its value. */
 export interface TrieEntry {
@@ -20,12 +20,25 @@ export interface TrieEntry {
 }
 
 /** The hash of an entry: SHA-256 of 0x00, the key and the value, each of these two behind its length. */
-export const entryHash = ({ key, value }: TrieEntry): Hash =>
-  digest('sha256', Buffer.concat([ENTRY, varint(key.length), key, varint(value.length), value]), 'buffer');
+export const entryHash = ({ key, value }: TrieEntry): Hash => {
+  const lengths = varintBytes(key.length) + varintBytes(value.length);
+  const input = inputOf(1 + lengths + key.length + value.length);
+  input[0] = 0x00;
+  const keyAt = putVarint(input, 1, key.length);
+  input.set(key, keyAt);
+  input.set(value, putVarint(input, keyAt + key.length, value.length));
+  return sha256(input);
+};
 
 /** The hash of an inner node: SHA-256 of 0x01, the bit that its two sides differ in, and their hashes. */
-export const branchHash = (bit: number, left: Hash, right: Hash): Hash =>
-  digest('sha256', Buffer.concat([BRANCH, varint(bit), left, right]), 'buffer');
+export const branchHash = (bit: number, left: Hash, right: Hash): Hash => {
+  const input = inputOf(1 + varintBytes(bit) + left.length + right.length);
+  input[0] = 0x01;
+  const leftAt = putVarint(input, 1, bit);
+  input.set(left, leftAt);
+  input.set(right, leftAt + left.length);
+  return sha256(input);
+};
 
 /** Joins neighbouring subtrees, from left to right, to the root of all of them. */
 export class JoinedSubtrees {
@@ -78,18 +91,29 @@ export const bitOf = (key: Uint8Array, bit: number): number =>
 /** The first bit in which two different keys of one length differ. Throws RangeError for other lengths. */
 export const firstDifference = (one: Uint8Array, other: Uint8Array): number => {
   if (one.length !== other.length) throw new RangeError('the keys of a trie are of one length');
-  const byte = one.findIndex((value, at) => value !== other[at]);
+  let byte = 0;
+  while (byte < one.length && one[byte] === other[byte]) byte += 1;
   return byte * 8 + Math.clz32((one[byte] ?? 0) ^ (other[byte] ?? 0)) - 24;
 };
 
-const ENTRY = Buffer.of(0x00);
-const BRANCH = Buffer.of(0x01);
+/** Inputs of hashes by their length, used again for each: a state has entries of one length, and branches of two. */
+const inputs: (Buffer | undefined)[] = [];
 
-/** Below 2^28, as protobuf and Go write it: seven bits a byte from the lowest on, 0x80 where more follow. */
-const varint = (value: number): Buffer => {
-  const bytes: number[] = [];
-  for (let rest = value; ; rest >>>= 7) {
-    bytes.push(rest < 0x80 ? rest : (rest & 0x7f) | 0x80);
-    if (rest < 0x80) return Buffer.from(bytes);
+/** Longer inputs are made anew. */
+const MAX_KEPT_INPUT = 128;
+
+const inputOf = (length: number): Buffer =>
+  length > MAX_KEPT_INPUT ? Buffer.alloc(length) : (inputs[length] ??= Buffer.alloc(length));
+
+/** The bytes of a varint: seven bits each. */
+const varintBytes = (value: number): number => (value < 0x80 ? 1 : 1 + varintBytes(value >>> 7));
+
+/** Writes a number below 2^28 as protobuf and Go do: seven bits a byte from the lowest on, 0x80 where more follow. Gives where it ends. */
+const putVarint = (input: Uint8Array, at: number, value: number): number => {
+  if (value < 0x80) {
+    input[at] = value;
+    return at + 1;
   }
+  input[at] = (value & 0x7f) | 0x80;
+  return putVarint(input, at + 1, value >>> 7);
 };

@@ -41,7 +41,14 @@ export function* unpackChanges(packed: Uint8Array): Generator<StateChange, void,
 
 /** A node as it is stored. */
 export const encodeNode = (node: StoredNode): Uint8Array => {
-  if (isTwig(node)) return Buffer.concat(node.entries.flatMap(({ key, value }) => [key, value]));
+  if (isTwig(node)) {
+    const twig = Buffer.allocUnsafe(node.entries.length * ENTRY_BYTES);
+    for (const [index, { key, value }] of node.entries.entries()) {
+      twig.set(key, index * ENTRY_BYTES);
+      twig.set(value, index * ENTRY_BYTES + KEY_BYTES);
+    }
+    return twig;
+  }
   const bytes = Buffer.allocUnsafe(BRANCH_BYTES);
   bytes.writeUInt16BE(node.bit, 0);
   bytes.writeUIntBE(node.left, 2, 6);

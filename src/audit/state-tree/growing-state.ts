@@ -1,4 +1,4 @@
-import { type EventLog, type Position } from '../../ports/event-log.js';
+import { type EventLog, type Position, type RecordedEvent } from '../../ports/event-log.js';
 import {
   type SignedCheckpoint,
   type StateChange,
@@ -6,7 +6,6 @@ import {
   type TreeStore,
 } from '../../ports/tree-store.js';
 import { parseCheckpoint } from '../checkpoint.js';
-import { type LeafEvent } from '../leaf.js';
 import { type Hash, sameHash } from '../merkle.js';
 import { NoteRefused, parseNote } from '../note.js';
 import { stateChangeOf } from './state.js';
@@ -17,7 +16,10 @@ const MAX_CHANGES = 10_000;
 /** Events between two pauses for requests: about a millisecond of work. */
 const SLICE = 100;
 
-type AddedEvent = LeafEvent & { readonly position: Position };
+/** An event, and what it does to the state. */
+export interface AddedEvent extends Pick<RecordedEvent, 'stream' | 'position'> {
+  readonly change: StateChange | undefined;
+}
 
 /**
  * The state tree as it follows the tree of events. Changes gather in memory and are stored together, since a checkpoint
@@ -28,6 +30,7 @@ export class GrowingState {
   #position: Position;
   /** Where what gathers begins. */
   #from: number;
+  /** By stream: one plant has one. */
   #changes = new Map<string, StateChange>();
   #stored: Promise<StoredState>;
 
@@ -58,7 +61,7 @@ export class GrowingState {
     const state = new GrowingState(store, stored);
     for await (const event of log.readAll(stored.position)) {
       if (state.size >= tree.size) break;
-      await state.add(event);
+      await state.add([{ ...event, change: stateChangeOf(event) }]);
       if (state.size % SLICE === 0) await giveWay(signal);
       if (signal.aborted) return undefined;
     }
@@ -70,12 +73,13 @@ export class GrowingState {
     return this.#size;
   }
 
-  /** Adds the next event of the tree; stores what has gathered where it is much. Throws as `save`. */
-  async add(event: AddedEvent): Promise<void> {
-    const change = stateChangeOf(event);
-    if (change) this.#changes.set(Buffer.from(change.key).toString('latin1'), change);
-    this.#size += 1;
-    this.#position = event.position;
+  /** Adds the next events of the tree, with their changes; stores what has gathered where it is much. Throws as `save`. */
+  async add(added: readonly AddedEvent[]): Promise<void> {
+    for (const { stream, position, change } of added) {
+      if (change) this.#changes.set(stream, change);
+      this.#size += 1;
+      this.#position = position;
+    }
     if (this.#changes.size >= MAX_CHANGES) await this.save();
   }
 

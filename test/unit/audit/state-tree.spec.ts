@@ -128,7 +128,7 @@ describe('the state', () => {
           if (isNew) model.set(event.stream, event);
           else model.delete(event.stream);
         }
-        const present = [...model.values()].map(stateChangeOf).map((change) => ({
+        const present = [...model.values()].map((event) => stateChangeOf(event)).map((change) => ({
           key: change?.key ?? Buffer.alloc(0),
           value: change?.value ?? Buffer.alloc(0),
         }));
