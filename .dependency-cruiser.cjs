@@ -44,6 +44,14 @@ module.exports = {
       },
     },
     {
+      name: 'erasure-knows-no-surface',
+      comment:
+        'An erasure writes, waits for lists and tree, and replaces events: by the ports, as a command and an auditor do.',
+      severity: 'error',
+      from: { path: '^src/erasure/' },
+      to: { path: '^src/', pathNot: '^src/(erasure|plants|ports|async|rebuilds|write|audit)/' },
+    },
+    {
       name: 'witness-knows-audit-only',
       comment:
         'A witness follows logs of others: it needs their formats, and no store or setting of a service.',

@@ -9,6 +9,8 @@ MAX_LINE, INTEGER, HASH = 2097152, r'(0|[1-9][0-9]{0,15})', r'[A-Za-z0-9+/]{43}=
 HASHES = r'\[((?:"%s"(?:,"%s")*)?)\]' % (HASH, HASH)
 AFTER_EVENT = re.compile(r',"hash":"(%s)","index":%s(?:,"proof":%s)?\}' % (HASH, INTEGER, HASHES))
 PLANT, STATE = re.compile(r'plant-([^/]*)/(0|-?[1-9][0-9]{0,15})'), 'plants-state/v1 '
+ERASED = re.compile(r'\{"data":\{"leafHash":"(%s)"\},"id":"[0-9a-f-]{36}","metadata":\{"schemaVersion":1\},"revision":%s,'
+    r'"stream":"erased-[0-9a-f-]{36}","type":"Erased"\}' % (HASH, INTEGER))  # docs/erasure.md
 LIST, MAX_LIST = b'{"format":"plants-list","version":1,', 67108864
 BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
 
@@ -60,6 +62,18 @@ def change_state(plants, event):
     key = key_of(sha256(plant[1].encode()), int(plant[2]))
     if event['type'] == 'PlantDeleted': plants.pop(key, None)
     if event['type'] == 'PlantCreated': plants[key] = value_of(event['data'], event['id'])
+def add_erased(erased, event):  # erasures whose record did not come yet: {id: [how many, the hash over their hashes]}
+    if event['stream'].startswith('erased-'):
+        tally = erased.setdefault(event['stream'][7:], [0, hashlib.sha256()])
+        need(tally and event['type'] == 'Erased', 'it was erased after its erasure was recorded')
+        tally[0] += 1
+        tally[1].update(from_base64(event['data']['leafHash']))
+    if event['stream'] == 'operation-erasures' and event['type'] == 'OwnerErased':
+        data = event['data']
+        count, digest = erased.get(data['erasure']) or [0, hashlib.sha256()]
+        fits = count == int(data['events']) and digest.digest() == from_base64(data['digest'])
+        need(fits, 'what the erasure %s has erased is not what is recorded' % data['erasure'])
+        erased[data['erasure']] = None
 class Number(str):  # a number as RFC 8785 writes it
     def __new__(cls, text):
         value = Decimal(repr(float(text))).normalize()
@@ -119,7 +133,7 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             need(numbers and (header['format'], header['version']) == ('plants-bundle', '1'), 'this is no bundle')
             origin, total, root, state = checkpoint(header['checkpoint'], vkeys, *demand)
             next = start = unproven = int(header['from'])
-            owner, before, events, block = header.get('owner'), header.get('before', []), 0, None
+            owner, before, events, block, erased = header.get('owner'), header.get('before', []), 0, None, {}
             need(owner is None or type(owner) is str, 'this is no header')
             sizes = [2 ** bit for bit in range(52, -1, -1) if owner is None and start >> bit & 1]
             stack = list(zip(sizes, map(from_base64, before)))
@@ -140,6 +154,8 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             need(owner is not None or index == next, 'here stands event %d' % index)
             at[1] = index
             need(next <= index < size, 'it is not in order')
+            one = ERASED.fullmatch(text[9:split])
+            if one: leaf = from_base64(one[1])
             need(base64.b64encode(leaf).decode() == match[1], 'the event or its hash was altered')
             event = parse(text[9:split], 'data id metadata revision stream type')
             fits = [type(event[name]) for name in ('id', 'stream', 'type', 'revision')] == [str, str, str, Number]
@@ -151,6 +167,7 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
                 proven = inclusion_root(index, size, leaf, hashes_in(match[3])) == root
                 need(proven and event['stream'].startswith(names), 'it is not what was signed, or of another owner')
             if plants is not None: change_state(plants, event)
+            if owner is None and start == 0: add_erased(erased, event)
             next, events = index + 1, events + 1
         else:
             match, end = BLOCK.fullmatch(text), END.fullmatch(text)
@@ -160,12 +177,13 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             came_to = inclusion_root(int(match[1]), -(-size // 256), block, hashes_in(match[2])) if match else root_of(stack)
             need(owner is not None or came_to == root, 'one from %d to %d is not what was signed' % (unproven, next - 1))
             at[1] = None
+            need(not end or not any(erased.values()), 'events are erased without a record')
             need(not end or None in (plants, state) or state_root(plants) == state, 'its state root is another')
             block, unproven, ended = None, next, end
         at[1] = next - 1
         need(owner is not None or next != known or known_root in (None, root_of(stack)), 'the older ones were others')
         at[1] = None
-        fits = not known or next != known or None in (plants, known_state) or state_root(plants) == known_state
+        fits = not known or next != known or None in (plants, known_state) or any(erased.values()) or state_root(plants) == known_state
         need(fits, 'the state root of the older checkpoint is another')
         at[1] = next if owner is None and next < size else None
     at[0] += 1

@@ -44,7 +44,12 @@ export interface EventText {
 }
 
 /** The texts of an event to append. Throws TypeError where one would not be kept unchanged. */
-export const textOf = ({ id, type, data, metadata }: NewEvent): EventText => ({
+export const textOf = ({
+  id,
+  type,
+  data,
+  metadata,
+}: Pick<NewEvent, 'id' | 'type' | 'data'> & { readonly metadata: Json }): EventText => ({
   id: name(id),
   type: name(type),
   data: jsonText(data),

@@ -6,7 +6,9 @@ import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } f
 import { AUDITOR_STATES, type AuditorStatus, type AuditorTransition } from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
-import { broken, hashesOf, recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
+import { hashesOf } from './entry-leaf.js';
+import { broken } from './findings.js';
+import { recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type AddedEvent, GrowingState } from './state-tree/growing-state.js';
 import { type SignerKey } from './note.js';

@@ -15,9 +15,10 @@ import {
   parseLine,
 } from './bundle-format.js';
 import { Lines } from './bundle-lines.js';
-import { type Checkpoint, openKnown, parseCheckpoint } from './checkpoint.js';
+import { type Checkpoint, openNote } from './checkpoint.js';
 import { needCosignatures, type WitnessDemand } from './cosignature.js';
 import { type KeyChange, KeyHistory } from './checkpoint-record.js';
+import { ErasedEvents, hashInTree, isErasedLeaf } from './erased-events.js';
 import { type LeafEvent, leafOf } from './leaf.js';
 import {
   GrowingTree,
@@ -29,7 +30,7 @@ import {
   verifyInclusion,
 } from './merkle.js';
 import { type PlantChanges, PlantsHeld } from './plants-held.js';
-import { NoteRefused, parseNote, type VerifierKey } from './note.js';
+import { NoteRefused, type VerifierKey } from './note.js';
 import { PlantsState } from './state-tree/state.js';
 
 /** The content of a bundle that passed. */
@@ -52,13 +53,6 @@ export interface Contents {
    */
   readonly isStateProven: boolean | undefined;
 }
-
-/** Opens a checkpoint, with its key where one of `keys` has signed it. Throws NoteRefused. */
-export const openNote = (
-  note: string | Uint8Array,
-  keys: readonly VerifierKey[],
-): { readonly checkpoint: Checkpoint; readonly signedBy?: VerifierKey } =>
-  keys.length > 0 ? openKnown(note, keys) : { checkpoint: parseCheckpoint(parseNote(note).text) };
 
 /** An event of a bundle whose bytes have its hash; the proof that this is in the tree may follow later. */
 export interface BundleEvent {
@@ -97,6 +91,8 @@ export class BundleCheck {
   /** Only where a checkpoint commits to it, and all events are there. */
   #state: PlantsState | undefined;
   readonly #keyHistory = new KeyHistory();
+  /** Only where all events are there. */
+  #erased: ErasedEvents | undefined;
 
   constructor(
     private readonly keys: readonly VerifierKey[],
@@ -216,6 +212,7 @@ export class BundleCheck {
     if (bundle) this.#checkOlder(bundle, checkpoint, this.#isOwned ? 'compared' : from);
     if (from === 0 && !this.#isOwned && [checkpoint, kept, bundle].some((one) => one?.stateRoot))
       this.#state = new PlantsState();
+    if (from === 0 && !this.#isOwned) this.#erased = new ErasedEvents();
     this.#next = from;
     this.#unproven = { index: from, line: 2 };
     [this.#header, this.#checkpoint, this.#signedBy] = [header, checkpoint, signedBy];
@@ -277,6 +274,8 @@ export class BundleCheck {
 
   /** The state after the events so far has to be the one that a checkpoint of them commits to. */
   #compareState({ size, stateRoot }: Checkpoint): void {
+    // Of a state between the beginning and the end of an erasure not all events are left.
+    if (this.#erased && this.#erased.unrecorded.size > 0) return;
     const root = stateRoot && this.#state?.root();
     if (root && !sameHash(root, stateRoot))
       throw new BundleRefused(
@@ -297,8 +296,9 @@ export class BundleCheck {
       );
     if (index < this.#next) throw this.refusal('the events are not in order', index);
     if (index >= size) throw this.refusal(`the tree has only ${size} events`, index);
-    if (!sameHash(leafHash(leaf), hash)) throw this.refusal('the event or its hash was altered', index);
-    const event = this.#parse(leaf, index);
+    const event = isErasedLeaf(leaf) || sameHash(leafHash(leaf), hash) ? this.#parse(leaf, index) : undefined;
+    if (!event || !sameHash(hashInTree(event, leaf), hash))
+      throw this.refusal('the event or its hash was altered', index);
     if (this.#isOwned) {
       if (!proof) throw this.refusal('the event has no proof', index);
       if (!this.#isOwned(event.stream)) throw this.refusal('the event is of another owner', index);
@@ -318,6 +318,8 @@ export class BundleCheck {
     this.count += 1;
     this.#last = { line, index, hash, leaf, stream: event.stream };
     this.#state?.add(event);
+    const wronglyErased = this.#erased?.add(event, index);
+    if (wronglyErased !== undefined) throw this.refusal(wronglyErased, index);
     this.#compareRoots();
     this.#plants.add(event, index >= (this.older.bundle?.size ?? Infinity));
     if (event.stream === AUDIT_STREAM) this.#keyHistory.add(event, index);
@@ -381,6 +383,9 @@ export class BundleCheck {
     if (events !== this.count)
       throw this.refusal(`the bundle holds ${this.count} events, and says that it holds ${events}`);
     if (!this.#isOwned && !sameHash(this.#tree.root(), root)) throw this.#notSigned();
+    const [unrecorded] = this.#erased?.unrecorded ?? [];
+    if (unrecorded !== undefined)
+      throw this.refusal(`events are erased, and no erasure ${unrecorded} is recorded`, undefined);
     this.#compareState(this.checkpoint);
     this.#ended = true;
   }

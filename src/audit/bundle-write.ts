@@ -14,13 +14,13 @@ import {
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';
 import { knownPosition } from '../history/read.js';
+import { ErasedEvents, hashInTree } from './erased-events.js';
 import { leafOf } from './leaf.js';
 import {
   GrowingTree,
   type Hash,
   HASH_BYTES,
   inclusionProof,
-  leafHash,
   nodesOfInclusion,
   nodesOfRoot,
   ProofRefused,
@@ -100,11 +100,13 @@ export async function* bundleOf(
 
   let piece = `${headerLine(owner === undefined ? { ...bundle, before: before ?? [] } : { ...bundle, owner })}\n`;
   let [next, events] = [from, 0];
+  const erased = new ErasedEvents();
   for await (const event of eventsFrom(log, store, from, size)) {
     const index = next++;
+    erased.add(event, index);
     if (isMeant(event.stream)) {
       const leaf = leafOf(event);
-      const hash = leafHash(leaf);
+      const hash = hashInTree(event, leaf);
       if (!altered) await tree.compare(index, hash, event);
       running?.append(hash);
       const proof = owner === undefined ? undefined : await tree.proofOf(index, hash, checkpoint);
@@ -127,6 +129,10 @@ export async function* bundleOf(
   if (next < size && !altered)
     throw new ExportRefused(
       `the log ends before event ${next}, and ${size} were signed: it has lost some, or it is another log`,
+    );
+  if (from === 0 && owner === undefined && !altered && erased.unrecorded.size > 0)
+    throw new ExportRefused(
+      'an owner was erased while the bundle was being written: try again in some seconds',
     );
   if (running && !altered && !sameHash(running.root(), checkpoint.root)) throw damaged();
   onProgress(next - from, size - from);

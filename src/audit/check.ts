@@ -1,4 +1,5 @@
-import { BundleCheck, type Contents, openNote } from './bundle-check.js';
+import { BundleCheck, type Contents } from './bundle-check.js';
+import { openNote } from './checkpoint.js';
 import { BundleRefused } from './bundle-format.js';
 import { Comparison } from './bundle-comparison.js';
 import { type ReadBytes } from './bundle-lines.js';

@@ -2,6 +2,7 @@ import { EMPTY_ROOT, type Hash, HASH_BYTES, sameHash } from './merkle.js';
 import {
   fromBase64,
   NoteRefused,
+  parseNote,
   quoted,
   type SignerKey,
   signNote,
@@ -126,3 +127,10 @@ export const openKnown = (
     );
   return { checkpoint, signedBy };
 };
+
+/** Opens a checkpoint, with its key where one of `keys` has signed it. Throws NoteRefused. */
+export const openNote = (
+  note: string | Uint8Array,
+  keys: readonly VerifierKey[],
+): { readonly checkpoint: Checkpoint; readonly signedBy?: VerifierKey } =>
+  keys.length > 0 ? openKnown(note, keys) : { checkpoint: parseCheckpoint(parseNote(note).text) };

@@ -48,4 +48,5 @@ export const leafTexts = ({
 };
 
 /** What a leaf begins with. Throws what `canonicalize` throws. */
-export const leafHead = (id: string, data: unknown): string => (canonicalize({ data, id }) ?? '').slice(0, -1);
+export const leafHead = (id: string, data: unknown): string =>
+  (canonicalize({ data, id }) ?? '').slice(0, -1);

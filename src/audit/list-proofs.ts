@@ -6,7 +6,7 @@ import { type TrieEntry } from '../trie/trie.js';
 import { ProofRefused, sameHash } from './merkle.js';
 import { keyName } from './note.js';
 import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
-import { broken } from './recheck.js';
+import { broken } from './findings.js';
 import { stateRootOf } from './state-tree/growing-state.js';
 import { type ListedPlant, listProofText, verifyListProof } from './state-tree/list-proof.js';
 import {

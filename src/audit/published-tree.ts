@@ -1,11 +1,13 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { pause } from '../async/pause.js';
 import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
-import { type Hash, HASH_BYTES, leafHash, sameHash } from './merkle.js';
+import { hashInTree } from './erased-events.js';
+import { type Hash, HASH_BYTES, sameHash } from './merkle.js';
 import { parseCheckpoint } from './checkpoint.js';
 import { type Cosignature } from './cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
-import { broken, differenceOf, leafIfAny } from './recheck.js';
+import { leafIfAny } from './entry-leaf.js';
+import { broken, differenceOf } from './findings.js';
 import { parseNote, type VerifierKey } from './note.js';
 import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
@@ -247,7 +249,7 @@ export class PublishedTree {
   async #checked(event: RecordedEvent, index: number): Promise<Entry> {
     const stored = await this.#leafHash(index);
     const leaf = leafIfAny(event);
-    const hash = leaf && leafHash(leaf);
+    const hash = leaf && hashInTree(event, leaf);
     if (hash && sameHash(hash, stored)) return { index, event, leaf };
     const signed = await this.checkpoint();
     const found = await differenceOf(this.log, this.store, { index, event, hash, stored, signed });

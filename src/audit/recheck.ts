@@ -1,4 +1,6 @@
+import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { ERASURES_STREAM } from '../plants/stream.js';
 import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import {
   type Alarm,
@@ -7,23 +9,16 @@ import {
   type StoredTree,
   type TreeStore,
 } from '../ports/tree-store.js';
-import { leafTexts } from './leaf.js';
+import { hashIfAny } from './entry-leaf.js';
+import { ErasedEvents } from './erased-events.js';
 import { EventTimes } from './event-times.js';
-import {
-  GrowingTree,
-  type Hash,
-  HASH_BYTES,
-  leafHash,
-  ProofRefused,
-  sameHash,
-  type TreeState,
-  verifyInclusion,
-} from './merkle.js';
+import { broken, differenceOf, type Finding, moved, shorter, wronglyErased } from './findings.js';
+import { GrowingTree, type Hash, HASH_BYTES, sameHash, type TreeState } from './merkle.js';
 import { stateRootOf } from './state-tree/growing-state.js';
-import { PlantsState, type StateChange, stateChangeOf } from './state-tree/state.js';
+import { PlantsState } from './state-tree/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
-import { storedInclusion, storedRoot } from './stored-tree.js';
-import { MAX_ENTRY_BYTES, placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
+import { storedRoot } from './stored-tree.js';
+import { placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
 
 /** Events between two pauses for requests: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
@@ -39,30 +34,6 @@ export interface RecheckOptions extends KnownKeys {
   readonly patienceMs: number;
 }
 
-/**
- * An event's leaf, and the text that it begins with. Throws EventRefused for an event that has none, or one that no
- * entry bundle takes: this service writes no such event.
- */
-const takenLeafOf = (event: RecordedEvent): { readonly leaf: Buffer; readonly head: string } => {
-  const [head, rest] = leafTexts(event);
-  const leaf = Buffer.from(head + rest, 'utf8');
-  if (leaf.length > MAX_ENTRY_BYTES)
-    throw new EventRefused(
-      event.stream,
-      event.revision,
-      `its leaf has ${leaf.length} bytes, above ${MAX_ENTRY_BYTES}`,
-    );
-  return { leaf, head };
-};
-
-/** The hash of an event's leaf, and what the event does to the state. Throws EventRefused for an event without a leaf. */
-export const hashesOf = (
-  event: RecordedEvent,
-): { readonly hash: Hash; readonly change: StateChange | undefined } => {
-  const { leaf, head } = takenLeafOf(event);
-  return { hash: leafHash(leaf), change: stateChangeOf(event, head) };
-};
-
 /** The progress of a recheck: after a failure the next one continues there. */
 export class Reread {
   /** When it began (RFC 3339); undefined before. */
@@ -75,12 +46,16 @@ export class Reread {
   times = new EventTimes();
   /** The plants after these events, and perhaps some events more, which are then added again: that changes nothing. */
   state = new PlantsState(STATE_BYTES);
+  /** The erased events among them. */
+  erased = new ErasedEvents();
+  /**
+   * The size of the tree when it began: an erasure that was recorded later may have erased some of its events after they
+   * were read, and others before.
+   */
+  firstSize: number | undefined;
   /** The position up to which the log does not contradict itself. */
   checked: Position = START;
 }
-
-/** A difference, as an alarm that is yet to be raised. */
-type Finding = Omit<Alarm, 'raisedAt'>;
 
 /**
  * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with each stored
@@ -99,6 +74,7 @@ export const recheck = async (
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
   const from = reread.tree.size <= tree.size ? reread : new Reread();
+  from.firstSize ??= tree.size;
   const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
   const found =
     (await new Recheck(store, options, tree, signed, checkpoints, from, reread).compare(log, signal)) ??
@@ -113,6 +89,8 @@ class Recheck {
   #position: Position;
   #times: EventTimes;
   readonly #state: PlantsState;
+  readonly #erased: ErasedEvents;
+  readonly #firstSize: number;
   #sliced = 0;
 
   constructor(
@@ -128,6 +106,8 @@ class Recheck {
     this.#position = from.position;
     this.#times = from.times;
     this.#state = from.state;
+    this.#erased = from.erased;
+    this.#firstSize = from.firstSize ?? tree.size;
   }
 
   /** Compares all events that are in the tree. */
@@ -142,7 +122,25 @@ class Recheck {
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
     this.reread.times = this.#times;
-    return undefined;
+    return this.#unrecordedErasure(log);
+  }
+
+  /** An erasure whose record is not in the log at all: that of a recent one is behind the tree. */
+  async #unrecordedErasure(log: EventLog): Promise<Finding | undefined> {
+    const { unrecorded } = this.#erased;
+    if (unrecorded.size === 0) return undefined;
+    const recorded = new Set<string>();
+    for (const event of await log.readStream(ERASURES_STREAM)) {
+      const fact = tryDecode(event);
+      if (!(fact instanceof EventRefused) && fact.event.type === 'OwnerErased')
+        recorded.add(fact.event.data.erasure);
+    }
+    const erasure = [...unrecorded].find((one) => !recorded.has(one));
+    if (erasure === undefined) return undefined;
+    return {
+      kind: 'contradiction',
+      message: `events are erased, and no erasure ${erasure} is recorded: somebody has removed them`,
+    };
   }
 
   async #compareEvents(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
@@ -186,6 +184,8 @@ class Recheck {
       return differenceOf(log, store, { index, event, hash, stored, signed });
     this.#times = this.#times.next(event, this.checkpoints.signedAt);
     this.#state.add(event);
+    const erased = this.#erased.add(event, index);
+    if (erased !== undefined && index < this.#firstSize) return wronglyErased(event, index, erased);
     if (!(await appendAndCheck(this.#rebuilt, hash, store)))
       return broken(`a hash above the leaves up to index ${index} is another`);
     const fault = await this.#compareCheckpoint(signal);
@@ -203,6 +203,8 @@ class Recheck {
     this.reread.position = this.#position;
     this.reread.times = this.#times;
     this.reread.state = this.#state;
+    this.reread.erased = this.#erased;
+    this.reread.firstSize = this.#firstSize;
     return undefined;
   }
 
@@ -220,7 +222,7 @@ class Recheck {
   async #compareState(signal: AbortSignal): Promise<Finding | undefined> {
     const { signed } = this;
     const stateRoot = signed?.size === this.#rebuilt.size ? stateRootOf(signed) : undefined;
-    if (!stateRoot) return undefined;
+    if (!stateRoot || this.#erased.unrecorded.size > 0) return undefined;
     const root = await this.#state.rootInSteps(() => this.options.giveWay(signal));
     return root && !sameHash(root, stateRoot)
       ? broken(`the state that was signed with ${this.#rebuilt.size} events is not the one that they come to`)
@@ -248,21 +250,6 @@ const contradictionIn = async (
     const event = at && { position: at.position, stream: at.stream, revision: String(at.revision) };
     return { kind: 'contradiction', ...event, message };
   }
-};
-
-/** An event's leaf; undefined for an event without one. */
-export const leafIfAny = (event: RecordedEvent): Buffer | undefined => {
-  try {
-    return takenLeafOf(event).leaf;
-  } catch (error) {
-    if (error instanceof EventRefused) return undefined;
-    throw error;
-  }
-};
-
-const hashIfAny = (event: RecordedEvent): Hash | undefined => {
-  const leaf = leafIfAny(event);
-  return leaf && leafHash(leaf);
 };
 
 /** Appends a leaf. Returns whether the hashes that it completes are those of the stored tiles. */
@@ -293,101 +280,3 @@ export const hasRoot = async (
     throw error;
   }
 };
-
-/** A leaf that differs from the stored one. */
-interface Difference {
-  readonly index: number;
-  /** The event of the log there, and the hash of its leaf if it has one. */
-  readonly event: RecordedEvent;
-  readonly hash: Hash | undefined;
-  readonly stored: Uint8Array;
-  readonly signed: SignedCheckpoint | undefined;
-}
-
-/** Classifies an event whose hash is not the stored one, by the hashes before and after it. Throws what the ports throw. */
-export const differenceOf = async (
-  log: EventLog,
-  store: TreeStore,
-  { index, event, hash, stored, signed }: Difference,
-): Promise<Finding> => {
-  if (signed && index < signed.size && !(await isSigned(store, index, stored, signed)))
-    return broken(`its leaf ${index} is not the one that was signed`, index);
-  const next = await storedLeaf(store, index + 1);
-  const follower = await eventAfter(log, event.position);
-  const followerIsStored = follower !== undefined && sameHash(hashIfAny(follower) ?? NONE, stored);
-  const isNext = hash !== undefined && next !== undefined && sameHash(hash, next);
-  const kinds = { missing: isNext && !followerIsStored, inserted: followerIsStored && !isNext };
-  const kind =
-    isNext && followerIsStored
-      ? 'swapped'
-      : kinds.missing
-        ? 'missing'
-        : kinds.inserted
-          ? 'inserted'
-          : 'changed';
-  const what = {
-    changed: 'it was changed, or others were taken out or put in before it',
-    missing: 'that one is missing, and the one after it stands there',
-    inserted: 'it was put in before that one',
-    swapped: 'the two events from there on were swapped',
-  }[kind];
-  const was = signed && index < signed.size ? 'signed' : 'put in the tree';
-  return {
-    kind,
-    index,
-    position: event.position,
-    stream: event.stream,
-    revision: String(event.revision),
-    message: `event at index ${index} (position ${event.position}, event ${event.revision} of ${event.stream}) is not the one that was ${was}: ${what}`,
-  };
-};
-
-const NONE = new Uint8Array();
-
-const isSigned = async (
-  store: TreeStore,
-  index: number,
-  stored: Uint8Array,
-  { size, root }: SignedCheckpoint,
-): Promise<boolean> => {
-  try {
-    const proof = await storedInclusion(store, index, size);
-    verifyInclusion({ index, size, root, proof, leafHash: stored });
-    return true;
-  } catch (error) {
-    if (error instanceof ProofRefused || error instanceof TileRefused || error instanceof RangeError)
-      return false;
-    throw error;
-  }
-};
-
-const storedLeaf = async (store: TreeStore, index: number): Promise<Uint8Array | undefined> => {
-  const tile = await store.tile(0, Math.floor(index / TILE_WIDTH));
-  const at = (index % TILE_WIDTH) * HASH_BYTES;
-  return at < tile.length ? tile.subarray(at, at + HASH_BYTES) : undefined;
-};
-
-const eventAfter = async (log: EventLog, position: Position): Promise<RecordedEvent | undefined> => {
-  for await (const event of log.readAll(position)) return event;
-  return undefined;
-};
-
-const shorter = (events: number, size: number): Finding => ({
-  kind: 'shorter',
-  index: events,
-  message: `the log ends after ${events} events, but ${size} were put in the tree: event at index ${events} is not there any more`,
-});
-
-const moved = (index: number, position: Position, stored: Position | undefined): Finding => ({
-  kind: 'moved',
-  index,
-  position,
-  message: `event at index ${index} is as it was put in the tree, but stands at position ${position || 'start'}, not at ${stored ?? 'a known one'}`,
-});
-
-/** The tree's store was altered. */
-export const broken = (what: string, index?: number): Finding => ({
-  kind: 'tree',
-  ...(index === undefined ? {} : { index }),
-  message: `the stored tree was altered: ${what}`,
-});

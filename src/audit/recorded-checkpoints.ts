@@ -15,7 +15,8 @@ import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } fr
 import { signCheckpoint } from './checkpoint.js';
 import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { sameHash } from './merkle.js';
-import { broken, hasRoot } from './recheck.js';
+import { broken } from './findings.js';
+import { hasRoot } from './recheck.js';
 import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './note.js';
 import { otherRoot } from './stored-checkpoint.js';
 

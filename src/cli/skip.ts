@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { createInterface } from 'node:readline/promises';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
@@ -8,10 +6,10 @@ import { type RecordedEvent, START } from '../ports/event-log.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
 import { skipEvent } from '../write/rebuilds.js';
+import { agreed } from './agreed.js';
 import { type CliContext, print } from './context.js';
 import { printable } from './terminal.js';
 import { shownData } from './event-line.js';
-import { Interrupted } from './interrupted.js';
 
 export interface SkipOptions {
   readonly position: string;
@@ -52,7 +50,7 @@ export const skip = async (
     throw new OperationRefused(
       'a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, add --force',
     );
-  if (!yes && !(await agreed(context))) {
+  if (!yes && !(await agreed(context, 'skip', 'skipped'))) {
     print(context, { skipped: false }, 'nothing is skipped');
     return false;
   }
@@ -100,28 +98,4 @@ const shown = ({ stream, revision, type, position, data }: RecordedEvent, refusa
     `refused   ${refusal}`,
   ];
   return `${lines.map(printable).join('\n')}\n`;
-};
-
-const agreed = async ({ json, signal }: CliContext): Promise<boolean> => {
-  if (json || !process.stdin.isTTY || !process.stderr.isTTY)
-    throw new OperationRefused('nobody can be asked here: add --yes to skip it');
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // In raw mode a terminal sends no signal for Ctrl-C: readline gets the key.
-  const interrupted = new AbortController();
-  terminal.once('SIGINT', () => {
-    interrupted.abort();
-  });
-  try {
-    // Ctrl-D closes it: Node then leaves the question without an answer, or rejects it, depending on its version.
-    const closed = once(terminal, 'close').then(() => '');
-    const question = terminal.question('Skip it? [y/N] ', {
-      signal: AbortSignal.any([signal, interrupted.signal]),
-    });
-    const answer = await Promise.race([question.catch(() => ''), closed]);
-    signal.throwIfAborted();
-    if (interrupted.signal.aborted) throw new Interrupted('interrupted: nothing is skipped');
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
 };

@@ -5,6 +5,7 @@ import { TerminusModule } from '@nestjs/terminus';
 import { type Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
 import { Auditor } from '../audit/auditor.js';
+import { ErasureGate } from '../erasure/gate.js';
 import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { type Config, type Role } from '../service/config.js';
@@ -21,6 +22,7 @@ import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
 import { LongLists } from './lists/long-lists.js';
 import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, SYSTEM } from './operations/operations.controller.js';
+import { ErasuresController } from './operations/erasures.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 import { Representations } from './representation.js';
@@ -114,11 +116,14 @@ export class AppModule {
     metrics,
     now,
   }: Parts): DynamicModule {
+    const gate = new ErasureGate(log);
     return {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
       controllers: [
-        ...(roles.has('api') ? [PlantsController, AuditController, OperationsController] : []),
+        ...(roles.has('api')
+          ? [PlantsController, AuditController, OperationsController, ErasuresController]
+          : []),
         ...(tree ? [LogController] : []),
         HealthController,
         ...(metrics === 'api' ? [MetricsController] : []),
@@ -141,8 +146,14 @@ export class AppModule {
         { provide: SYSTEM, useValue: { log, model, now } satisfies System },
         {
           provide: IdempotentCommands,
-          useValue: new IdempotentCommands({ log, now, skips: () => readSkipsInForce(log) }),
+          useValue: new IdempotentCommands({
+            log,
+            now,
+            skips: () => readSkipsInForce(log),
+            admit: (owner) => gate.admit(owner),
+          }),
         },
+        { provide: ErasureGate, useValue: gate },
         { provide: PastLists, useValue: new PastLists(log) },
         { provide: LongLists, useValue: new LongLists() },
         EventStreams,

@@ -72,6 +72,11 @@ export const PROBLEMS = {
     title: 'That rebuild is not under way',
     advice: 'Look at `GET /operations/status` which rebuild is under way.',
   },
+  erasure_not_found: {
+    status: 404,
+    title: 'There is no such erasure',
+    advice: 'Take the id from the answer to its order.',
+  },
   entry_not_found: {
     status: 404,
     title: 'There is no such entry in the tree',
@@ -108,6 +113,12 @@ export const PROBLEMS = {
     status: 409,
     title: 'This cannot be done now',
     advice: 'The detail says what stands in the way. Look at `GET /operations/status`.',
+  },
+  owner_erasing: {
+    status: 410,
+    title: 'This account is being erased',
+    advice:
+      'Everything that is stored for this account is being removed. Afterwards, in some seconds, it may begin again with nothing of before.',
   },
   body_too_large: {
     status: 413,

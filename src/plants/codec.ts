@@ -1,4 +1,5 @@
 import { EventRefused, type RefusalKind } from './errors.js';
+import { type Erased, type ErasureOrdered } from './erasure.js';
 import { type PlantEvent } from './events.js';
 import { type OperationEvent } from './operation.js';
 import { type RequestAccepted } from './request.js';
@@ -40,7 +41,19 @@ export interface OperationFact {
   readonly event: OperationEvent;
 }
 
-export type Fact = PlantFact | RequestFact | OperationFact;
+/** Whom an erasure is about. */
+export interface ErasureFact {
+  readonly kind: 'erasure';
+  readonly event: ErasureOrdered;
+}
+
+/** What is left of an erased event. */
+export interface ErasedFact {
+  readonly kind: 'erased';
+  readonly event: Erased;
+}
+
+export type Fact = PlantFact | RequestFact | OperationFact | ErasureFact | ErasedFact;
 
 /** A reason to refuse an event; `tryDecode` adds its stream and revision. */
 class Reason extends Error {
@@ -87,6 +100,8 @@ export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS)
     const data = checked(stored.data, version.fields);
     const event = { type, data: version.upcast?.(data) ?? data } as LoggedEvent;
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
+    if (event.type === 'ErasureOrdered') return { kind: 'erasure', event };
+    if (event.type === 'Erased') return { kind: 'erased', event };
     if (event.type !== 'PlantCreated' && event.type !== 'PlantDeleted') return { kind: 'operation', event };
     const plant = parsePlantStream(stored.stream);
     if (!plant) throw new Reason('the name of its stream is not one of a plant');

@@ -1,5 +1,5 @@
 /** Codes of the refusals that the domain itself makes; clients match on them, so they never change. */
-export type DomainErrorCode = 'plant_exists' | 'plant_not_found' | 'idempotency_key_reused';
+export type DomainErrorCode = 'plant_exists' | 'plant_not_found' | 'idempotency_key_reused' | 'owner_erasing';
 
 /** A command that the rules refuse. Nothing was written. */
 export class DomainError extends Error {
@@ -25,6 +25,12 @@ export const idempotencyKeyReused = (): DomainError =>
   new DomainError(
     'idempotency_key_reused',
     'This Idempotency-Key was used before, with a different request. Use a new key for a new request.',
+  );
+
+export const ownerErasing = (): DomainError =>
+  new DomainError(
+    'owner_erasing',
+    'Everything that is stored for this account is being erased. When that is over, in some seconds, you can begin again.',
   );
 
 /**

@@ -1,3 +1,5 @@
+import { type ErasureEvent } from './erasure.js';
+
 /**
  * Requests of operators and their outcomes: events in streams of their own, so that a request works from any process,
  * survives restarts, and is part of the audit trail.
@@ -101,4 +103,4 @@ export type RebuildEvent =
   | RolledBack
   | RebuildClosed;
 
-export type OperationEvent = RebuildEvent | EventSkipped | AuditEvent;
+export type OperationEvent = RebuildEvent | EventSkipped | AuditEvent | ErasureEvent;

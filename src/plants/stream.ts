@@ -16,8 +16,23 @@ export const SKIPS_STREAM = `${OPERATION_STREAMS}skips`;
 /** Checkpoints that auditors have signed, as far as they are recorded in the log itself. */
 export const AUDIT_STREAM = `${OPERATION_STREAMS}audit`;
 
+/** Everything that happened to erasures of owners, in order. No event of it names an owner. */
+export const ERASURES_STREAM = `${OPERATION_STREAMS}erasures`;
+
+/** Every stream that says whom an erasure is about begins so. It is erased with the owner. */
+export const ERASURE_STREAMS = 'erasure-';
+
+/** Every stream of erased events begins so: nothing is left of them but the hashes of their leaves. */
+export const ERASED_STREAMS = 'erased-';
+
 /** Every stream of ours begins with one of these; whatever else is in the same store belongs to somebody else. */
-export const OUR_STREAMS: readonly string[] = [PLANT_STREAMS, REQUEST_STREAMS, OPERATION_STREAMS];
+export const OUR_STREAMS: readonly string[] = [
+  PLANT_STREAMS,
+  REQUEST_STREAMS,
+  OPERATION_STREAMS,
+  ERASURE_STREAMS,
+  ERASED_STREAMS,
+];
 
 /**
  * An owner as it stands in names of streams and keys of stores: ASCII, without `/`, different for different
@@ -76,9 +91,19 @@ export const ownerOfStream = (stream: string): string | undefined => {
   return kind === undefined || end === -1 ? undefined : decodeOwner(stream.slice(kind.length, end));
 };
 
+/** The stream that says whom an erasure is about. */
+export const erasureStream = (erasure: string): string => `${ERASURE_STREAMS}${erasure}`;
+
+/** The stream of the events that an erasure has erased, in log order. */
+export const erasedStream = (erasure: string): string => `${ERASED_STREAMS}${erasure}`;
+
+/** What the names of all streams of an owner begin with. */
+export const streamsOf = (owner: string): string[] =>
+  [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
+
 /** Tells whether a stream holds plants or requests of an owner, whatever the rest of its name is. */
 export const ownedBy = (owner: string): ((stream: string) => boolean) => {
-  const prefixes = [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
+  const prefixes = streamsOf(owner);
   return (stream) => prefixes.some((prefix) => stream.startsWith(prefix));
 };
 

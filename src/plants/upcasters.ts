@@ -1,11 +1,21 @@
+import { type Erased, type ErasureOrdered } from './erasure.js';
 import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
 import { type OperationEvent } from './operation.js';
 import { type RequestAccepted } from './request.js';
-import { AUDIT_STREAM, PLANT_STREAMS, REBUILDS_STREAM, REQUEST_STREAMS, SKIPS_STREAM } from './stream.js';
+import {
+  AUDIT_STREAM,
+  ERASED_STREAMS,
+  ERASURE_STREAMS,
+  ERASURES_STREAM,
+  PLANT_STREAMS,
+  REBUILDS_STREAM,
+  REQUEST_STREAMS,
+  SKIPS_STREAM,
+} from './stream.js';
 
 /** Every event that the log of plants may hold. */
-export type LoggedEvent = PlantEvent | RequestAccepted | OperationEvent;
+export type LoggedEvent = PlantEvent | RequestAccepted | OperationEvent | ErasureOrdered | Erased;
 
 /** An event's data as JSON. */
 export type EventData = Readonly<Record<string, string | number | boolean | null>>;
@@ -47,6 +57,8 @@ export type Upcasters = {
 const stringFault: FieldCheck = (value) =>
   typeof value === 'string' && value !== '' ? undefined : 'must be a string that is not empty';
 
+const ownerFault: FieldCheck = (value) => (typeof value === 'string' ? undefined : 'must be a string');
+
 const revisionFault: FieldCheck = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 0
     ? undefined
@@ -60,6 +72,12 @@ const positiveOrNullFault: FieldCheck = (value) => (value === null ? undefined :
 const flagFault: FieldCheck = (value) => (typeof value === 'boolean' ? undefined : 'must be true or false');
 
 const reasonFields = { rebuild: stringFault, reason: stringFault };
+
+const hashFault: FieldCheck = (value) =>
+  typeof value === 'string' && HASH.test(value) ? undefined : 'must be 32 bytes in base64';
+
+/** 32 bytes in base64 (RFC 4648, section 4). */
+const HASH = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
 const checkpointFields = { key: stringFault, note: stringFault, treeSince: stringFault };
 
@@ -113,4 +131,26 @@ export const UPCASTERS: Upcasters = {
   },
   SigningStarted: { streams: AUDIT_STREAM, written: 1, versions: [{ fields: checkpointFields }] },
   CheckpointRecorded: { streams: AUDIT_STREAM, written: 1, versions: [{ fields: checkpointFields }] },
+  ErasureStarted: {
+    streams: ERASURES_STREAM,
+    written: 1,
+    versions: [{ fields: { erasure: stringFault, ownerHash: hashFault, reason: stringFault } }],
+  },
+  OwnerErased: {
+    streams: ERASURES_STREAM,
+    written: 1,
+    versions: [{ fields: { erasure: stringFault, events: positiveFault, digest: hashFault } }],
+  },
+  ErasureFinished: { streams: ERASURES_STREAM, written: 1, versions: [{ fields: { erasure: stringFault } }] },
+  ErasureCancelled: {
+    streams: ERASURES_STREAM,
+    written: 1,
+    versions: [{ fields: { erasure: stringFault, reason: stringFault } }],
+  },
+  ErasureOrdered: {
+    streams: ERASURE_STREAMS,
+    written: 1,
+    versions: [{ fields: { owner: ownerFault, key: hashFault } }],
+  },
+  Erased: { streams: ERASED_STREAMS, written: 1, versions: [{ fields: { leafHash: hashFault } }] },
 };

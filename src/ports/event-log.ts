@@ -55,6 +55,32 @@ export interface RecordedEvent {
   readonly metadata: unknown;
 }
 
+/** What stands in the place of an erased event. */
+export interface StandIn {
+  /** Of the event that is erased. */
+  readonly position: Position;
+  /** A UUID. */
+  readonly id: string;
+  readonly type: string;
+  readonly data: Json;
+  readonly metadata: Json;
+}
+
+/** Events to erase, and the event that records it. */
+export interface Erasing {
+  /** Whatever the streams whose names begin with one of these hold is erased. */
+  readonly prefixes: readonly string[];
+  /** All events of these streams, in log order. They are events of the stream `into` afterwards, at their positions. */
+  readonly standIns: readonly StandIn[];
+  /** A stream without events. */
+  readonly into: string;
+  readonly record: {
+    readonly stream: string;
+    readonly expected: ExpectedRevision;
+    readonly event: NewEvent;
+  };
+}
+
 /** The last event of an append. */
 export interface Appended {
   readonly revision: bigint;
@@ -89,7 +115,8 @@ export interface LogBatch {
 export const QUIET_AFTER_MS = 250;
 
 /**
- * The source of truth: an append-only log of events in streams, without update, delete or overwrite.
+ * The source of truth: an append-only log of events in streams, without update, delete or overwrite, but for the erasure
+ * of an owner, which leaves a hash in the place of each event.
  *
  * An implementer guarantees:
  * - an append that returned is durable, is in the log exactly once, and was atomic;
@@ -131,6 +158,26 @@ export abstract class EventLog {
    * to subscribe again.
    */
   abstract subscribe(after: Position, signal: AbortSignal): AsyncIterable<LogBatch>;
+
+  /** The events of all streams whose names begin with one of these, in log order. */
+  abstract readStreamsFrom(prefixes: readonly string[]): AsyncIterable<RecordedEvent>;
+
+  /** Why this log cannot erase events, in one line that says what to do; undefined where it can. */
+  abstract whyNotErase(): string | undefined;
+
+  /**
+   * Erases all events of some streams, and records that, in one step: both are durable when it returns, or neither
+   * happened. Returns undefined, and changes nothing, where the streams hold other events than `standIns` says, `into`
+   * is not empty, or the stream of the record is not as stated. What was erased may be left in the files of the store
+   * until `scrub`. Throws LogUnavailable and OutcomeUnknown as `append`.
+   */
+  abstract erase(erasing: Erasing): Promise<Appended | undefined>;
+
+  /**
+   * Removes from the files of the store what erased events have left there. Appends wait meanwhile. May be repeated.
+   * Throws LogUnavailable.
+   */
+  abstract scrub(): Promise<void>;
 
   /** The position of the last event, or START in an empty log: at or after every position that this log has returned. */
   abstract head(): Promise<Position>;

@@ -168,6 +168,9 @@ export abstract class TreeStore {
   /** Lifts the alarm that stands, if any, and stores by whom and why. */
   abstract lift(by: string, reason: string): Promise<Alarm | undefined>;
 
+  /** Removes from the files of the store what changes of the state have left there. May be repeated. */
+  abstract scrub(): Promise<void>;
+
   /** Closes everything. May be called twice. */
   abstract close(): Promise<void>;
 }

@@ -44,6 +44,7 @@ interface OpenedTree {
   readonly auditor: Auditor | undefined;
   readonly published: PublishedTree;
   readonly lists: ListProofs;
+  readonly store: TreeStore;
 }
 
 /**
@@ -93,7 +94,7 @@ export const openTree = async (
     else recheck?.send();
   };
   const published = new PublishedTree(log, store, now, recheckSoon, [key], witnesses?.notes);
-  return { auditor, published, lists: new ListProofs(log, store, published, now, recheckSoon) };
+  return { auditor, published, lists: new ListProofs(log, store, published, now, recheckSoon), store };
 };
 
 const startAuditor = async (

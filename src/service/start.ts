@@ -28,6 +28,7 @@ import { reportText } from '../operations/process-report.js';
 import { Load } from '../projector/load.js';
 import { type Tracing } from '../tracing/tracing.js';
 import { openTree } from './auditing.js';
+import { startEraser } from './erasing.js';
 import { rateLimitsOf, signingKeys } from './authentication.js';
 import { type Config } from './config.js';
 import { listen } from './listen.js';
@@ -78,12 +79,11 @@ export const start = async (
     if (tracing) resources.add(() => tracing.close());
     const stores = await openStores(config, logger, registry, { tracing, link }, resources);
     const { log, model } = stores;
-
-    const load = new Load();
-    const shutdown = new Shutdown(drainMs(config));
+    const [load, shutdown] = [new Load(), new Shutdown(drainMs(config))];
     const projector = startProjector(log, model, config, load, logger, resources, shutdown);
     if (projector) showProjection(registry, { log, model, projector });
     const tree = await openTree(log, config, load, logger, resources, link?.hints('recheck'));
+    startEraser(log, model, tree, logger, resources);
     if (tree?.auditor) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
     showTokenCache(registry, () => verifier.cache);

@@ -99,7 +99,7 @@ export const firstDifference = (one: Uint8Array, other: Uint8Array): number => {
 /** Inputs of hashes by their length, used again for each: a state has entries of one length, and branches of two. */
 const inputs: (Buffer | undefined)[] = [];
 
-/** Longer inputs are made anew. */
+/** Longer inputs get a buffer of their own. */
 const MAX_KEPT_INPUT = 128;
 
 const inputOf = (length: number): Buffer =>

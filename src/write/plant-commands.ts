@@ -32,6 +32,8 @@ export interface CommandDependencies {
   readonly now: () => Date;
   /** Reads which events operators have skipped. Called only where an event cannot be read. */
   readonly skips: () => Promise<Skips>;
+  /** Throws DomainError where nothing of an owner is written at present. */
+  readonly admit?: (owner: string) => Promise<void> | undefined;
 }
 
 /** The most decisions on a command, while other writers of the plant are faster. */

@@ -49,11 +49,14 @@ export class DeletePlantHandler implements ICommandHandler<DeletePlantCommand> {
 }
 
 /** Runs a command with an Idempotency-Key once; any other each time. */
-const execute = (
+const execute = async (
   requests: IdempotentCommands,
   { owner, context, key }: PlantRequest,
   command: PlantCommand,
-): Promise<Appended> =>
-  key === undefined
+): Promise<Appended> => {
+  const waiting = requests.dependencies.admit?.(owner);
+  if (waiting) await waiting;
+  return key === undefined
     ? runCommand(requests.dependencies, owner, command, context)
     : requests.run(owner, command, context, key);
+};

@@ -1,7 +1,8 @@
 import { v5 as uuidV5 } from 'uuid';
 import { encode, versionOf } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
-import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
+import { type RebuildEvent } from '../plants/operation.js';
+import { type LoggedEvent } from '../plants/upcasters.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import {
   type EventLog,
@@ -45,7 +46,7 @@ export const record = async (
   now: Date,
   wait?: (ms: number) => Promise<void>,
 ): Promise<boolean> => {
-  const events = [newEvent(REBUILDS_STREAM, state.revision, event, operator, now)];
+  const events = [operationEvent(REBUILDS_STREAM, state.revision, event, operator, now)];
   try {
     await appendSurely(log, REBUILDS_STREAM, state.revision ?? 'none', events, wait);
     return true;
@@ -55,11 +56,11 @@ export const record = async (
   }
 };
 
-/** An event of an operation. Its id follows from its stream, revision and content, so that a retry is the same event. */
-const newEvent = (
+/** An event that an operator's request causes. Its id follows from its stream, revision and content, so that a retry is the same event. */
+export const operationEvent = (
   stream: string,
   after: bigint | undefined,
-  event: OperationEvent,
+  event: LoggedEvent,
   { actor, correlationId, commandId, traceparent }: Operator,
   now: Date,
 ): NewEvent => {
@@ -102,7 +103,7 @@ const run = async (
     },
     decide: (state) => {
       decided = decideRebuild(state, command);
-      return [newEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
+      return [operationEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
     },
     tooManyRaces: () =>
       new OperationRefused('others operate at the same time: look at the status, and try again'),
@@ -167,7 +168,9 @@ export const skipEvent = async (
       const last = await log.readLast(SKIPS_STREAM);
       return { state: last?.revision, revision: last?.revision };
     },
-    decide: (revision) => [newEvent(SKIPS_STREAM, revision, { type: 'EventSkipped', data }, operator, now())],
+    decide: (revision) => [
+      operationEvent(SKIPS_STREAM, revision, { type: 'EventSkipped', data }, operator, now()),
+    ],
     tooManyRaces: () => new OperationRefused('others skip events at the same time: try again'),
   });
 };

@@ -69,6 +69,14 @@ process.stdout.write(
 const back = await client.POST('/operations/rollback', { body: {} });
 if (![202, 409].includes(back.response.status)) report('requestRollback', back);
 process.stdout.write(`${JSON.stringify({ operation: 'requestRollback', status: back.response.status })}\n`);
+const order = await client.POST('/operations/erasures', {
+  body: { owner: 'somebody whom nobody knows', reason: 'test' },
+});
+if (order.response.status !== 409) report('orderErasure', order);
+process.stdout.write(`${JSON.stringify({ operation: 'orderErasure', status: order.response.status })}\n`);
+const erasure = await client.GET('/operations/erasures/{id}', { params: { path: { id: rebuild.rebuild } } });
+if (erasure.response.status !== 404) report('readErasure', erasure);
+process.stdout.write(`${JSON.stringify({ operation: 'readErasure', status: erasure.response.status })}\n`);
 const status = report('readStatus', await client.GET('/operations/status'));
 if (status.processes.length === 0) throw new Error('no processes');
 report('live', await client.GET('/health/live'));

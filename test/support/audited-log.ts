@@ -5,9 +5,9 @@ import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { signCheckpoint } from '../../src/audit/checkpoint.js';
-import { leafOf } from '../../src/audit/leaf.js';
+import { hashInTree } from '../../src/audit/erased-events.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
-import { GrowingTree, leafHash } from '../../src/audit/merkle.js';
+import { GrowingTree } from '../../src/audit/merkle.js';
 import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
 import { GrowingState } from '../../src/audit/state-tree/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
@@ -67,7 +67,7 @@ export class AuditedLog {
   async grow(): Promise<StoredTree> {
     const stored = await this.tree.tree();
     const events = await all(this.log.readAll(stored.position));
-    const leaves = events.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
+    const leaves = events.map((event) => ({ hash: hashInTree(event), position: event.position }));
     const growth = leaves.length > 0 ? grown(stored, leaves) : undefined;
     if (growth) await this.tree.append(growth);
     return growth?.tree ?? stored;

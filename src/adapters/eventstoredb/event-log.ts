@@ -142,6 +142,23 @@ class EventStoreLog extends EventLog {
     return subscribeTo({ server, namespace, stallMs, startOf, head: () => this.head() }, after, signal);
   }
 
+  async *readStreamsFrom(prefixes: readonly string[]): AsyncGenerator<RecordedEvent, void, undefined> {
+    for await (const event of this.readAll(START))
+      if (prefixes.some((prefix) => event.stream.startsWith(prefix))) yield event;
+  }
+
+  whyNotErase(): string {
+    return 'events in EventStoreDB cannot be erased by this version: nothing was written';
+  }
+
+  erase(): Promise<undefined> {
+    return Promise.reject(new LogUnavailable(this.whyNotErase()));
+  }
+
+  scrub(): Promise<void> {
+    return Promise.reject(new LogUnavailable(this.whyNotErase()));
+  }
+
   async head(): Promise<Position> {
     this.#assertOpen();
     return this.#headSearch.find();

@@ -128,6 +128,9 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#generations.promote(generation, replaces, logEnd);
   }
 
+  // What is deleted is gone, but for snapshots and append-only files, which are the server's operator's.
+  scrub = (): Promise<void> => Promise.resolve();
+
   drop(generation: Generation): Promise<void> {
     return this.#generations.drop(generation);
   }

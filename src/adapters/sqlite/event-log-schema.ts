@@ -5,6 +5,9 @@ const APPLICATION_ID = 0x504c4e54;
 
 const SCHEMA_VERSION = 1;
 
+/** The version of a log with erased events; its tables are the same. */
+export const ERASING_SCHEMA_VERSION = 2;
+
 /**
  * The rules of the log, kept by the file against accidents in an SQLite shell. REPLACE fires no delete trigger, so the
  * insert refuses to overwrite. The text of a backup's schema is compared with this one: it changes with the version
@@ -58,9 +61,9 @@ export const isOurs = (db: Database, file: string): boolean => {
   if (tables === 0 && application === 0 && version === 0) return false;
   if (application !== APPLICATION_ID || version < 1)
     throw new Refusal(`${file} is not a plant store event log: name another file`);
-  if (version > SCHEMA_VERSION)
+  if (version > ERASING_SCHEMA_VERSION)
     throw new Refusal(
-      `${file} was written by a newer version (schema ${version}; this program knows ${SCHEMA_VERSION}): upgrade`,
+      `${file} was written by a newer version (schema ${version}; this program knows ${ERASING_SCHEMA_VERSION}): upgrade`,
     );
   return true;
 };

@@ -5,12 +5,13 @@ import { AppendHealthTracker } from '../append-health.js';
 import {
   type AppendOrder,
   type BatchOutcome,
+  type EraseOrder,
   type LogAnswers,
   type LogNotice,
   type LogWork,
   type OpenedLog,
   type Written,
-} from './event-log.worker.js';
+} from './event-log-work.js';
 import { WorkerCalls } from './worker-call.js';
 
 type LogCalls = WorkerCalls<LogWork, LogAnswers, OpenedLog, LogNotice>;
@@ -117,6 +118,27 @@ export class EventLogWriter {
       this.#queue.add(pending);
       this.#next();
     });
+  }
+
+  /** Erases events and records it. Without a deadline: it may take a second for each 100,000 events. */
+  async erase(order: EraseOrder): Promise<Written | undefined> {
+    this.assertReady();
+    const outcome = await this.calls.call({ kind: 'erase', order });
+    if (outcome.kind === 'committed') {
+      if (outcome.outcomes) this.committed(1);
+      return outcome.outcomes;
+    }
+    const { reason, written, stop } = outcome;
+    if (stop) this.stop(`${reason}; nothing is written before a restart`);
+    else this.#health.failed(reason);
+    throw written === 'nothing' ? new LogUnavailable(reason) : new OutcomeUnknown(reason);
+  }
+
+  /** Removes what erased events have left in the files. Throws LogUnavailable where it has to be repeated. */
+  async scrub(): Promise<void> {
+    this.assertReady();
+    const reason = await this.calls.call({ kind: 'scrub' });
+    if (reason !== undefined) throw new LogUnavailable(reason);
   }
 
   /** Whether appends work, by the outcomes of the last ones. */

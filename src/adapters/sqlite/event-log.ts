@@ -10,6 +10,7 @@ import {
   WrongExpectedRevision,
   type AppendHealth,
   type Appended,
+  type Erasing,
   type ExpectedRevision,
   type LogBatch,
   type NewEvent,
@@ -26,9 +27,10 @@ import {
   sqliteCode,
   type Database,
 } from './database.js';
+import { EVENTS_FROM, rangeOf } from './event-log-erasure.js';
 import { EventLogCheck, type FileDisagreement } from './event-log-check.js';
 import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
-import { type AppendOrder } from './event-log.worker.js';
+import { type AppendOrder, type EraseOrder } from './event-log-work.js';
 
 export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   /** Time between a subscription's reads for commits of other processes, in milliseconds. */
@@ -115,6 +117,8 @@ class SqliteEventLog extends EventLog {
   readonly #readStream;
   readonly #readLast;
   readonly #readAll;
+  readonly #readFrom;
+  readonly #readOne;
   readonly #head;
   #closing: Promise<void> | undefined;
 
@@ -139,6 +143,8 @@ class SqliteEventLog extends EventLog {
         `${EVENTS} WHERE stream = ? ORDER BY revision DESC LIMIT 1`,
       );
       this.#readAll = prepareColumns<EventRow>(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
+      this.#readOne = prepareColumns<EventRow>(reader, `${EVENTS} WHERE seq = ?`);
+      this.#readFrom = prepareColumns<[seq: number]>(reader, `SELECT seq FROM events WHERE ${EVENTS_FROM}`);
       this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
     } catch (error) {
       reader.close();
@@ -231,6 +237,42 @@ class SqliteEventLog extends EventLog {
       `${this.file} ${message}`,
       event && { ...event, position: toPosition(event.seq), revision: BigInt(event.revision) },
     );
+  }
+
+  async *readStreamsFrom(prefixes: readonly string[]): AsyncGenerator<RecordedEvent, void, undefined> {
+    const found = this.#read(() => prefixes.flatMap((prefix) => this.#readFrom.all(...rangeOf(prefix))));
+    const numbers = found.map(([seq]) => seq).sort((one, other) => one - other);
+    for (const [index, seq] of numbers.entries()) {
+      const [event] = this.#read(() => this.#readOne.all(seq)).map(toEvent);
+      // It was erased meanwhile.
+      if (event && prefixes.some((prefix) => event.stream.startsWith(prefix))) yield event;
+      if (index % CHUNK === CHUNK - 1) await setImmediate(); // as in readAll
+    }
+  }
+
+  whyNotErase(): undefined {
+    return undefined;
+  }
+
+  async erase({ prefixes, standIns, into, record }: Erasing): Promise<Appended | undefined> {
+    this.#assertOpen();
+    const order: EraseOrder = {
+      prefixes: prefixes.map(name),
+      standIns: standIns.map((standIn) => ({ seq: fromPosition(standIn.position), ...textOf(standIn) })),
+      into: name(into),
+      record: {
+        stream: name(record.stream),
+        expected: record.expected === 'none' ? -1 : Number(record.expected),
+        event: textOf(record.event),
+      },
+    };
+    const recorded = await this.writer.erase(order);
+    return recorded && { revision: BigInt(recorded.revision), position: toPosition(recorded.seq) };
+  }
+
+  async scrub(): Promise<void> {
+    this.#assertOpen();
+    await this.writer.scrub();
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection

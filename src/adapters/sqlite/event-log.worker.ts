@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { workerData } from 'node:worker_threads';
-import { type EventText } from '../stored-text.js';
 import {
   BUSY_TIMEOUT_MS,
   DatabaseSync,
@@ -10,65 +9,23 @@ import {
   sqliteCode,
   type Database,
 } from './database.js';
+import { eraseEvents } from './event-log-erasure.js';
 import { EventLogGuard, hasRoom } from './event-log-guard.js';
 import { SCHEMA, Refusal, isOurs } from './event-log-schema.js';
+import {
+  type AppendOrder,
+  type BatchOutcome,
+  type Committed,
+  type EraseOrder,
+  type LogAnswers,
+  type LogNotice,
+  type LogWork,
+  type OpenedLog,
+  type Written,
+} from './event-log-work.js';
 import { LOOK_EVERY_MS } from './file-watch.js';
-import { whileBusy } from './open-file.js';
+import { assertScrubbed, SCRUB, whileBusy } from './open-file.js';
 import { answerOrders, postNotice } from './worker-thread.js';
-
-/** An append. `expected` is -1 for a stream without events. */
-export interface AppendOrder {
-  readonly stream: string;
-  readonly expected: number;
-  readonly events: readonly EventText[];
-}
-
-/** The last event of an append. */
-export interface Written {
-  readonly revision: number;
-  readonly seq: number;
-}
-
-/** What the writer does: commit appends together, and move all pages into the database before it is closed. */
-export type LogWork =
-  { readonly kind: 'append'; readonly orders: readonly AppendOrder[] } | { readonly kind: 'finish' };
-
-/** The answer to each kind of work. */
-export interface LogAnswers {
-  readonly append: BatchOutcome;
-  readonly finish: undefined;
-}
-
-/** `stop`: nothing may be acknowledged any more. */
-export type BatchOutcome =
-  | { readonly kind: 'committed'; readonly outcomes: readonly (Written | 'wrong revision')[] }
-  | {
-      readonly kind: 'failed';
-      readonly reason: string;
-      readonly written: 'nothing' | 'unknown';
-      readonly stop: boolean;
-    };
-
-export interface OpenedLog {
-  readonly identity: string;
-  readonly journalMode: string;
-  readonly synchronous: number;
-  /** Why appends are expected to fail, if so. */
-  readonly failing: string | undefined;
-}
-
-/** What the writer posts between batches. */
-export type LogNotice =
-  /** `files`: one of the log's files was taken away, so that reads may be old or wrong. */
-  | {
-      readonly kind: 'stopped';
-      readonly reason: string;
-      readonly files: boolean;
-      readonly restartHelps: boolean;
-    }
-  /** Commits would fail now, or would succeed again. */
-  | { readonly kind: 'failing'; readonly reason: string }
-  | { readonly kind: 'writable' };
 
 /** PRAGMA synchronous: each commit is durable when it returns. */
 const FULL = 2;
@@ -167,20 +124,56 @@ class Writer {
    * it writes.
    */
   commit(orders: readonly AppendOrder[]): BatchOutcome {
+    return this.#transaction(
+      () => orders.map((order) => this.#append(order)),
+      (outcomes) => {
+        for (const outcome of outcomes)
+          if (outcome !== 'wrong revision') this.#lastSeq = Math.max(this.#lastSeq, outcome.seq);
+      },
+    );
+  }
+
+  /** Erases events and records it, in one transaction. */
+  erase(order: EraseOrder): Committed<Written | undefined> {
+    return this.#transaction(
+      () => eraseEvents(this.#db, order),
+      (recorded) => {
+        this.#lastSeq = Math.max(this.#lastSeq, recorded?.seq ?? 0);
+      },
+    );
+  }
+
+  /** Removes what erased events have left in the files. Returns why it has to be repeated, if so. */
+  scrub(): string | undefined {
+    const fault = this.#fault();
+    if (fault) return fault.reason;
+    try {
+      this.#db.exec(SCRUB);
+      assertScrubbed(this.file, (message) => new Error(message));
+      this.#pages = 0;
+      return undefined;
+    } catch (error) {
+      return explainSqliteError(error, this.file);
+    }
+  }
+
+  #transaction<Outcomes>(
+    write: () => Outcomes,
+    committed: (outcomes: Outcomes) => void,
+  ): Committed<Outcomes> {
     const before = this.#fault();
     if (before) return { kind: 'failed', written: 'nothing', ...before };
     let committing = false;
     try {
       this.#db.exec('BEGIN IMMEDIATE');
-      const outcomes = orders.map((order) => this.#append(order));
+      const outcomes = write();
       committing = true;
       this.#db.exec('COMMIT');
       this.#failedAt = undefined;
       // It is durable in the open files; whether these still have their names is checked now.
       const after = this.#fault();
       if (after) return { kind: 'failed', written: 'unknown', ...after };
-      for (const outcome of outcomes)
-        if (outcome !== 'wrong revision') this.#lastSeq = Math.max(this.#lastSeq, outcome.seq);
+      committed(outcomes);
       return { kind: 'committed', outcomes };
     } catch (error) {
       const code = sqliteCode(error);
@@ -351,7 +344,7 @@ const watch = (): void => {
 const watching = setInterval(watch, LOOK_EVERY_MS);
 
 answerOrders<LogWork>(
-  ({ work }): OpenedLog | BatchOutcome | undefined => {
+  ({ work }): OpenedLog | LogAnswers[LogWork['kind']] => {
     if (work === 'open') return open();
     if (work === 'close') {
       clearInterval(watching);
@@ -359,6 +352,8 @@ answerOrders<LogWork>(
       return undefined;
     }
     if (work.kind === 'append') return writer?.commit(work.orders);
+    if (work.kind === 'erase') return writer?.erase(work.order);
+    if (work.kind === 'scrub') return writer?.scrub();
     writer?.finish();
     return undefined;
   },

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { makeFile, makeFolder } from '../../files/new-file.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma, SQLITE, sqliteCode } from './database.js';
@@ -119,4 +120,16 @@ export const createFile = (file: string): void => {
   } catch {
     // It exists, or SQLite has a more exact error.
   }
+};
+
+/**
+ * Writes a file again without what deleted rows have left in its pages, and empties the write-ahead log, which has them
+ * too. To be followed by `assertScrubbed`.
+ */
+export const SCRUB = 'VACUUM; PRAGMA wal_checkpoint(TRUNCATE)';
+
+/** Throws where readers were in the way of emptying the write-ahead log. */
+export const assertScrubbed = (file: string, unavailable: (message: string) => Error): void => {
+  if ((statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    throw unavailable(`${file}-wal could not be emptied, since the file is being read: it is tried again`);
 };

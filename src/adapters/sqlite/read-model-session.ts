@@ -137,10 +137,10 @@ export class ReadModelSession {
     }
   }
 
-  async write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+  async write<W extends Work>(work: W, deadlineMs?: number): Promise<Answers[W['kind']]> {
     try {
       if (this.#damage) throw this.#damage;
-      return await this.writer.call(work);
+      return await this.writer.call(work, deadlineMs);
     } catch (error) {
       throw this.#reasonOf(error as Error);
     }

@@ -31,6 +31,8 @@ export type Work =
     }
   /** Moves all pages from the write-ahead log into the database, and lets that log begin again. */
   | { readonly kind: 'checkpoint' }
+  /** Removes what deleted rows have left in the file. */
+  | { readonly kind: 'scrub' }
   | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
   | { readonly kind: 'takeLease'; readonly holder: string; readonly forMs: number }
   | { readonly kind: 'returnLease'; readonly holder: string }
@@ -56,6 +58,7 @@ export interface Answers {
   readonly sweep: boolean;
   readonly apply: Applied;
   readonly checkpoint: undefined;
+  readonly scrub: undefined;
   readonly heal: boolean;
   readonly takeLease: boolean;
   readonly returnLease: undefined;

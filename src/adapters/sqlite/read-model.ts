@@ -92,6 +92,10 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     while (!(await this.#write({ kind: 'sweep' })));
   }
 
+  async scrub(): Promise<void> {
+    await this.#write({ kind: 'scrub' }, Infinity);
+  }
+
   positions(generation: Generation): Promise<Position[]> {
     return this.#read((reader) => reader.positions(generation));
   }
@@ -207,8 +211,8 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     return (await this.#current()).read(ask);
   }
 
-  async #write<W extends Work>(work: W): Promise<Answers[W['kind']]> {
-    return (await this.#current()).write(work);
+  async #write<W extends Work>(work: W, deadlineMs?: number): Promise<Answers[W['kind']]> {
+    return (await this.#current()).write(work, deadlineMs);
   }
 
   /** The current session; a new one after a file was taken away or the writer died. */

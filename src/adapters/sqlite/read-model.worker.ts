@@ -3,6 +3,7 @@ import { coordinationWrites } from './coordination-writes.js';
 import { BUSY_TIMEOUT_MS, type Database, pragma } from './database.js';
 import { generationSweep, generationWrites } from './generation-writes.js';
 import { applyingWith, listWrites } from './list-writes.js';
+import { assertScrubbed, SCRUB } from './open-file.js';
 import { openReadModelFile } from './read-model-schema.js';
 import { takenAway, unavailable, type Work, type WriterData } from './read-model-work.js';
 import { answerCalls } from './worker-thread.js';
@@ -13,6 +14,9 @@ const { file, log } = workerData as WriterData;
 const CHECKPOINT_WAIT_MS = 50;
 
 const CHECKPOINT = `PRAGMA busy_timeout = ${CHECKPOINT_WAIT_MS}; PRAGMA wal_checkpoint(RESTART); PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`;
+
+/** SQL before the transaction of some kinds of work. */
+const BEFORE: Partial<Record<Work['kind'], string>> = { checkpoint: CHECKPOINT, scrub: SCRUB };
 
 const prepareWrites = (db: Database) => {
   const generations = generationWrites(db, log);
@@ -38,6 +42,9 @@ const prepareWrites = (db: Database) => {
         return sweep();
       case 'apply':
         return apply(work.generation, work.partitions);
+      case 'scrub':
+        assertScrubbed(file, unavailable);
+        return undefined;
       case 'checkpoint':
         restartLog();
         return undefined;
@@ -60,7 +67,7 @@ answerCalls<Work>({
   file,
   open: () => openReadModelFile(file),
   prepare: prepareWrites,
-  before: ({ kind }) => (kind === 'checkpoint' ? CHECKPOINT : ''),
+  before: ({ kind }) => BEFORE[kind] ?? '',
   takenAway,
   isFinal: () => true,
   tooLate: () => unavailable(`${file}: the queue was too long`),

@@ -144,6 +144,10 @@ class SqliteTreeStore extends TreeStore {
     return alarmOf(text);
   }
 
+  async scrub(): Promise<void> {
+    await this.#write({ kind: 'scrub' }, Infinity);
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -170,9 +174,9 @@ class SqliteTreeStore extends TreeStore {
     }
   }
 
-  async #write<W extends TreeWork>(work: W): Promise<TreeAnswers[W['kind']]> {
+  async #write<W extends TreeWork>(work: W, deadlineMs?: number): Promise<TreeAnswers[W['kind']]> {
     this.#assertUsable();
-    return this.writer.call(work);
+    return this.writer.call(work, deadlineMs);
   }
 
   /** SQLite continues to use deleted files: what is signed then would be lost. */

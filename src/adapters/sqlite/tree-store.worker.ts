@@ -1,5 +1,7 @@
 import { workerData } from 'node:worker_threads';
+import { TreeUnavailable } from '../../ports/tree-store.js';
 import { type Database } from './database.js';
+import { assertScrubbed, SCRUB } from './open-file.js';
 import { openTreeFile } from './tree-schema.js';
 import { isCut, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
 import { stateWrites } from './state-writes.js';
@@ -27,6 +29,9 @@ const prepareWrites = (db: Database) => {
         return undefined;
       case 'lift':
         return checkpoints.lift(work.by, work.reason);
+      case 'scrub':
+        assertScrubbed(file, (message) => new TreeUnavailable(message));
+        return undefined;
     }
   };
 };
@@ -36,7 +41,10 @@ answerCalls<TreeWork>({
   open: () => openTreeFile(file, log),
   prepare: prepareWrites,
   // Leaves that a loss of power undoes are appended again; a checkpoint or an alarm must never be undone.
-  before: ({ kind }) => `PRAGMA synchronous = ${kind === 'append' || kind === 'state' ? 'NORMAL' : 'FULL'}`,
+  before: ({ kind }) =>
+    kind === 'scrub'
+      ? SCRUB
+      : `PRAGMA synchronous = ${kind === 'append' || kind === 'state' ? 'NORMAL' : 'FULL'}`,
   takenAway: (fault) => takenAway(file, fault),
   isFinal: isCut,
 });

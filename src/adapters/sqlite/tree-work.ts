@@ -14,7 +14,8 @@ export type TreeWork =
   | { readonly kind: 'state'; readonly growth: PackedStateGrowth }
   | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
   | { readonly kind: 'raise'; readonly alarm: Alarm }
-  | { readonly kind: 'lift'; readonly by: string; readonly reason: string };
+  | { readonly kind: 'lift'; readonly by: string; readonly reason: string }
+  | { readonly kind: 'scrub' };
 
 /** A StateGrowth whose changes are one block of bytes: what is copied to the thread is then one object and not thousands. */
 export type PackedStateGrowth = Omit<StateGrowth, 'changes'> & { readonly changes: Uint8Array };
@@ -32,6 +33,7 @@ export interface TreeAnswers {
   readonly raise: undefined;
   /** The text of the alarm that was lifted. */
   readonly lift: string | undefined;
+  readonly scrub: undefined;
 }
 
 /** Whether content of the file is lost, and not only its name. */

@@ -105,11 +105,12 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers,
     return this.#post('open') as Promise<Opened>;
   }
 
-  async call<W extends Work>(work: W): Promise<Answers[W['kind']]> {
+  /** `deadlineMs`: where this call may take longer than others. */
+  async call<W extends Work>(work: W, deadlineMs?: number): Promise<Answers[W['kind']]> {
     const { file, maxQueued, unavailable } = this.store;
     if (this.#calls.size >= maxQueued)
       throw unavailable(`${file}: ${maxQueued} writes are waiting for the disk already`);
-    return this.#post(work) as Promise<Answers[W['kind']]>;
+    return this.#post(work, deadlineMs) as Promise<Answers[W['kind']]>;
   }
 
   /** Ends the thread after the calls before it, within the deadline. */
@@ -126,11 +127,11 @@ export class WorkerCalls<Work extends { readonly kind: keyof Answers }, Answers,
     await this.#exited;
   }
 
-  #post(work: Order<Work>['work']): Promise<unknown> {
+  #post(work: Order<Work>['work'], deadlineMs = this.store.deadlineMs): Promise<unknown> {
     if (this.#death) return Promise.reject(this.#death);
     return new Promise((resolve, reject) => {
       const call = ++this.#lastCall;
-      const { file, deadlineMs, unavailable } = this.store;
+      const { file, unavailable } = this.store;
       let timer: NodeJS.Timeout | undefined;
       let deadline: bigint | undefined;
       if (deadlineMs !== Infinity) {

@@ -4,6 +4,7 @@ import { addBackup } from './backup.js';
 import { addCheck } from './check.js';
 import { addCompletion } from './completion.js';
 import { addCopy } from './copy.js';
+import { addErase } from './erase.js';
 import { addExport } from './export.js';
 import { addHistory } from './history.js';
 import { addMonitor } from './monitor.js';
@@ -24,6 +25,7 @@ const COMMANDS = [
   addRebuild,
   addVerify,
   addSkip,
+  addErase,
   addBackup,
   addHistory,
   addExport,

@@ -1,7 +1,13 @@
 import { type FastifyRequest } from 'fastify';
 
 /** What a token can allow. */
-export const SCOPES = ['plants:read', 'plants:write', 'plants:audit', 'plants:operate'] as const;
+export const SCOPES = [
+  'plants:read',
+  'plants:write',
+  'plants:audit',
+  'plants:operate',
+  'plants:erase',
+] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** What a token without any scope claim allows: its owner's plants, and nothing more. */

@@ -1,5 +1,6 @@
 import { CloudEvent } from '../../history/cloud-event-schema.js';
 import { ConsistencyProof, InclusionProof, LogListProof, LogReceipt } from '../log/log-schemas.js';
+import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasure-schemas.js';
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
 import { SystemStatus } from '../../operations/system-status.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
@@ -56,6 +57,9 @@ export const apiDocument = (version: string) => ({
       PlantWithId: schemaOf(PlantWithId),
       Problem: schemaOf(ProblemDocument),
       CloudEvent: schemaOf(CloudEvent),
+      NewErasure: schemaOf(NewErasure),
+      ErasureAccepted: schemaOf(ErasureAccepted),
+      ErasureStatus: schemaOf(ErasureStatus),
       NewRebuild: schemaOf(NewRebuild),
       NewRollback: schemaOf(NewRollback),
       RebuildAccepted: schemaOf(RebuildAccepted),

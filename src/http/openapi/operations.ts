@@ -83,6 +83,50 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
       responses: { 202: accepted('It is requested.'), ...refusedOperations },
     },
   },
+  '/operations/erasures': {
+    post: {
+      ...ALL,
+      operationId: 'orderErasure',
+      summary: 'Erase an owner',
+      description:
+        'All plants and events of this owner are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Takes the scope `plants:erase`. A process with the role `auditor` does it.',
+      parameters: [keyIn],
+      requestBody: {
+        required: true,
+        content: json(reference('NewErasure'), {
+          plain: { summary: 'As most want it', value: { owner: 'alice', reason: 'request 4711' } },
+        }),
+      },
+      responses: {
+        202: {
+          description: 'It is ordered. The same Idempotency-Key gives the same erasure again.',
+          headers: { Location: textHeader('Where it can be followed.') },
+          content: json(reference('ErasureAccepted')),
+        },
+        ...refusedOperations,
+      },
+    },
+  },
+  '/operations/erasures/{id}': {
+    get: {
+      ...ALL,
+      operationId: 'readErasure',
+      summary: 'See how far an erasure is',
+      description: 'Takes the scope `plants:erase`.',
+      parameters: [
+        parameter('path', 'id', {
+          type: 'string',
+          format: 'uuid',
+          description: 'The id of the erasure, from the answer to its order.',
+          examples: ['0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'],
+        }),
+      ],
+      responses: {
+        200: { description: 'The erasure.', content: json(reference('ErasureStatus')) },
+        ...problems(...EVERYWHERE, 'invalid_request', 'erasure_not_found', 'log_unavailable'),
+      },
+    },
+  },
   '/operations/status': {
     get: {
       ...ALL,

@@ -89,6 +89,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
           'malformed_json',
           'unsupported_media_type',
           'plant_exists',
+          'owner_erasing',
           'too_many_in_flight',
         ),
       },
@@ -143,7 +144,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       parameters: [id, keyIn, preferIn],
       responses: {
         204: { description: 'The plant is gone.', headers: writtenOut },
-        ...problems(...EVERYWHERE, ...WRITING, 'plant_not_found', 'too_many_in_flight'),
+        ...problems(...EVERYWHERE, ...WRITING, 'plant_not_found', 'owner_erasing', 'too_many_in_flight'),
       },
     },
   },

@@ -1,13 +1,12 @@
 import { Controller, Delete, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
-import { v5 as uuidV5 } from 'uuid';
 import { type z } from 'zod';
 import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
-import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../../write/rebuilds.js';
+import { cancelRebuild, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
-import { plantRequestOf } from '../plants/plant-request.js';
+import { operatorOf } from './operator.js';
 import { NewRebuild, NewRollback, type RebuildAccepted } from './operation-schemas.js';
 import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
 import { NoQuery } from '../schemas.js';
@@ -77,14 +76,3 @@ export class OperationsController {
     return { rebuild };
   }
 }
-
-/** The operator. The same owner with the same Idempotency-Key has the same command id. */
-const operatorOf = (request: GuardedRequest): Operator & { readonly commandId: string } => {
-  const { owner, key, context } = plantRequestOf(request);
-  return key === undefined
-    ? context
-    : { ...context, commandId: uuidV5(JSON.stringify([owner, key]), NAMED_COMMANDS) };
-};
-
-/** The namespace of commands that were named by their clients (RFC 9562, version 5): made once, by chance. */
-const NAMED_COMMANDS = 'c20668a2-6191-4661-8738-ba73876bad25';

@@ -58,7 +58,7 @@ it.each([
 ])(
   'a client that %s made compiles, and does every operation of the document',
   async (_, name) => {
-    const token = await http.token(name, 'plants:read plants:write plants:audit plants:operate');
+    const token = await http.token(name, 'plants:read plants:write plants:audit plants:operate plants:erase');
     const { stdout } = await run(process.execPath, [join(FOLDER, `out/${name}.js`), http.service.url, token]);
     const done = stdout
       .trim()

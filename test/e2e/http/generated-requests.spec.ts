@@ -62,7 +62,7 @@ beforeAll(async () => {
       path,
     })),
   );
-  const all = await http.token('anne', 'plants:read plants:write plants:audit plants:operate');
+  const all = await http.token('anne', 'plants:read plants:write plants:audit plants:operate plants:erase');
   // Mostly one that may do everything, so that most requests are looked at.
   tokens = [...Array<string>(8).fill(all), await http.token('anne', 'plants:read'), 'no token', undefined];
 });

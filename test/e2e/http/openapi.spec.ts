@@ -92,11 +92,13 @@ describe('/openapi.json', () => {
       'deletePlant: DELETE /plants/{id}',
       'listPlants: GET /plants',
       'live: GET /health/live',
+      'orderErasure: POST /operations/erasures',
       'proveConsistency: GET /log/proof/consistency',
       'proveInclusion: GET /log/proof/inclusion',
       'proveList: GET /log/list',
       'readCheckpoint: GET /log/checkpoint',
       'readEntries: GET /log/tile/entries/{path}',
+      'readErasure: GET /operations/erasures/{id}',
       'readEvents: GET /audit/events',
       'readPlant: GET /plants/{id}',
       'readPlantHistory: GET /plants/{id}/history',
@@ -200,9 +202,11 @@ describe('/openapi.json', () => {
       'createPlant',
       'deletePlant',
       'listPlants',
+      'orderErasure',
       'proveInclusion',
       'proveList',
       'readEntries',
+      'readErasure',
       'readEvents',
       'readPlant',
       'readPlantHistory',
@@ -234,8 +238,8 @@ describe('/openapi.json', () => {
       operations.map(({ operationId, responses }) => [operationId, Object.keys(responses).map(Number)]),
     );
     const always = [400, 401, 403, 406, 408, 417, 429, 431, 500, 503];
-    expect(statuses.createPlant).toEqual([201, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
-    expect(statuses.deletePlant).toEqual([204, ...always, 404, 413, 422].sort((a, b) => a - b));
+    expect(statuses.createPlant).toEqual([201, ...always, 409, 410, 413, 415, 422].sort((a, b) => a - b));
+    expect(statuses.deletePlant).toEqual([204, ...always, 404, 410, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, 304, ...always].sort((a, b) => a - b));
     expect(statuses.readEvents).toEqual([200, 304, ...always].sort((a, b) => a - b));
     for (const found of [statuses.proveInclusion, statuses.readReceipt])

@@ -21,7 +21,7 @@ let token: string;
 beforeAll(async () => {
   http = new HttpClient(await TestService.start());
   await http.service.ready();
-  token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate');
+  token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate plants:erase');
 });
 afterAll(async () => {
   await http.finish();

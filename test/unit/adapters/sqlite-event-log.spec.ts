@@ -18,7 +18,7 @@ import { promisify } from 'node:util';
 import { type Worker } from 'node:worker_threads';
 import { DatabaseSync, type Database } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '../../../src/adapters/sqlite/event-log.js';
-import { type BatchOutcome, type OpenedLog } from '../../../src/adapters/sqlite/event-log.worker.js';
+import { type BatchOutcome, type OpenedLog } from '../../../src/adapters/sqlite/event-log-work.js';
 import {
   LogUnavailable,
   OutcomeUnknown,
@@ -241,9 +241,9 @@ describe('the SQLite event log', () => {
 
     it('a log of a newer version', async () => {
       await (await open()).close();
-      direct().exec('PRAGMA user_version = 2');
+      direct().exec('PRAGMA user_version = 3');
       expect(await unavailable(open())).toBe(
-        `${file} was written by a newer version (schema 2; this program knows 1): upgrade`,
+        `${file} was written by a newer version (schema 3; this program knows 2): upgrade`,
       );
     });
 

@@ -584,8 +584,8 @@ describe('a checkpoint with a state root', () => {
 describe('docs/check.py', () => {
   const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
-  it('has no more than 240 lines', () => {
-    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(240);
+  it('has no more than 260 lines', () => {
+    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(260);
   });
 
   here('says the same to all of these, and names the same line and event', () => {

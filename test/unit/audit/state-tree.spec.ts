@@ -128,10 +128,12 @@ describe('the state', () => {
           if (isNew) model.set(event.stream, event);
           else model.delete(event.stream);
         }
-        const present = [...model.values()].map((event) => stateChangeOf(event)).map((change) => ({
-          key: change?.key ?? Buffer.alloc(0),
-          value: change?.value ?? Buffer.alloc(0),
-        }));
+        const present = [...model.values()]
+          .map((event) => stateChangeOf(event))
+          .map((change) => ({
+            key: change?.key ?? Buffer.alloc(0),
+            value: change?.value ?? Buffer.alloc(0),
+          }));
         const expected = defined(present.sort((one, other) => Buffer.compare(one.key, other.key)));
         expect(hex(state.root() ?? new Uint8Array())).toBe(hex(expected));
       }),

@@ -303,9 +303,9 @@ describe('backup and restore of an embedded log', () => {
       [
         'a backup of a newer version',
         () => {
-          shell(copy(), 'PRAGMA user_version = 2');
+          shell(copy(), 'PRAGMA user_version = 3');
         },
-        'copy.db was written by a newer version (schema 2; this program knows 1): upgrade',
+        'copy.db was written by a newer version (schema 3; this program knows 2): upgrade',
       ],
       [
         'a log that is no backup',

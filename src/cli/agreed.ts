@@ -1,0 +1,37 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
+import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { type CliContext } from './context.js';
+import { Interrupted } from './interrupted.js';
+
+/**
+ * Asks on the terminal whether to do something; `verb` and `done` as in "skip" and "skipped". Returns whether it was
+ * agreed to. Throws OperationRefused where nobody can be asked, Interrupted at Ctrl-C, and the signal's reason.
+ */
+export const agreed = async (
+  { json, signal }: Pick<CliContext, 'json' | 'signal'>,
+  verb: string,
+  done: string,
+): Promise<boolean> => {
+  if (json || !process.stdin.isTTY || !process.stderr.isTTY)
+    throw new OperationRefused(`nobody can be asked here: add --yes to ${verb} it`);
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // In raw mode a terminal sends no signal for Ctrl-C: readline gets the key.
+  const interrupted = new AbortController();
+  terminal.once('SIGINT', () => {
+    interrupted.abort();
+  });
+  try {
+    // Ctrl-D closes it: Node then leaves the question without an answer, or rejects it, depending on its version.
+    const closed = once(terminal, 'close').then(() => '');
+    const asked = terminal.question(`${verb.charAt(0).toUpperCase()}${verb.slice(1)} it? [y/N] `, {
+      signal: AbortSignal.any([signal, interrupted.signal]),
+    });
+    const answer = await Promise.race([asked.catch(() => ''), closed]);
+    signal.throwIfAborted();
+    if (interrupted.signal.aborted) throw new Interrupted(`interrupted: nothing is ${done}`);
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+};

@@ -1,0 +1,307 @@
+import { randomUUID } from 'node:crypto';
+import { v5 as uuidV5 } from 'uuid';
+import { digestOfErased, hashInTree } from '../audit/erased-events.js';
+import { type Hash } from '../audit/merkle.js';
+import { pause } from '../async/pause.js';
+import { encode, tryDecode, versionOf } from '../plants/codec.js';
+import { type ErasureEvent } from '../plants/erasure.js';
+import { DomainError, EventRefused } from '../plants/errors.js';
+import { skipName } from '../plants/skips.js';
+import { erasedStream, ERASURES_STREAM, erasureStream, streamsOf } from '../plants/stream.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { partitionOf } from '../ports/read-model.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import { readSkipsInForce } from '../rebuilds/read.js';
+import { execute } from '../write/execute.js';
+import { runCommand } from '../write/plant-commands.js';
+import { operationEvent, type Operator } from '../write/rebuilds.js';
+import { type Erasure, type Erasures, ownerOf, readErasures } from './erasures.js';
+
+/** How often the log is read for orders, in milliseconds: one short stream. */
+const LOOK_EVERY_MS = 250;
+
+/** How often it is looked whether the stores have caught up, in milliseconds. */
+const WAIT_LOOK_MS = 50;
+
+/** Deletions at a time: they share their fsyncs. */
+const DELETES_AT_ONCE = 64;
+
+/** How long after its first event an order has to be complete, in milliseconds: whoever ordered it was interrupted. */
+const ORDER_MS = 60_000;
+
+/** The most decisions, while others order erasures. */
+const RACES = 20;
+
+/** The steps of an erasure, each of which another process may have to continue. */
+export const ERASURE_STEPS = [
+  'ordered',
+  'plants deleted',
+  'lists and tree follow',
+  'erased',
+  'scrubbed',
+] as const;
+export type ErasureStep = (typeof ERASURE_STEPS)[number];
+
+/** What an erasure in progress does. */
+export interface ErasureProgress {
+  readonly erasure: string;
+  readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
+  /** Why it does not get on, in one line without the owner's name; undefined where it does. */
+  readonly problem: string | undefined;
+}
+
+export interface EraserOptions {
+  readonly now: () => Date;
+  /** Called at each step. */
+  readonly onStep?: (step: ErasureStep) => void;
+  /** Called with what was done, for the log. */
+  readonly onDone: (message: string) => void;
+  /** Called when an erasure does not get on, for the log. */
+  readonly onProblem: (reason: string) => void;
+}
+
+/** The actor of events that are recorded here, and of the deletions. */
+const ERASER: Operator = { actor: { sub: 'plants eraser' }, correlationId: 'erasure' };
+
+/** The namespace of the ids of stand-ins (RFC 9562, version 5): a random UUID. */
+const STAND_INS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
+
+/**
+ * Carries out erasures, one after the other. It has no state of its own: the next step follows from the log and the
+ * stores, so that any process continues after a crash, and two at a time do no harm. It runs where the tree is, since
+ * a checkpoint without the owner has to be signed before anything is erased.
+ */
+export class Eraser {
+  readonly #progress = new Map<string, ErasureProgress>();
+  #lastRevision: bigint | undefined;
+  #isIdle = false;
+  #lastProblem: string | undefined;
+
+  constructor(
+    private readonly log: EventLog,
+    private readonly model: ReadModelStore,
+    private readonly tree: TreeStore,
+    private readonly options: EraserOptions,
+  ) {}
+
+  /** The erasures in progress, in the order in which they were ordered. */
+  get progress(): readonly ErasureProgress[] {
+    return [...this.#progress.values()];
+  }
+
+  /** Runs until `signal` aborts; never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#next(signal);
+      } catch (error) {
+        this.#isIdle = false;
+        this.#told(messageOf(error));
+      }
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+
+  /** Logs a problem, once for as long as it is the last one. */
+  #told(problem: string): void {
+    if (problem !== this.#lastProblem) this.options.onProblem(problem);
+    this.#lastProblem = problem;
+  }
+
+  async #next(signal: AbortSignal): Promise<void> {
+    const last = await this.log.readLast(ERASURES_STREAM);
+    if (!last || (this.#isIdle && last.revision === this.#lastRevision)) return;
+    const { all, revision, unread } = await readErasures(this.log);
+    if (unread > 0)
+      throw new Error('a newer version has recorded something about erasures: upgrade this one');
+    const open = all.filter(({ state }) => state === 'ordered' || state === 'erased');
+    for (const { erasure } of all)
+      if (!open.some((one) => one.erasure === erasure)) this.#progress.delete(erasure);
+    for (const erasure of open) {
+      if (signal.aborted) return;
+      try {
+        await this.#carryOut(erasure, signal);
+      } catch (error) {
+        const problem = messageOf(error);
+        const progress = this.#progress.get(erasure.erasure);
+        if (progress) this.#progress.set(erasure.erasure, { ...progress, problem });
+        this.#told(`erasure ${erasure.erasure}: ${problem}`);
+      }
+    }
+    this.#lastRevision = revision;
+    this.#isIdle = open.length === 0;
+  }
+
+  async #carryOut({ erasure, state, orderedAt }: Erasure, signal: AbortSignal): Promise<void> {
+    const show = (step: ErasureProgress['step']): void => {
+      const problem = this.#progress.get(erasure)?.problem;
+      this.#progress.set(erasure, { erasure, step, problem });
+    };
+    if (state === 'ordered') {
+      const owner = await ownerOf(this.log, erasure);
+      if (owner === undefined) return this.#cancelUnless(erasure, orderedAt);
+      show('deleting');
+      this.#step('ordered');
+      await this.#deletePlants(owner, erasure);
+      this.#step('plants deleted');
+      show('waiting');
+      const covered = await this.#lastOf(owner, erasure);
+      await this.#followed(owner, covered, signal);
+      if (signal.aborted) return;
+      this.#step('lists and tree follow');
+      show('erasing');
+      if (!(await this.#erase(owner, erasure, covered))) return; // something was written meanwhile: again
+      this.#step('erased');
+    }
+    show('scrubbing');
+    await this.log.scrub();
+    await this.model.scrub();
+    await this.tree.scrub();
+    await this.#record(erasure, 'erased', { type: 'ErasureFinished', data: { erasure } });
+    this.#step('scrubbed');
+    this.#progress.delete(erasure);
+    this.options.onDone(`erasure ${erasure}: finished`);
+  }
+
+  #step(step: ErasureStep): void {
+    this.options.onStep?.(step);
+  }
+
+  /** Whoever ordered it may just be writing whom it is about. */
+  async #cancelUnless(erasure: string, orderedAt: Date): Promise<void> {
+    if (this.options.now().getTime() - orderedAt.getTime() < ORDER_MS) return;
+    const reason = 'whoever ordered it was interrupted: order it again';
+    await this.#record(erasure, 'ordered', { type: 'ErasureCancelled', data: { erasure, reason } });
+    this.options.onDone(`erasure ${erasure}: ${reason}`);
+  }
+
+  /**
+   * Deletes the owner's plants in the ordinary way: so lists, generations and the state tree lose them by their own
+   * rules, and whoever replays the log without the erased events comes to the same state.
+   */
+  async #deletePlants(owner: string, erasure: string): Promise<void> {
+    const { log, options } = this;
+    const skips = await readSkipsInForce(log);
+    const present = new Set<number>();
+    for await (const event of log.readStreamsFrom(streamsOf(owner))) {
+      if (skips.has(skipName(event))) continue;
+      const fact = tryDecode(event);
+      if (fact instanceof EventRefused)
+        throw new Error(
+          `the event at position ${event.position} cannot be read: leave it out first (plants skip --position ${event.position})`,
+        );
+      if (fact.kind !== 'plant') continue;
+      if (fact.event.type === 'PlantCreated') present.add(fact.event.data.id);
+      else present.delete(fact.event.data.id);
+    }
+    const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
+    const ids = [...present];
+    const deleteNext = async (): Promise<void> => {
+      for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
+        const context = { commandId: randomUUID(), actor: ERASER.actor, correlationId: erasure };
+        try {
+          await runCommand(dependencies, owner, { type: 'DeletePlant', id }, context);
+        } catch (error) {
+          if (!(error instanceof DomainError)) throw error; // else: the owner was faster
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: DELETES_AT_ONCE }, deleteNext));
+  }
+
+  /** The position of the last event to be erased. */
+  async #lastOf(owner: string, erasure: string): Promise<Position> {
+    let last = START;
+    for await (const { position } of this.#owned(owner, erasure)) last = position;
+    return last;
+  }
+
+  #owned(owner: string, erasure: string): AsyncIterable<RecordedEvent> {
+    return this.log.readStreamsFrom(prefixesOf(owner, erasure));
+  }
+
+  /** Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. */
+  async #followed(owner: string, covered: Position, signal: AbortSignal): Promise<void> {
+    const partition = partitionOf(owner);
+    let size: number | undefined;
+    while (!signal.aborted) {
+      const behind = await this.#generationBehind(partition, covered);
+      const tree = await this.tree.tree();
+      if (tree.position >= covered) size ??= tree.size;
+      const alarm = await this.tree.alarm();
+      if (alarm) throw new Error('an alarm stands, so nothing is signed: see plants status');
+      const signed = (await this.tree.latestCheckpoint())?.size ?? 0;
+      if (behind === undefined && size !== undefined && signed >= size) return;
+      await pause(WAIT_LOOK_MS, signal);
+    }
+  }
+
+  /** A generation that lacks events of a partition; undefined where none does. */
+  async #generationBehind(partition: number, covered: Position): Promise<number | undefined> {
+    for (const { generation } of await this.model.generations()) {
+      const positions = await this.model.positions(generation);
+      if ((positions[partition] ?? START) < covered) return generation;
+    }
+    return undefined;
+  }
+
+  /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */
+  async #erase(owner: string, erasure: string, covered: Position): Promise<boolean> {
+    const { log, options } = this;
+    const events: { readonly position: Position; readonly hash: Hash }[] = [];
+    for await (const event of this.#owned(owner, erasure))
+      events.push({ position: event.position, hash: hashInTree(event) });
+    if (events.at(-1)?.position !== covered) return false;
+    const { revision, all } = await readErasures(log);
+    if (all.find((one) => one.erasure === erasure)?.state !== 'ordered') return true; // by another process
+    const digest = digestOfErased(events.map(({ hash }) => hash));
+    const data = { erasure, events: events.length, digest };
+    const record = operationEvent(
+      ERASURES_STREAM,
+      revision,
+      { type: 'OwnerErased', data },
+      ERASER,
+      options.now(),
+    );
+    const standIns = events.map(({ position, hash }, index) => ({
+      position,
+      id: uuidV5(`${erasure} ${index}`, STAND_INS),
+      type: 'Erased',
+      data: encode({ type: 'Erased', data: { leafHash: Buffer.from(hash).toString('base64') } }),
+      metadata: { schemaVersion: versionOf('Erased') },
+    }));
+    const erased = await log.erase({
+      prefixes: prefixesOf(owner, erasure),
+      standIns,
+      into: erasedStream(erasure),
+      record: { stream: ERASURES_STREAM, expected: revision ?? 'none', event: record },
+    });
+    if (erased) options.onDone(`erasure ${erasure}: ${events.length} events are erased`);
+    return erased !== undefined;
+  }
+
+  /** Records a step, unless the erasure is in another state already. */
+  async #record(erasure: string, state: Erasure['state'], event: ErasureEvent): Promise<void> {
+    await execute<Erasures, undefined>(this.log, ERASURES_STREAM, {
+      races: RACES,
+      read: async () => {
+        const erasures = await readErasures(this.log);
+        const isDue = erasures.all.some((one) => one.erasure === erasure && one.state === state);
+        return isDue ? { state: erasures, revision: erasures.revision } : { done: undefined };
+      },
+      decide: ({ revision }) => [
+        operationEvent(ERASURES_STREAM, revision, event, ERASER, this.options.now()),
+      ],
+      tooManyRaces: () => new Error('others record erasures at the same time'),
+    });
+  }
+}
+
+/** The streams that an erasure erases: the owner's, and the one that names the owner for it. */
+const prefixesOf = (owner: string, erasure: string): string[] => [
+  ...streamsOf(owner),
+  erasureStream(erasure),
+];
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

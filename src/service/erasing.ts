@@ -1,0 +1,28 @@
+import { type Logger } from 'pino';
+import { Eraser } from '../erasure/eraser.js';
+import { type EventLog } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type TreeStore } from '../ports/tree-store.js';
+import { now } from './now.js';
+import { type Resources } from './resources.js';
+
+/** Carries out erasures in this process, if it has the role auditor. */
+export const startEraser = (
+  log: EventLog,
+  model: ReadModelStore,
+  tree: { readonly auditor: unknown; readonly store: TreeStore } | undefined,
+  logger: Logger,
+  resources: Resources,
+): void => {
+  if (!tree?.auditor) return;
+  const eraser = new Eraser(log, model, tree.store, {
+    now,
+    onDone: (message) => {
+      logger.info(message);
+    },
+    onProblem: (reason) => {
+      logger.warn({ reason }, 'an erasure does not get on, it is tried again');
+    },
+  });
+  resources.run((signal) => eraser.run(signal));
+};

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { STORES } from '../../support/stores-of-this-run.js';
+import { TestService } from '../../support/service.js';
+
+let http: HttpClient;
+let token: string;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  token = http.keepSecret(await http.service.token('edda', 'plants:erase'));
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+const order = (body: unknown, headers: Record<string, string> = {}, as = token): Promise<Answer> =>
+  http.send({
+    token: as,
+    method: 'POST',
+    path: '/operations/erasures',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+  });
+const show = (path: string): Promise<Answer> => http.send({ token, path });
+const ORDER = { owner: 'mallory', reason: 'request 1' };
+
+it('takes a scope of its own, which operators do not have', async () => {
+  const operator = await http.token('olga', 'plants:operate plants:audit plants:write');
+  await http.refused(order(ORDER, {}, operator), 403, 'scope_missing');
+  await http.refused(
+    http.send({ token: operator, path: `/operations/erasures/${randomUUID()}` }),
+    403,
+    'scope_missing',
+  );
+});
+
+it('refuses what is not valid, and owners whom the log does not know', async () => {
+  problemIn(await order({ owner: '', reason: '', more: 1 }), 400, 'invalid_request', [
+    '/owner',
+    '/reason',
+    '/more',
+  ]);
+  problemIn(await order({}), 400, 'invalid_request', ['/owner', '/reason']);
+  problemIn(await show(`/operations/erasures/${randomUUID()}`), 404, 'erasure_not_found');
+  if (STORES === 'servers') return;
+  const unknown = await order({ owner: 'nobody at all', reason: 'r' });
+  expect(problemIn(unknown, 409, 'operation_refused').detail).toContain('no event of that owner');
+});
+
+it('erases an owner, refuses the writes of that one meanwhile, and lets it begin again', async () => {
+  const mallory = await http.token('mallory');
+  await http.create({ name: 'Monstera', tag: 't', id: 1 }, { token: mallory });
+  const key = { 'idempotency-key': `"${randomUUID()}"` };
+  const ordered = await order(ORDER, key);
+  if (STORES === 'servers') {
+    expect(problemIn(ordered, 409, 'operation_refused').detail).toContain('cannot be erased by this version');
+    return;
+  }
+  expect(ordered.status).toBe(202);
+  const { erasure } = JSON.parse(ordered.text) as { erasure: string };
+  expect(ordered.headers.location).toBe(`/operations/erasures/${erasure}`);
+  let state: { state: string; events: number | null };
+  do {
+    const shown = await show(ordered.headers.location ?? '');
+    state = JSON.parse(shown.text) as typeof state;
+    const write = await http.create({ name: 'Ficus', tag: '', id: 2 }, { token: mallory });
+    if (state.state === 'ordered' && write.status !== 201) problemIn(write, 410, 'owner_erasing');
+  } while (state.state !== 'finished');
+  expect(state.events).toBeGreaterThanOrEqual(3);
+  expect(JSON.parse((await order(ORDER, key)).text)).toEqual({ erasure });
+  const list = await http.send({ token: mallory, path: '/plants' });
+  expect(list.text).not.toContain('Monstera');
+  expect((await http.create({ name: 'Anew', tag: '', id: 1 }, { token: mallory })).status).toBe(201);
+});
