@@ -10,7 +10,6 @@ import { skipName } from '../plants/skips.js';
 import { erasedStream, ERASURES_STREAM, erasureStream, streamsOf } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
-import { partitionOf } from '../ports/read-model.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
 import { execute } from '../write/execute.js';
@@ -147,7 +146,7 @@ export class Eraser {
       this.#step('plants deleted');
       show('waiting');
       const covered = await this.#lastOf(owner, erasure);
-      await this.#followed(owner, covered, signal);
+      await this.#followed(covered, signal);
       if (signal.aborted) return;
       this.#step('lists and tree follow');
       show('erasing');
@@ -222,11 +221,10 @@ export class Eraser {
   }
 
   /** Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. */
-  async #followed(owner: string, covered: Position, signal: AbortSignal): Promise<void> {
-    const partition = partitionOf(owner);
+  async #followed(covered: Position, signal: AbortSignal): Promise<void> {
     let size: number | undefined;
     while (!signal.aborted) {
-      const behind = await this.#generationBehind(partition, covered);
+      const behind = await this.#generationBehind(covered);
       const tree = await this.tree.tree();
       if (tree.position >= covered) size ??= tree.size;
       const alarm = await this.tree.alarm();
@@ -237,11 +235,11 @@ export class Eraser {
     }
   }
 
-  /** A generation that lacks events of a partition; undefined where none does. */
-  async #generationBehind(partition: number, covered: Position): Promise<number | undefined> {
+  /** A generation of which a partition stands before a position: later nobody can tell which one the owner was in. */
+  async #generationBehind(covered: Position): Promise<number | undefined> {
     for (const { generation } of await this.model.generations()) {
       const positions = await this.model.positions(generation);
-      if ((positions[partition] ?? START) < covered) return generation;
+      if (positions.some((position) => position < covered)) return generation;
     }
     return undefined;
   }

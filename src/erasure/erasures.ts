@@ -1,7 +1,13 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
-import { decodeOwner, ERASURES_STREAM, erasureStream } from '../plants/stream.js';
-import { type EventLog, type EventMetadata, type RecordedEvent } from '../ports/event-log.js';
+import { decodeOwner, erasedStream, ERASURES_STREAM, erasureStream } from '../plants/stream.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
 
 /**
  * What has happened to an erasure. `ordered`: the owner's plants are being deleted, and nothing was erased yet. `erased`:
@@ -21,6 +27,8 @@ export interface Erasure {
   readonly since: Date;
   /** How many events were erased; undefined before. */
   readonly events: number | undefined;
+  /** Of the last event about it. */
+  readonly position: Position;
 }
 
 /** All erasures of a log. */
@@ -56,7 +64,7 @@ const evolve = (all: Map<string, Erasure>, stored: RecordedEvent, event: Operati
   const since = new Date(decidedAt);
   const goesOn = (erasure: string, news: Pick<Erasure, 'state'> & Partial<Erasure>): void => {
     const before = all.get(erasure);
-    if (before) all.set(erasure, { ...before, since, ...news });
+    if (before) all.set(erasure, { ...before, since, position: stored.position, ...news });
   };
   switch (event.type) {
     case 'ErasureStarted': {
@@ -70,6 +78,7 @@ const evolve = (all: Map<string, Erasure>, stored: RecordedEvent, event: Operati
         orderedAt: since,
         since,
         events: undefined,
+        position: stored.position,
       });
       return;
     }
@@ -92,4 +101,28 @@ export const ownerOf = async (log: EventLog, erasure: string): Promise<string | 
   const fact = stored && tryDecode(stored);
   if (!fact || fact instanceof EventRefused || fact.kind !== 'erasure') return undefined;
   return decodeOwner(fact.event.data.owner);
+};
+
+/**
+ * An erasure of which some events are at or before one of these positions and others after it; undefined where there is
+ * none. Whoever has read the log up to there, and goes on from there, may have read what an owner has created, and will
+ * not read that it was deleted: what was made of the log has to be made again from its beginning. Throws what the log
+ * throws.
+ */
+export const erasureAcross = async (
+  log: EventLog,
+  positions: readonly Position[],
+): Promise<string | undefined> => {
+  const readUpTo = positions.filter((position) => position !== START);
+  const [first] = readUpTo;
+  if (first === undefined) return undefined;
+  const oldest = readUpTo.reduce((least, position) => (position < least ? position : least), first);
+  for (const { erasure, events, position } of (await readErasures(log)).all) {
+    if (events === undefined || position <= oldest) continue;
+    const stream = erasedStream(erasure);
+    const [begin] = await log.readStream(stream, undefined, 1);
+    const end = await log.readLast(stream);
+    if (begin && end && readUpTo.some((at) => at >= begin.position && at < end.position)) return erasure;
+  }
+  return undefined;
 };

@@ -64,8 +64,10 @@ export interface StateChange {
 
 /** Changes of the state by the events from one size to another; at most one of each key. */
 export interface StateGrowth {
-  /** The size that the stored state has. */
+  /** The size that the stored state has; 0 where it is forgotten. */
   readonly from: number;
+  /** Whether the stored state is forgotten first, whatever it is of. */
+  readonly again?: boolean;
   readonly size: number;
   readonly position: Position;
   readonly changes: readonly StateChange[];

@@ -9,6 +9,7 @@ import { noticesOf, type RefusalNotice } from './refusals.js';
 import { type RebuildProgress } from './standby.js';
 import { GRACE_MS } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
+import { erasureAcross } from '../erasure/erasures.js';
 import { Load } from './load.js';
 import { type Verifier } from './verifier.js';
 
@@ -68,6 +69,11 @@ export class Projector {
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
     /** Compares the lists with the log on a schedule; undefined where that is off. */
     private readonly verifier?: Verifier,
+    /**
+     * Called where the active generation was put back to what it was before an erasure, so that it lacks deletions that
+     * are erased: it has to be rebuilt. Where it rejects, it is called again.
+     */
+    private readonly onErasedAfter: (erasure: string) => Promise<void> = () => Promise.resolve(),
   ) {
     this.#status = { state: 'starting', since: now() };
     this.#load = options.load ?? new Load();
@@ -192,7 +198,13 @@ export class Projector {
   async #follow(signal: AbortSignal): Promise<void> {
     const generations = await this.model.generations();
     let active = generations.find((generation) => generation.active)?.generation;
-    const generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
+    let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
+    const erasure = await erasureAcross(this.log, await this.model.positions(generation));
+    if (erasure !== undefined && active !== undefined) await this.onErasedAfter(erasure);
+    else if (erasure !== undefined) {
+      await this.model.drop(generation);
+      generation = await this.#firstGeneration();
+    }
     const { skipsAfter } = await readRebuilds(this.log);
     const skips = await readSkips(this.log, skipsAfter);
     await project(

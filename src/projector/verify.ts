@@ -1,6 +1,6 @@
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
-import { plantStream } from '../plants/stream.js';
+import { ERASURES_STREAM, plantStream } from '../plants/stream.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
   type Generation,
@@ -89,6 +89,7 @@ const NEVER = new AbortController().signal;
 /**
  * Compares a generation with the fold of the log, plant by plant, while both change: each page of rows is compared
  * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
+ * Repeated where lists differ and an owner was erased meanwhile.
  * Of a parked owner the rows are compared with the fold up to the event that cannot be read, until healing has begun.
  * Throws ReadModelAhead, what the ports throw, EventRefused for an event whose stream names no owner, and the signal's
  * reason.
@@ -106,7 +107,14 @@ export const verify = async (
   }: VerifyOptions = {},
 ): Promise<Verified> => {
   await assertNotAhead(log, model, generation, signal);
-  return new Verification(log, model, generation, { skips, maxBytes, giveWay, onProgress, signal }).run();
+  const options = { skips, maxBytes, giveWay, onProgress, signal };
+  for (;;) {
+    const before = await log.readLast(ERASURES_STREAM);
+    const found = await new Verification(log, model, generation, options).run();
+    // The fold of a log of which events are erased meanwhile is none.
+    if (found.differing === 0 || (await log.readLast(ERASURES_STREAM))?.revision === before?.revision)
+      return found;
+  }
 };
 
 class Verification {

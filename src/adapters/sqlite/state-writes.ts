@@ -1,5 +1,6 @@
 import {
   type Branch,
+  EMPTY_TRIE,
   GrowingTrie,
   isTwig,
   type StoredNode,
@@ -67,8 +68,11 @@ export const stateWrites = (db: Database): ((growth: PackedStateGrowth) => Store
   const updateState = db.prepare('UPDATE state SET size = ?, position = ?, root = ?, next = ?, hash = ?');
   const cache = new BranchCache(readNode);
 
-  return ({ from, size, position, changes }) => {
-    const stored = stateNow();
+  return ({ from, again, size, position, changes }) => {
+    const found = stateNow();
+    // Numbers of nodes are never used again: a reader may keep what it has read of one.
+    const stored = again ? { size: 0, trie: { ...EMPTY_TRIE, next: found.trie.next } } : found;
+    if (again) db.exec('DELETE FROM state_nodes');
     const { size: leaves } = selectTree.get() as { size: number };
     if (stored.size !== from || size > leaves)
       throw new TreeMoved(`the state is of ${stored.size} events, not of ${from}, in a tree of ${leaves}`);

@@ -1,4 +1,5 @@
-import { type EventLog, type Position, type RecordedEvent } from '../../ports/event-log.js';
+import { erasureAcross } from '../../erasure/erasures.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../../ports/event-log.js';
 import {
   type SignedCheckpoint,
   type StateChange,
@@ -8,6 +9,7 @@ import {
 import { parseCheckpoint } from '../checkpoint.js';
 import { type Hash, sameHash } from '../merkle.js';
 import { NoteRefused, parseNote } from '../note.js';
+import { EMPTY_ROOT } from '../../trie/trie.js';
 import { stateChangeOf } from './state.js';
 
 /** Changes that gather before they are stored: some 5 MB, and less than a second of the writer thread. */
@@ -37,6 +39,8 @@ export class GrowingState {
   private constructor(
     private readonly store: TreeStore,
     stored: StoredState,
+    /** Whether the stored state is still to be forgotten. */
+    private isAgain: boolean,
   ) {
     this.#size = stored.size;
     this.#from = stored.size;
@@ -45,8 +49,10 @@ export class GrowingState {
   }
 
   /**
-   * Opens the stored state and brings it up to the tree of events, from the log. Gives why what is stored cannot be the
-   * state of this tree, in one line; undefined where `signal` aborts. Throws what the ports throw.
+   * Opens the stored state and brings it up to the tree of events, from the log. One that stands among events that were
+   * erased since (put back from a backup, or of an auditor that was away) is made again from the beginning: the deletions
+   * that it lacks are erased. Gives why what is stored cannot be the state of this tree, in one line; undefined where
+   * `signal` aborts. Throws what the ports throw.
    */
   static async open(
     log: EventLog,
@@ -55,10 +61,12 @@ export class GrowingState {
     signal: AbortSignal,
   ): Promise<GrowingState | string | undefined> {
     const tree = await store.tree();
-    const stored = await store.state();
-    const fault = await faultOf(store, stored, tree.size);
+    const found = await store.state();
+    const fault = await faultOf(store, found, tree.size);
     if (fault !== undefined) return fault;
-    const state = new GrowingState(store, stored);
+    const isAgain = (await erasureAcross(log, [found.position])) !== undefined;
+    const stored = isAgain ? { size: 0, position: START, root: EMPTY_ROOT } : found;
+    const state = new GrowingState(store, stored, isAgain);
     for await (const event of log.readAll(stored.position)) {
       if (state.size >= tree.size) break;
       await state.add([{ ...event, change: stateChangeOf(event) }]);
@@ -88,10 +96,12 @@ export class GrowingState {
     if (this.#size === this.#from) return this.#stored;
     const growth = {
       from: this.#from,
+      again: this.isAgain,
       size: this.#size,
       position: this.#position,
       changes: [...this.#changes.values()],
     };
+    this.isAgain = false;
     this.#from = this.#size;
     this.#changes = new Map();
     this.#stored = this.#stored.then(() => this.store.growState(growth));

@@ -1,0 +1,159 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
+import { Auditor } from '../../src/audit/auditor.js';
+import { signerKey } from '../../src/audit/note.js';
+import { recheck } from '../../src/audit/recheck.js';
+import { Eraser, type ErasureStep } from '../../src/erasure/eraser.js';
+import { readErasures } from '../../src/erasure/erasures.js';
+import { orderErasure } from '../../src/erasure/order.js';
+import { type EventLog } from '../../src/ports/event-log.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
+import { type TreeStore } from '../../src/ports/tree-store.js';
+import { Projector } from '../../src/projector/projector.js';
+import { IdempotentCommands } from '../../src/write/idempotency.js';
+import { runCommand } from '../../src/write/plant-commands.js';
+import { temporaryFolder } from './temporary-folder.js';
+import { until } from './waiting.js';
+
+export const now = (): Date => new Date();
+export const operator = { actor: { sub: 'operator' }, correlationId: 'test' };
+const giveWay = (): Promise<unknown> => nextTurn();
+
+/** What is erased in tests; its name stands in no other text. */
+export const MARKER = 'MARKER-of-somebody';
+
+/** Log, lists and tree in one folder, with a projector and an auditor at work. */
+export class ErasingStores {
+  readonly folder = temporaryFolder();
+  readonly #key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
+  /** Erasures after which the lists were put back. */
+  readonly putBack: string[] = [];
+  log!: EventLog;
+  model!: ReadModelStore;
+  tree!: TreeStore;
+  #ends: (() => Promise<unknown>)[] = [];
+
+  static async open(): Promise<ErasingStores> {
+    const stores = new ErasingStores();
+    await stores.open();
+    return stores;
+  }
+
+  async open(): Promise<void> {
+    this.log = await openSqliteEventLog(this.file('events.db'));
+    this.model = await openSqliteReadModel(this.file('read-model.db'), this.log.identity());
+    this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
+    const auditor = new Auditor(this.log, this.tree, this.#key, {
+      now,
+      giveWay,
+      patienceMs: 0,
+      recheckMs: 3_600_000,
+      onState: () => undefined,
+    });
+    const projector = new Projector(
+      this.log,
+      this.model,
+      now,
+      randomUUID(),
+      () => undefined,
+      {},
+      undefined,
+      (erasure) => {
+        this.putBack.push(erasure);
+        return Promise.resolve();
+      },
+    );
+    this.#start((signal) => auditor.run(signal));
+    this.#start((signal) => projector.run(signal));
+  }
+
+  async close(): Promise<void> {
+    for (const end of this.#ends.reverse()) await end();
+    this.#ends = [];
+    for (const store of [this.tree, this.model, this.log]) await store.close();
+  }
+
+  async remove(): Promise<void> {
+    await this.close();
+    rmSync(this.folder, { recursive: true });
+  }
+
+  file(name: string): string {
+    return join(this.folder, name);
+  }
+
+  /** The files in which a text occurs as it stands. */
+  filesWith(text: string): string[] {
+    return readdirSync(this.folder).filter((file) => readFileSync(this.file(file)).includes(text));
+  }
+
+  #start(run: (signal: AbortSignal) => Promise<void>): () => Promise<void> {
+    const over = new AbortController();
+    const running = run(over.signal);
+    const end = async (): Promise<void> => {
+      over.abort();
+      await running;
+    };
+    this.#ends.push(end);
+    return end;
+  }
+
+  startEraser(onStep: (step: ErasureStep) => void = () => undefined) {
+    const problems: string[] = [];
+    const eraser = new Eraser(this.log, this.model, this.tree, {
+      now,
+      onStep,
+      onDone: () => undefined,
+      onProblem: (reason) => problems.push(reason),
+    });
+    return { problems, end: this.#start((signal) => eraser.run(signal)) };
+  }
+
+  async create(owner: string, id: number, idempotencyKey?: string): Promise<void> {
+    const { log } = this;
+    const dependencies = { log, now, skips: () => Promise.resolve(new Set<string>()) };
+    const command = { type: 'CreatePlant', id, name: `${owner} ${id}`, tag: owner } as const;
+    const context = { commandId: randomUUID(), actor: { sub: owner }, correlationId: owner };
+    if (idempotencyKey === undefined) await runCommand(dependencies, owner, command, context);
+    else await new IdempotentCommands(dependencies).run(owner, command, context, idempotencyKey);
+  }
+
+  /** The rows of an owner once the lists have reached the end of the log. */
+  async listOf(owner: string): Promise<string> {
+    const head = await this.log.head();
+    await until(async () => (await this.model.generations()).some(({ active }) => active));
+    await until(async () => (await this.model.list(owner, undefined, 1_000)).position >= head);
+    return JSON.stringify((await this.model.list(owner, undefined, 1_000)).rows);
+  }
+
+  order(owner: string, reason = 'asked'): Promise<string> {
+    return orderErasure(this.log, { erasure: randomUUID(), owner, reason }, operator, now);
+  }
+
+  async finished(erasure: string): Promise<void> {
+    const isFinished = async (): Promise<boolean> =>
+      (await readErasures(this.log)).all.some((one) => one.erasure === erasure && one.state === 'finished');
+    await until(isFinished);
+  }
+
+  /** Resolves when a checkpoint of all events of the log was signed. */
+  async signed(): Promise<void> {
+    const head = await this.log.head();
+    const isSigned = async (): Promise<boolean> => {
+      const { size, position } = await this.tree.tree();
+      return position >= head && (await this.tree.latestCheckpoint())?.size === size;
+    };
+    await until(isSigned);
+  }
+
+  /** What a recheck of a log finds by the present tree, or another one. */
+  recheck(log = this.log, tree = this.tree) {
+    const options = { now, giveWay, patienceMs: 0, keys: [this.#key] };
+    return recheck(log, tree, options, new AbortController().signal);
+  }
+}

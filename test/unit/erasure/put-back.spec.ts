@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { copyFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
+import { PlantsState } from '../../../src/audit/state-tree/state.js';
+import { erasureAcross } from '../../../src/erasure/erasures.js';
+import { START } from '../../../src/ports/event-log.js';
+import { type Generation } from '../../../src/ports/read-model.js';
+import { verify } from '../../../src/projector/verify.js';
+import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
+
+describe('a store that is put back from before an erasure', () => {
+  let stores: ErasingStores;
+  beforeEach(async () => {
+    stores = await ErasingStores.open();
+    for (let id = 1; id <= 5; id++) for (const owner of [MARKER, 'bob']) await stores.create(owner, id);
+    await stores.listOf(MARKER);
+    await stores.signed();
+  });
+  afterEach(async () => {
+    await stores.remove();
+  });
+
+  /** Erases MARKER, and puts one file back to what it was before. */
+  const eraseAndPutBack = async (name: string): Promise<string> => {
+    const [file, old] = [stores.file(name), stores.file(`old-${name}`)];
+    await stores.close();
+    copyFileSync(file, old);
+    await stores.open();
+    for (const id of [6, 7]) for (const owner of [MARKER, 'bob']) await stores.create(owner, id);
+    stores.startEraser();
+    const erasure = await stores.order(MARKER);
+    await stores.finished(erasure);
+    await stores.create('bob', 8);
+    await stores.signed();
+    await stores.close();
+    renameSync(old, file);
+    for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    await stores.open();
+    return erasure;
+  };
+
+  it('makes the state of the tree again, and signs the roots of the log as it is', async () => {
+    await eraseAndPutBack('tree.db');
+    await stores.create('bob', 9);
+    await stores.signed();
+
+    const folded = new PlantsState();
+    for await (const event of stores.log.readAll(START)) folded.add(event);
+    const signed = await stores.tree.latestCheckpoint();
+    expect(signed && stateRootOf(signed)).toEqual(folded.root());
+    expect((await stores.tree.state()).root).toEqual(folded.root());
+    expect(await stores.tree.alarm()).toBeUndefined();
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('says so of lists, which hold plants then that nothing in the log deletes', async () => {
+    const erasure = await eraseAndPutBack('read-model.db');
+    await stores.listOf('bob');
+    const [active] = await stores.model.generations();
+    const { differing } = await verify(stores.log, stores.model, active?.generation ?? (0 as Generation));
+    expect([differing, stores.putBack]).toEqual([5, [erasure]]);
+  });
+
+  it('does not say so of stores that have followed the erasure, or that are new', async () => {
+    writeFileSync(stores.file('other.db'), '');
+    await eraseAndPutBack('other.db');
+    expect(stores.putBack).toEqual([]);
+    expect(await erasureAcross(stores.log, [START, (await stores.tree.tree()).position])).toBeUndefined();
+  });
+});
