@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { ownerErasing } from '../plants/errors.js';
 import { type EventLog } from '../ports/event-log.js';
 import { ERASURES_STREAM } from '../plants/stream.js';
@@ -16,6 +17,9 @@ export class ErasureGate {
   #lookedAt = -Infinity;
   #looking: Promise<void> | undefined;
 
+  /** All requests share one read: it is in the trace of none. */
+  readonly #lookApart = AsyncResource.bind(() => this.#look());
+
   constructor(private readonly log: EventLog) {}
 
   /** Throws DomainError `owner_erasing`, and what the log throws; gives a promise only where the log has to be read. */
@@ -30,7 +34,7 @@ export class ErasureGate {
 
   /** Reads who is being erased now. Throws what the log throws. */
   look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
+    this.#looking ??= this.#lookApart().finally(() => {
       this.#looking = undefined;
     });
     return this.#looking;
