@@ -12,6 +12,8 @@ PLANT, STATE = re.compile(r'plant-([^/]*)/(0|-?[1-9][0-9]{0,15})'), 'plants-stat
 ERASED = re.compile(r'\{"data":\{"leafHash":"(%s)"\},"id":"[0-9a-f-]{36}","metadata":\{"schemaVersion":1\},"revision":%s,'
     r'"stream":"erased-[0-9a-f-]{36}","type":"Erased"\}' % (HASH, INTEGER))  # docs/erasure.md
 LIST, MAX_LIST = b'{"format":"plants-list","version":1,', 67108864
+SIBLINGS = r'\[(?:{0}(?:,{0})*)?\]'.format(r'\{"bit":(?:0|[1-9][0-9]{0,2}),"hash":"%s"\}' % HASH)
+BESIDE = re.compile(r'\{"left":%s,"right":%s\}' % (SIBLINGS, SIBLINGS))  # the plants of one owner in the state
 BLOCK, END = re.compile(r'\{"block":%s,"proof":%s\}' % (INTEGER, HASHES)), re.compile(r'\{"end":%s\}' % INTEGER)
 
 def need(holds, reason):
@@ -54,6 +56,7 @@ def state_root(plants, left=(), right=()):  # docs/state-tree.md; plants: {key: 
         if hash: stack.append((bit, hash))
     return stack[0][1] if stack else sha256(b'')
 def value_of(data, id): return sha256(('{"data":%s,"id":%s}' % (canonical(data), canonical(id))).encode())
+def quoted(owner): return urllib.parse.quote(owner, safe='-_.~')
 def key_of(prefix, id): return prefix + (id + 2 ** 63).to_bytes(8, 'big')
 def bit_of(key, bit): return key[bit >> 3] >> 7 - (bit & 7) & 1
 def change_state(plants, event):
@@ -123,7 +126,7 @@ def checkpoint(note, vkeys, witnesses=(), required=0):  # C2SP signed-note and t
     return origin, int(size), from_base64(root), states[0] if states else None
 
 def check(lines, vkeys, older, at, demand):  # at: the line and the event that it is at, for whoever catches what is thrown
-    at[0], size, ended, owner = 0, None, None, None
+    at[0], size, ended, owner, whole = 0, None, None, None, False
     for at[0], raw in enumerate(lines, 1):
         need(len(raw) <= MAX_LINE + 1 and raw.endswith(b'\n') and not ended, 'it is too long, cut off, or one too many')
         text = raw[:-1].decode()
@@ -142,14 +145,14 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             known, known_root, known_state = older[1:] if older else (0, None, None)
             fits = not older or older[0] == origin and known <= total and (known < total or known_root == root)
             need(known < total or None in (state, known_state) or state == known_state, 'two states of the same events')
-            plants = {} if owner is None and start == 0 and (state or known_state) else None
+            plants = {} if start == 0 and (state or owner is None and known_state) else None
             need(fits, 'the older checkpoint is of another log, of other events, or not older')
             need(known in (0, total) or owner is None and start <= known, 'it cannot be compared with the older checkpoint')
             size = total
         elif text.startswith('{"event":'):
             split = text.rfind(',"hash":"')
             match = AFTER_EVENT.fullmatch(text[split:])
-            need(match and not block, 'this is no event, or its turn has not come')
+            need(match and not block and not whole, 'this is no event, or its turn has not come')
             index, leaf = int(match[2]), sha256(b'\0' + text[9:split].encode())
             need(owner is not None or index == next, 'here stands event %d' % index)
             at[1] = index
@@ -163,12 +166,18 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             need((match[3] is None) == (owner is None), 'it has a proof too many, or none')
             if owner is None: block = append(stack, leaf)
             else:
-                names = tuple(kind + urllib.parse.quote(owner, safe='-_.~') + '/' for kind in ('plant-', 'request-'))
+                names = tuple(kind + quoted(owner) + '/' for kind in ('plant-', 'request-'))
                 proven = inclusion_root(index, size, leaf, hashes_in(match[3])) == root
                 need(proven and event['stream'].startswith(names), 'it is not what was signed, or of another owner')
             if plants is not None: change_state(plants, event)
             if owner is None and start == 0: add_erased(erased, event)
             next, events = index + 1, events + 1
+        elif text.startswith('{"left":'):
+            need(BESIDE.fullmatch(text) and owner is not None and plants is not None and not whole, 'this line does not belong here')
+            sides, key = json.loads(text, parse_int=Number), sha256(quoted(owner).encode()) + bytes(8)
+            left, right = (siblings(sides[side], key, turn, 256) for side, turn in (('left', 1), ('right', 0)))
+            whole = plants and state_root(plants, left, right) == state
+            need(whole, 'the plants that these events leave are not all those of the owner that were signed')
         else:
             match, end = BLOCK.fullmatch(text), END.fullmatch(text)
             need(match and block and int(match[1]) == next // 256 - 1 or end and not block, 'this line does not belong here')
@@ -178,22 +187,23 @@ def check(lines, vkeys, older, at, demand):  # at: the line and the event that i
             need(owner is not None or came_to == root, 'one from %d to %d is not what was signed' % (unproven, next - 1))
             at[1] = None
             need(not end or not any(erased.values()), 'events are erased without a record')
-            need(not end or None in (plants, state) or state_root(plants) == state, 'its state root is another')
+            need(not end or owner is not None or None in (plants, state) or state_root(plants) == state, 'its state root is another')
             block, unproven, ended = None, next, end
         at[1] = next - 1
         need(owner is not None or next != known or known_root in (None, root_of(stack)), 'the older ones were others')
         at[1] = None
-        fits = not known or next != known or None in (plants, known_state) or any(erased.values()) or state_root(plants) == known_state
+        fits = owner is not None or not known or next != known or None in (plants, known_state) or any(erased.values()) or state_root(plants) == known_state
         need(fits, 'the state root of the older checkpoint is another')
         at[1] = next if owner is None and next < size else None
     at[0] += 1
     need(ended, 'the bundle is cut off')
-    return owner, '%d events from %d on, of %s, are in the checkpoint of %d events of %s' % (
-        events, start, 'all owners' if owner is None else json.dumps(owner), size, json.dumps(origin))
-def siblings(subtrees, key, side):  # the subtrees beside the path to a key, where it turns to this side
+    return owner, '%d events from %d on, of %s, are in the checkpoint of %d events of %s%s' % (
+        events, start, 'all owners' if owner is None else json.dumps(owner), size, json.dumps(origin),
+        ', and so are all plants that are present' if whole else '')
+def siblings(subtrees, key, side, bits=320):  # the subtrees beside the path to a key, where it turns to this side
     last, hashes = -1, []
     for bit, hash in ((one['bit'], one['hash']) for one in subtrees):
-        need(type(bit) is Number and re.fullmatch(INTEGER, bit) and last < int(bit) < 320, 'a subtree has no such bit')
+        need(type(bit) is Number and re.fullmatch(INTEGER, bit) and last < int(bit) < bits, 'a subtree has no such bit')
         last, hashes = int(bit), hashes + [(int(bit), from_base64(hash))]
         need(bit_of(key, last) == side and len(hashes[-1][1]) == 32, 'a subtree cannot stand at bit %d' % last)
     return hashes
@@ -208,7 +218,7 @@ def check_list(text, vkeys, demand):  # one page of the plants of one owner: doc
     origin, size, _, state = checkpoint(proof['checkpoint'], vkeys, *demand)
     need(state, 'its checkpoint commits to no state')
     need(all(type(plant['event']['id']) is str for plant in plants), 'an event has no id')
-    prefix = sha256(urllib.parse.quote(owner, safe='-_.~').encode())
+    prefix = sha256(quoted(owner).encode())
     page = [(key_of(prefix, id_in(one['id'])), value_of(one['event']['data'], one['event']['id'])) for one in plants]
     start = None if after is None else key_of(prefix, id_in(after))
     if before: page = [(key_of(prefix, id_in(before['id'])), from_base64(before['value']))] + page

@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { EventRefused } from '../plants/errors.js';
 import { AUDIT_STREAM, ownedBy } from '../plants/stream.js';
 import {
   BLOCK_EVENTS,
@@ -9,17 +8,18 @@ import {
   BundleRefused,
   type EndLine,
   type EventLine,
-  jsonIn,
   MAX_LINE_BYTES,
   parseHeader,
   parseLine,
+  type PlantsLine,
 } from './bundle-format.js';
+import { parseEvent } from './bundle-event.js';
 import { Lines } from './bundle-lines.js';
+import { OwnersPlants } from './bundle-list.js';
 import { type Checkpoint, openNote } from './checkpoint.js';
 import { needCosignatures, type WitnessDemand } from './cosignature.js';
 import { type KeyChange, KeyHistory } from './checkpoint-record.js';
 import { ErasedEvents, hashInTree, isErasedLeaf } from './erased-events.js';
-import { type LeafEvent, leafOf } from './leaf.js';
 import {
   GrowingTree,
   type Hash,
@@ -48,8 +48,8 @@ export interface Contents {
   /** Events that the rules of their type refuse: they are proven, and change nothing. */
   readonly unread: number;
   /**
-   * Whether the state root of the checkpoint was computed again, and is the same; false where the bundle does not hold
-   * all events, or too many plants. Undefined for a checkpoint without one.
+   * Whether the state root of the checkpoint was computed again, and is the same: of one owner, no plant is missing then.
+   * False where the bundle does not hold what that takes, or too many plants. Undefined for a checkpoint without one.
    */
   readonly isStateProven: boolean | undefined;
 }
@@ -90,6 +90,9 @@ export class BundleCheck {
   readonly #plants = new PlantsHeld();
   /** Only where a checkpoint commits to it, and all events are there. */
   #state: PlantsState | undefined;
+  /** Of the owner, where the bundle begins with the first event; whether they are all, once a line says so. */
+  #owned: OwnersPlants | undefined;
+  #areAll: boolean | undefined;
   readonly #keyHistory = new KeyHistory();
   /** Only where all events are there. */
   #erased: ErasedEvents | undefined;
@@ -163,7 +166,7 @@ export class BundleCheck {
       changes: from === 0 && this.older.bundle ? this.#plants.changes() : undefined,
       keyChanges: this.#keyHistory.changes,
       unread: this.#plants.unread,
-      isStateProven: this.checkpoint.stateRoot && this.#state?.root() !== undefined,
+      isStateProven: this.checkpoint.stateRoot && (this.#areAll ?? this.#state?.root() !== undefined),
     };
   }
 
@@ -189,6 +192,7 @@ export class BundleCheck {
     const line = parseLine(text);
     if (line?.kind === 'event') return this.#event(line);
     if (line?.kind === 'block') this.#proveBlock(line);
+    else if (line?.kind === 'plants') this.#proveOwned(line);
     else if (line?.kind === 'end') this.#end(line);
     else throw this.refusal('this is no line of a bundle, or one that was altered');
     return undefined;
@@ -205,7 +209,10 @@ export class BundleCheck {
       if (before.length !== nodesOfRoot(from).length)
         throw this.refusal(`the ${from} events before are not ${before.length} subtrees`);
       this.#tree = new GrowingTree({ size: from, hashes: Buffer.concat(before) });
-    } else this.#isOwned = ownedBy(owner);
+    } else {
+      this.#isOwned = ownedBy(owner);
+      if (from === 0 && checkpoint.stateRoot) this.#owned = new OwnersPlants(owner, checkpoint.stateRoot);
+    }
     const { checkpoint: kept, bundle } = this.older;
     if (kept) this.#checkOlder(kept, checkpoint, from);
     // With the events of one owner no proof of extension is possible: the events in both bundles are compared.
@@ -288,6 +295,7 @@ export class BundleCheck {
     const line = this.#line;
     const { size, root } = this.checkpoint;
     if (this.#block) throw this.refusal(this.#missingProof());
+    if (this.#areAll !== undefined) throw this.refusal('an event stands after the proof of the plants');
     if (!this.#isOwned && index !== this.#next)
       throw this.refusal(
         this.#next === size
@@ -296,7 +304,8 @@ export class BundleCheck {
       );
     if (index < this.#next) throw this.refusal('the events are not in order', index);
     if (index >= size) throw this.refusal(`the tree has only ${size} events`, index);
-    const event = isErasedLeaf(leaf) || sameHash(leafHash(leaf), hash) ? this.#parse(leaf, index) : undefined;
+    const event = isErasedLeaf(leaf) || sameHash(leafHash(leaf), hash) ? parseEvent(leaf) : undefined;
+    if (typeof event === 'string') throw this.refusal(event, index);
     if (!event || !sameHash(hashInTree(event, leaf), hash))
       throw this.refusal('the event or its hash was altered', index);
     if (this.#isOwned) {
@@ -317,7 +326,7 @@ export class BundleCheck {
     this.#next = index + 1;
     this.count += 1;
     this.#last = { line, index, hash, leaf, stream: event.stream };
-    this.#state?.add(event);
+    (this.#owned ?? this.#state)?.add(event);
     const wronglyErased = this.#erased?.add(event, index);
     if (wronglyErased !== undefined) throw this.refusal(wronglyErased, index);
     this.#compareRoots();
@@ -326,22 +335,6 @@ export class BundleCheck {
     const read = this.#last;
     this.#last = undefined;
     return read;
-  }
-
-  /** An event whose hash is that of its bytes. Throws BundleRefused where they could be read in more than one way. */
-  #parse(leaf: Uint8Array, index: number): LeafEvent {
-    const parsed = Object(jsonIn(Buffer.from(leaf).toString('utf8'))) as Record<string, unknown>;
-    const { data, id, metadata, revision, stream, type } = parsed;
-    const texts = typeof id === 'string' && typeof stream === 'string' && typeof type === 'string';
-    if (!texts || !Number.isSafeInteger(revision))
-      throw this.refusal('this is no event of the plant store', index);
-    const event = { data, id, metadata, revision: BigInt(revision as number), stream, type };
-    try {
-      if (Buffer.compare(leafOf(event), leaf) === 0) return event;
-    } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
-    }
-    throw this.refusal('the event is not in the canonical form of RFC 8785', index);
   }
 
   #missingProof(): string {
@@ -361,6 +354,16 @@ export class BundleCheck {
     }
     this.#block = undefined;
     this.#unproven = { index: this.#next, line: this.#line + 1 };
+  }
+
+  #proveOwned(beside: PlantsLine): void {
+    if (!this.#owned || this.#areAll !== undefined) throw this.refusal('here is no proof to be');
+    try {
+      this.#areAll = this.#owned.areAll(beside);
+    } catch (error) {
+      if (!(error instanceof ProofRefused)) throw error;
+      throw this.refusal(`an event is missing, or its proof is wrong: ${error.message}`);
+    }
   }
 
   /** A failed proof does not tell which of its events was altered. */

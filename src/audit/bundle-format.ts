@@ -1,5 +1,6 @@
 import { type Hash, HASH_BYTES } from './merkle.js';
 import { fromBase64 } from './note.js';
+import { type RangeProof, type Sibling } from './state-tree/range-proof.js';
 
 /**
  * A bundle: events of a log with what proves them, as lines of JSON that a program of 150 lines can check
@@ -10,6 +11,8 @@ import { fromBase64 } from './note.js';
  * - for each event `{"event":{…},"hash":"…","index":0}`: the bytes of `event`, as they stand, are the leaf. With an
  *   owner, `proof` is its inclusion proof;
  * - without an owner, after the last event of each 256 `{"block":0,"proof":[…]}`: proves the hash over these 256;
+ * - with an owner, before the footer, `{"left":[…],"right":[…]}`: the hashes beside the owner's plants in the state
+ *   that the checkpoint commits to, which prove that no plant is missing;
  * - the footer `{"end":2}`, which says how many events there are.
  *
  * Only the key that signed the checkpoint has to be trusted.
@@ -55,6 +58,11 @@ export interface BlockLine {
   readonly kind: 'block';
   readonly block: number;
   readonly proof: readonly Hash[];
+}
+
+/** With an owner: what is beside all of this owner's plants in the state that the checkpoint commits to. */
+export interface PlantsLine extends RangeProof {
+  readonly kind: 'plants';
 }
 
 /** The last line. */
@@ -104,6 +112,13 @@ export const eventLine = ({ leaf, hash, index, proof }: Omit<EventLine, 'kind'>)
 export const blockLine = ({ block, proof }: Omit<BlockLine, 'kind'>): string =>
   `{"block":${block},"proof":${list(proof)}}`;
 
+/** The line that proves that no plant of the owner is missing, without its newline. */
+export const plantsLine = ({ left, right }: RangeProof): string =>
+  `{"left":${siblingList(left)},"right":${siblingList(right)}}`;
+
+const siblingList = (siblings: readonly Sibling[]): string =>
+  `[${siblings.map(({ bit, hash }) => `{"bit":${bit},"hash":"${base64(hash)}"}`).join(',')}]`;
+
 /** The last line, without its newline. */
 export const endLine = (events: number): string => `{"end":${events}}`;
 
@@ -117,6 +132,9 @@ const HASHES = `\\[((?:"${HASH}"(?:,"${HASH}")*)?)\\]`;
 const NUMBER = '(0|[1-9]\\d{0,15})';
 const AFTER_EVENT = new RegExp(`^${HASH_BEGINS}(${HASH})","index":${NUMBER}(?:,"proof":${HASHES})?\\}$`);
 const BLOCK = new RegExp(`^\\{"block":${NUMBER},"proof":${HASHES}\\}$`);
+const SIBLING = `\\{"bit":(?:0|[1-9]\\d{0,2}),"hash":"${HASH}"\\}`;
+const SIBLINGS = `\\[(?:${SIBLING}(?:,${SIBLING})*)?\\]`;
+const PLANTS = new RegExp(`^\\{"left":${SIBLINGS},"right":${SIBLINGS}\\}$`);
 const END = new RegExp(`^\\{"end":${NUMBER}\\}$`);
 
 /** Reads the first line. Gives the reason where it is none, as a part of a sentence. */
@@ -139,7 +157,7 @@ export const parseHeader = (text: string): BundleHeader | string => {
 };
 
 /** Reads any other line. Gives undefined where it is none of a bundle. */
-export const parseLine = (text: string): EventLine | BlockLine | EndLine | undefined => {
+export const parseLine = (text: string): EventLine | BlockLine | PlantsLine | EndLine | undefined => {
   if (text.startsWith(EVENT_BEGINS)) {
     const at = text.lastIndexOf(HASH_BEGINS);
     const [, encoded = '', digits, proof] = AFTER_EVENT.exec(text.slice(at)) ?? [];
@@ -154,6 +172,7 @@ export const parseLine = (text: string): EventLine | BlockLine | EndLine | undef
   const [, block, path = ''] = BLOCK.exec(text) ?? [];
   const proof = hashesIn(path);
   if (block !== undefined) return proof && { kind: 'block', block: Number(block), proof };
+  if (PLANTS.test(text)) return plantsIn(JSON.parse(text) as Record<'left' | 'right', SiblingText[]>);
   const [, events] = END.exec(text) ?? [];
   return events === undefined ? undefined : { kind: 'end', events: Number(events) };
 };
@@ -165,6 +184,24 @@ export const jsonIn = (text: string): unknown => {
   } catch {
     return undefined;
   }
+};
+
+interface SiblingText {
+  readonly bit: number;
+  readonly hash: string;
+}
+
+const plantsIn = (
+  beside: Readonly<Record<'left' | 'right', readonly SiblingText[]>>,
+): PlantsLine | undefined => {
+  const siblings = (side: 'left' | 'right'): Sibling[] =>
+    beside[side].flatMap(({ bit, hash }) => {
+      const bytes = parseHash(hash);
+      return bytes ? [{ bit, hash: bytes }] : [];
+    });
+  const [left, right] = [siblings('left'), siblings('right')];
+  const areHashes = left.length === beside.left.length && right.length === beside.right.length;
+  return areHashes ? { kind: 'plants', left, right } : undefined;
 };
 
 const parseHash = (encoded: unknown): Hash | undefined => {

@@ -10,6 +10,7 @@ import {
   eventLine,
   headerLine,
   MAX_LINE_BYTES,
+  plantsLine,
 } from './bundle-format.js';
 import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';
@@ -29,6 +30,7 @@ import {
   verifyInclusion,
 } from './merkle.js';
 import { NoteRefused, parseNote } from './note.js';
+import { OwnersPlants, provenState, type ProvenState } from './bundle-list.js';
 import { TileRefused, tileReader, tilesOf } from './tiles.js';
 
 /** The least length of a piece of text, in characters: fewer, larger writes. */
@@ -39,6 +41,12 @@ const MAX_TILES = 32;
 
 /** Nodes in memory, of some 200 bytes. */
 const MAX_NODES = 10_000;
+
+/**
+ * How long the stored state may be another than that of the last checkpoint, in milliseconds: for longer it is only where
+ * no auditor runs, or none can sign. The bundle is written without it then.
+ */
+const STATE_WAIT_MS = 5_000;
 
 /** Which events a bundle is to hold. */
 export interface BundleQuestion {
@@ -86,7 +94,10 @@ export async function* bundleOf(
   onProgress: (events: number, total: number) => void,
   signal: AbortSignal,
 ): AsyncGenerator<string, Bundled, undefined> {
-  const note = (await store.latestCheckpoint())?.note ?? (altered ? await lastRecorded(log) : undefined);
+  const proven = owner === undefined ? undefined : await provenOf(store, owner);
+  const note =
+    (proven?.signed ?? (await store.latestCheckpoint()))?.note ??
+    (altered ? await lastRecorded(log) : undefined);
   if (note === undefined)
     throw new ExportRefused('no checkpoint has been signed yet: run a service with the role auditor first');
   const checkpoint = readCheckpoint(note);
@@ -96,6 +107,8 @@ export async function* bundleOf(
   const bundle = { checkpoint: note + cosignatures(note), from };
   const before = owner === undefined ? await tree.subtreesBefore(from) : undefined;
   const running = before && new GrowingTree({ size: from, hashes: Buffer.concat(before) });
+  const owned =
+    proven && owner !== undefined && from === 0 ? new OwnersPlants(owner, proven.stateRoot) : undefined;
   const isMeant = owner === undefined ? () => true : ownedBy(owner);
 
   let piece = `${headerLine(owner === undefined ? { ...bundle, before: before ?? [] } : { ...bundle, owner })}\n`;
@@ -109,6 +122,7 @@ export async function* bundleOf(
       const hash = hashInTree(event, leaf);
       if (!altered) await tree.compare(index, hash, event);
       running?.append(hash);
+      owned?.add(event);
       const proof = owner === undefined ? undefined : await tree.proofOf(index, hash, checkpoint);
       const line = eventLine({ leaf, hash, index, ...(proof ? { proof } : {}) });
       if (Buffer.byteLength(line) > MAX_LINE_BYTES)
@@ -136,9 +150,31 @@ export async function* bundleOf(
     );
   if (running && !altered && !sameHash(running.root(), checkpoint.root)) throw damaged();
   onProgress(next - from, size - from);
+  if (proven && owned) piece += `${ownersLine(owned, proven)}\n`;
   yield `${piece}${endLine(events)}\n`;
   return { origin: checkpoint.origin, size, from, events };
 }
+
+/** As `provenState`. Throws ExportRefused where the stored state is not the one that was signed. */
+const provenOf = async (store: TreeStore, owner: string): Promise<ProvenState | undefined> => {
+  try {
+    return await provenState(store, owner, AbortSignal.timeout(STATE_WAIT_MS));
+  } catch (error) {
+    if (error instanceof RangeError) throw damaged(error);
+    throw error;
+  }
+};
+
+/** The line that proves that no plant is missing. Throws ExportRefused where it does not. */
+const ownersLine = (owned: OwnersPlants, { beside }: ProvenState): string => {
+  try {
+    owned.areAll(beside);
+    return plantsLine(beside);
+  } catch (error) {
+    if (error instanceof ProofRefused) throw damaged(error);
+    throw error;
+  }
+};
 
 /**
  * The note of the last checkpoint that the log records. An auditor whose tree.db is new, and contradicts the records,

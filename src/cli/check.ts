@@ -108,17 +108,14 @@ const asText = (checked: Checked): string => {
     lines.push(
       "The signature was NOT checked: without the log's key (--key) anybody may have made this file.",
     );
-  if (owner !== undefined)
-    lines.push(
-      'It is not proven that no event of this owner was left out: that takes a bundle of all events.',
-    );
+  if (owner !== undefined) lines.push(checked.isStateProven ? OWNERS_PLANTS : NOT_COMPLETE);
   if (against)
     lines.push(`It goes on from the older checkpoint of ${against.size} events, which are the same.`);
   if (previous)
     lines.push(
       `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
     );
-  if (checked.isStateProven !== undefined)
+  if (checked.isStateProven !== undefined && owner === undefined)
     lines.push(checked.isStateProven ? STATE_PROVEN : STATE_NOT_COMPARED);
   lines.push(...checked.keyChanges.map(keyChangeText));
   if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
@@ -142,6 +139,10 @@ const keyChangeText = ({ index, from, to, confirmed }: KeyChange): string =>
 const STATE_PROVEN = 'The state root of its checkpoint is that of these events.';
 const STATE_NOT_COMPARED =
   'The state root of its checkpoint was NOT compared: that takes all events from the first on, and at most some 750,000 plants.';
+const OWNERS_PLANTS =
+  'These are all plants of this owner that were present, each with the event that created it. Plants that were deleted, and requests, may have been left out.';
+const NOT_COMPLETE =
+  'It is not proven that no event of this owner was left out: that takes a bundle of this owner from the first event on, or one of all events.';
 const TOO_MANY = 'There are too many plants and owners to count them here.';
 const NOT_FROM_THE_BEGINNING =
   'What the store held does not follow from it: it does not begin with the first event.';

@@ -74,14 +74,20 @@ export const trieRoot = (entries: Iterable<TrieEntry>): Hash => {
   return subtrees.root();
 };
 
-/** Adds entries whose keys ascend; `firstBit` is the bit in which the first one differs from what is there. */
-export const addEntries = (subtrees: JoinedSubtrees, entries: Iterable<TrieEntry>, firstBit = -1): void => {
+/**
+ * Adds entries whose keys ascend; `firstBit` is the bit in which the first one differs from what is there. Gives how
+ * many they are.
+ */
+export const addEntries = (subtrees: JoinedSubtrees, entries: Iterable<TrieEntry>, firstBit = -1): number => {
   let last: Uint8Array | undefined;
+  let count = 0;
   for (const entry of entries) {
     if (last && Buffer.compare(last, entry.key) >= 0) throw new RangeError('the keys of a trie ascend');
     subtrees.add(entryHash(entry), last ? firstDifference(last, entry.key) : firstBit);
     last = entry.key;
+    count += 1;
   }
+  return count;
 };
 
 /** A bit of a key, counted from the highest of the first byte. */

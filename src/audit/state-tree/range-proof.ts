@@ -50,11 +50,27 @@ export function* entriesFrom(
 
 /** The root of a tree in which these entries, at least one, are next to each other. Throws ProofRefused. */
 export const rootOfRange = (entries: readonly TrieEntry[], { left, right }: RangeProof): Hash => {
-  const [first] = entries;
-  const last = entries.at(-1);
-  if (!first || !last) throw new ProofRefused('a range has at least one entry');
-  checkSiblings(left, first.key, 1, 'before');
-  checkSiblings(right, last.key, 0, 'after');
+  const [first, last] = [entries[0], entries.at(-1)];
+  if (first) checkSiblings(left, first.key, 1, 'before');
+  if (last) checkSiblings(right, last.key, 0, 'after');
+  return joined(entries, { left, right });
+};
+
+/**
+ * The root of a tree in which these entries are all whose keys begin with a prefix, as they do: what is beside them hangs
+ * at a bit of the prefix. Throws ProofRefused, also without an entry: then nothing shows where the prefix would stand.
+ */
+export const rootOfAll = (
+  prefix: Uint8Array,
+  entries: Iterable<TrieEntry>,
+  { left, right }: RangeProof,
+): Hash => {
+  checkSiblings(left, prefix, 1, 'before');
+  checkSiblings(right, prefix, 0, 'after');
+  return joined(entries, { left, right });
+};
+
+const joined = (entries: Iterable<TrieEntry>, { left, right }: RangeProof): Hash => {
   const subtrees = new JoinedSubtrees();
   let bit = -1;
   for (const sibling of left) {
@@ -62,7 +78,7 @@ export const rootOfRange = (entries: readonly TrieEntry[], { left, right }: Rang
     ({ bit } = sibling);
   }
   try {
-    addEntries(subtrees, entries, bit);
+    if (addEntries(subtrees, entries, bit) === 0) throw new ProofRefused('a range has at least one entry');
   } catch (error) {
     if (error instanceof RangeError) throw new ProofRefused(`the entries: ${error.message}`);
     throw error;

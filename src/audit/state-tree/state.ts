@@ -1,7 +1,7 @@
 import { type LeafEvent, leafHead } from '../leaf.js';
 import { type Hash } from '../merkle.js';
 import { sha256 } from '../../trie/sha256.js';
-import { addEntries, firstDifference, JoinedSubtrees } from '../../trie/trie.js';
+import { addEntries, firstDifference, JoinedSubtrees, type TrieEntry, trieRoot } from '../../trie/trie.js';
 
 /** The memory limit in bytes where nothing else is said, by the estimate below. */
 const MAX_BYTES = 128_000_000;
@@ -106,21 +106,28 @@ export class PlantsState {
 
   /** The root of the state; undefined where it was too much to keep. */
   root(): Hash | undefined {
-    if (this.#isTooMuch) return undefined;
-    const joined = new JoinedParts();
-    for (const part of this.#inOrder()) joined.add(part);
-    return joined.root();
+    const entries = this.entries();
+    return entries && trieRoot(entries);
+  }
+
+  /** The plants, in order of their keys; undefined where they were too many to keep. */
+  entries(): Iterable<TrieEntry> | undefined {
+    return this.#isTooMuch ? undefined : this.#entries();
   }
 
   /** As `root`, with a call of `giveWay` after each few hundred plants of a large state. */
   async rootInSteps(giveWay: () => Promise<unknown>): Promise<Hash | undefined> {
     if (this.#isTooMuch) return undefined;
-    const joined = new JoinedParts();
+    const subtrees = new JoinedSubtrees();
+    let last: Uint8Array | undefined;
     for (const part of this.#inOrder()) {
-      joined.add(part);
+      const entries = [...entriesIn(part)];
+      const first = entries[0]?.key;
+      addEntries(subtrees, entries, last && first ? firstDifference(last, first) : -1);
+      last = entries.at(-1)?.key;
       await giveWay();
     }
-    return joined.root();
+    return subtrees.root();
   }
 
   #part(key: Buffer): Map<string, string> {
@@ -128,6 +135,10 @@ export class PlantsState {
     const part = this.#parts.get(number) ?? new Map<string, string>();
     this.#parts.set(number, part);
     return part;
+  }
+
+  *#entries(): Generator<TrieEntry, void, undefined> {
+    for (const part of this.#inOrder()) yield* entriesIn(part);
   }
 
   *#inOrder(): Generator<ReadonlyMap<string, string>, void, undefined> {
@@ -138,24 +149,9 @@ export class PlantsState {
   }
 }
 
-/** Joins the parts of a state, in order of their keys. */
-class JoinedParts {
-  readonly #subtrees = new JoinedSubtrees();
-  #last: Uint8Array | undefined;
-
-  add(part: ReadonlyMap<string, string>): void {
-    const keys = [...part.keys()].sort(); // characters of one byte: their order is that of the bytes
-    const bytes = (text: string | undefined): Buffer => Buffer.from(text ?? '', 'latin1');
-    const first = bytes(keys[0]);
-    addEntries(
-      this.#subtrees,
-      keys.map((key) => ({ key: bytes(key), value: bytes(part.get(key)) })),
-      this.#last ? firstDifference(this.#last, first) : -1,
-    );
-    this.#last = bytes(keys.at(-1));
-  }
-
-  root(): Hash {
-    return this.#subtrees.root();
-  }
+/** The plants of a part, in order of their keys. */
+function* entriesIn(part: ReadonlyMap<string, string>): Generator<TrieEntry, void, undefined> {
+  const bytes = (text: string | undefined): Buffer => Buffer.from(text ?? '', 'latin1');
+  // Characters of one byte: their order is that of the bytes.
+  for (const key of [...part.keys()].sort()) yield { key: bytes(key), value: bytes(part.get(key)) };
 }

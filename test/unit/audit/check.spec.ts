@@ -368,9 +368,10 @@ describe('a bundle is refused', () => {
   it('of an owner, beside an older one that has more of that owner', async () => {
     const older = await log.bundle({ owner: 'bob' });
     const lines = linesOf(older);
-    const events = lines.length - 2;
-    const fewer = textOf([...lines.slice(0, 3), ...lines.slice(4, -1), endLine(events - 1)]);
-    expect(await check('one left out', fewer)).not.toBeInstanceOf(BundleRefused); // nothing tells that
+    const deleted = /"stream":"([^"]*)","type":"PlantDeleted"/.exec(older)?.[1] ?? '';
+    const left = lines.slice(0, -1).filter((line) => !line.includes(`"stream":"${deleted}"`));
+    const fewer = textOf([...left, endLine(left.length - 2)]);
+    expect(await check('one left out', fewer)).not.toBeInstanceOf(BundleRefused); // a deleted plant's: nothing tells that
     expect((await refused('one left out', fewer, { previous: older })).message).toContain(
       'of the older bundle',
     );
@@ -584,8 +585,8 @@ describe('a checkpoint with a state root', () => {
 describe('docs/check.py', () => {
   const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
-  it('has no more than 260 lines', () => {
-    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(260);
+  it('has no more than 270 lines', () => {
+    expect(readFileSync('docs/check.py', 'utf8').split('\n').length - 1).toBeLessThanOrEqual(270);
   });
 
   here('says the same to all of these, and names the same line and event', () => {
