@@ -23,6 +23,7 @@ import { LongLists } from './lists/long-lists.js';
 import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
+import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 import { Representations } from './representation.js';
@@ -56,6 +57,8 @@ export interface Parts {
     | undefined;
   /** How long a receipt waits for its checkpoint, in milliseconds. */
   readonly receiptWaitMs: number;
+  /** Whether owners may erase themselves. */
+  readonly ownerErasure: boolean;
   readonly roles: ReadonlySet<Role>;
   readonly freshness: Freshness;
   readonly verifier: TokenVerifier;
@@ -97,6 +100,15 @@ export class MetricsModule {
   }
 }
 
+/** What a process with the role api answers. */
+const API = [
+  PlantsController,
+  OwnErasureController,
+  AuditController,
+  OperationsController,
+  ErasuresController,
+];
+
 /** The wiring of the HTTP service. */
 @Module({})
 export class AppModule {
@@ -106,6 +118,7 @@ export class AppModule {
     projector,
     tree,
     receiptWaitMs,
+    ownerErasure,
     roles,
     freshness,
     verifier,
@@ -121,9 +134,7 @@ export class AppModule {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
       controllers: [
-        ...(roles.has('api')
-          ? [PlantsController, AuditController, OperationsController, ErasuresController]
-          : []),
+        ...(roles.has('api') ? API : []),
         ...(tree ? [LogController] : []),
         HealthController,
         ...(metrics === 'api' ? [MetricsController] : []),
@@ -137,6 +148,7 @@ export class AppModule {
         { provide: PublishedTree, useValue: tree?.published },
         { provide: ListProofs, useValue: tree?.lists },
         { provide: RECEIPT_WAIT, useValue: receiptWaitMs },
+        { provide: OWNER_ERASURE, useValue: ownerErasure },
         { provide: Freshness, useValue: freshness },
         { provide: TokenVerifier, useValue: verifier },
         { provide: RateLimit, useValue: rateLimit },

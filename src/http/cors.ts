@@ -13,6 +13,7 @@ const REQUEST_FIELDS = [
   ...[
     'Authorization',
     'Content-Type',
+    'Confirm-Erasure',
     'Idempotency-Key',
     'If-None-Match',
     'Last-Event-ID',

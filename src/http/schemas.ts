@@ -199,6 +199,12 @@ export const IdempotencyKey = z
     examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
   });
 
+/** What an owner who wants to be erased says: nobody sends that by chance. */
+export const ConfirmErasure = z.enum(['everything'], { error: 'must be: everything' }).meta({
+  description: 'Confirms that everything is removed, which cannot be undone.',
+  examples: ['everything'],
+});
+
 /** A position of an earlier answer, which only the log can interpret. */
 export const PositionHeader = z
   .string()

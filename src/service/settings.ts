@@ -130,6 +130,12 @@ export const SETTINGS = [
     meaning: 'Whether a difference that this comparison finds begins a rebuild by itself: on or off.',
   },
   {
+    name: 'OWNER_ERASURE',
+    default: 'off',
+    meaning:
+      'Whether an owner may erase everything of its own, for good, by DELETE /plants: on or off (docs/erasure.md).',
+  },
+  {
     name: 'LOG_LEVEL',
     default: 'info',
     meaning: 'fatal, error, warn, info, debug, trace or silent.',

@@ -96,6 +96,7 @@ export const start = async (
         projector,
         tree,
         receiptWaitMs: config.writeWaitMs,
+        ownerErasure: config.ownerErasure,
         roles: config.roles,
         verifier,
         ...(await rateLimitsOf(config, log.identity(), logger, resources, link?.counters)),

@@ -195,7 +195,7 @@ describe('plants monitor and a service', () => {
     http = new HttpClient(service);
   });
   afterAll(async () => {
-    CliProcess.killAll();
+    await CliProcess.stopAll();
     await http.finish();
     rmSync(folder, { recursive: true });
   });

@@ -21,8 +21,8 @@ describe('plants witness', () => {
     folder = temporaryFolder();
     writeFileSync(join(folder, 'log.vkey'), `${formatVerifierKey(log.key)}\n`);
   });
-  afterEach(() => {
-    CliProcess.killAll();
+  afterEach(async () => {
+    await CliProcess.stopAll();
     rmSync(folder, { recursive: true });
   });
 

@@ -40,7 +40,7 @@ describe('a service with a witness', () => {
     token = await http.token('anne');
   });
   afterAll(async () => {
-    CliProcess.killAll();
+    await CliProcess.stopAll();
     await http.finish();
     rmSync(folder, { recursive: true });
   });

@@ -3,6 +3,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { CLI } from './http-cli.js';
 
+/** How long a process may take to end in order, in milliseconds. */
+const STOP_MS = 5_000;
+
 /** A `plants` that runs: what it says can be waited for, and it can be spoken to. */
 export class CliProcess {
   stdout = '';
@@ -21,6 +24,19 @@ export class CliProcess {
   /** Ends what a failed test has left running. */
   static killAll(): void {
     for (const child of CliProcess.#started.splice(0)) child.kill('SIGKILL');
+  }
+
+  /** Ends what runs in order, so that it counts for coverage; what does not end, as after a failed test, at once. */
+  static async stopAll(): Promise<void> {
+    const all = CliProcess.#started.filter(
+      ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
+    );
+    const impatient = setTimeout(() => {
+      CliProcess.killAll();
+    }, STOP_MS);
+    await Promise.all(all.map((child) => (child.kill('SIGTERM'), once(child, 'close'))));
+    clearTimeout(impatient);
+    CliProcess.killAll();
   }
 
   /** Starts it with pipes, as a script does. */

@@ -1,5 +1,5 @@
 import { PlantHistoryQuery } from '../audit/audit-schemas.js';
-import { ListQuery, PlantId } from '../schemas.js';
+import { ConfirmErasure, ListQuery, PlantId } from '../schemas.js';
 import {
   codingOut,
   etagIn,
@@ -115,6 +115,22 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
         },
         ...unchanged({ ...provenOut, ...positionOut, ...etagOut }),
         ...problems(...EVERYWHERE, ...LISTING, 'past_unavailable'),
+      },
+    },
+    delete: {
+      ...ALL,
+      operationId: 'eraseEverything',
+      summary: 'Erase everything of yours, for good',
+      description:
+        'All your plants and events are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Only where the service is set to allow it, else 403 `erasure_not_allowed`. Until it is over, some seconds, your writes are 410 `owner_erasing`; then you may begin again with nothing of before.',
+      parameters: [parameter('header', 'Confirm-Erasure', ConfirmErasure, true)],
+      responses: {
+        202: {
+          description: 'It has begun. Sent again meanwhile, the same.',
+          content: json(reference('ErasureAccepted')),
+        },
+        204: { description: 'Nothing of yours is stored.' },
+        ...problems(...EVERYWHERE, ...WRITING, 'erasure_not_allowed', 'operation_refused'),
       },
     },
   },

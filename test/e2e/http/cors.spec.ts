@@ -30,7 +30,7 @@ const cors = (headers: object): string[] =>
 
 describe('OPTIONS', () => {
   it.each([
-    ['/plants', 'GET, HEAD, OPTIONS, POST'],
+    ['/plants', 'DELETE, GET, HEAD, OPTIONS, POST'],
     ['/plants/7?x=y', 'DELETE, GET, HEAD, OPTIONS'],
     ['/log/checkpoint', 'GET, HEAD, OPTIONS'],
     ['/health/live', 'GET, HEAD, OPTIONS'],

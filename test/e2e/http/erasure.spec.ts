@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { STORES } from '../../support/stores-of-this-run.js';
 import { TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
 
 let http: HttpClient;
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
+  http = new HttpClient(await TestService.start(STORES === 'servers' ? {} : { OWNER_ERASURE: 'on' }));
   await http.service.ready();
   token = http.keepSecret(await http.service.token('edda', 'plants:erase'));
 });
@@ -73,4 +74,35 @@ it('erases an owner, refuses the writes of that one meanwhile, and lets it begin
   const list = await http.send({ token: mallory, path: '/plants' });
   expect(list.text).not.toContain('Monstera');
   expect((await http.create({ name: 'Anew', tag: '', id: 1 }, { token: mallory })).status).toBe(201);
+});
+
+const eraseOwn = (as: string, headers: Record<string, string> = { 'confirm-erasure': 'everything' }) =>
+  http.send({ token: as, method: 'DELETE', path: '/plants', headers });
+
+it('lets owners erase themselves where that is set, and only when they mean it', async () => {
+  const nora = await http.token('nora');
+  await http.create({ name: 'Monstera', tag: 't', id: 1 }, { token: nora });
+  if (STORES === 'servers') {
+    await http.refused(eraseOwn(nora), 403, 'erasure_not_allowed');
+    return;
+  }
+  problemIn(await eraseOwn(nora, {}), 400, 'invalid_request', ['Confirm-Erasure']);
+  problemIn(await eraseOwn(nora, { 'confirm-erasure': 'yes' }), 400, 'invalid_request', ['Confirm-Erasure']);
+  await http.refused(eraseOwn(await http.token('nora', 'plants:read')), 403, 'scope_missing');
+  expect((await http.send({ token: nora, path: '/plants' })).text).toContain('Monstera');
+
+  const begun = await eraseOwn(nora, { 'confirm-erasure': 'everything', 'x-correlation-id': 'nora-1' });
+  expect(begun.status).toBe(202);
+  const { erasure } = JSON.parse(begun.text) as { erasure: string };
+  let text: string;
+  do text = (await show(`/operations/erasures/${erasure}`)).text;
+  while (!text.includes('"finished"'));
+  expect(JSON.parse(text)).toMatchObject({ by: 'the owner', reason: 'the owner has asked for it' });
+  expect((await eraseOwn(nora)).status).toBe(204);
+  const events = await http.send({ token: await http.token('aud', 'plants:audit'), path: '/audit/events' });
+  expect(events.text).not.toContain('nora');
+  // Each process notices within a second that it is over.
+  await until(
+    async () => (await http.create({ name: 'Ficus', tag: '', id: 1 }, { token: nora })).status === 201,
+  );
 });

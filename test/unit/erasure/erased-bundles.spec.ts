@@ -16,7 +16,7 @@ interface Told {
   readonly before: readonly number[];
   readonly after?: readonly number[];
   /** What the record says; none where there is no record. */
-  readonly record?: { readonly events: number; readonly of: readonly number[] };
+  readonly record?: { readonly events: number; readonly of: readonly number[]; readonly times?: number };
 }
 
 const hashOf = (n: number): Hash => Buffer.alloc(32, n);
@@ -49,7 +49,8 @@ describe('a bundle with erased events', () => {
     for (const n of before) await erased(n);
     if (record) {
       const digest = digestOfErased(record.of.map(hashOf));
-      await append(ERASURES_STREAM, 0, 'OwnerErased', { erasure, events: record.events, digest });
+      for (let time = 0; time < (record.times ?? 1); time++)
+        await append(ERASURES_STREAM, time, 'OwnerErased', { erasure, events: record.events, digest });
     }
     for (const n of after) await erased(n);
     await log.fill(10);
@@ -110,6 +111,11 @@ describe('a bundle with erased events', () => {
       'erased after the record',
       { before: [1], after: [2], record: { events: 1, of: [1] } },
       /erased after the erasure .* was recorded/,
+    ],
+    [
+      'with its record twice',
+      { before: [1], record: { events: 1, of: [1], times: 2 } },
+      /the erasure .* is recorded twice/,
     ],
     ['with a record of none', { before: [], record: { events: 1, of: [1] } }, /has erased 1 events, and 0/],
   ])('is refused by both checkers %s', async (_what, told, says) => {

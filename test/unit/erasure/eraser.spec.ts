@@ -185,6 +185,19 @@ describe('the erasure of an owner', () => {
     expect(problems.join()).not.toContain(MARKER);
   });
 
+  it('erases nothing while an alarm stands, or a newer version is at work, and says so', async () => {
+    await stores.create(MARKER, 1);
+    await stores.signed();
+    await stores.tree.raise({ kind: 'changed', message: 'altered', raisedAt: now().toISOString() });
+    const { problems } = stores.startEraser();
+    await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('an alarm stands')));
+    expect(problems.join()).not.toContain(MARKER);
+    await appendRaw(stores.log, ERASURES_STREAM, 'OwnerMoved', {}, 0n);
+    await until(() => problems.some((problem) => problem.includes('upgrade this one')));
+    expect(stores.filesWith(MARKER)).not.toEqual([]);
+  });
+
   it('cancels an order that was interrupted before it said whose it is', async () => {
     const erasure = randomUUID();
     const data = { erasure, ownerHash: ownerHash(Buffer.alloc(32), MARKER), reason: 'r' };

@@ -1,0 +1,58 @@
+import { Controller, Delete, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { type FastifyReply } from 'fastify';
+import { randomUUID } from 'node:crypto';
+import { type z } from 'zod';
+import { ErasureGate } from '../../erasure/gate.js';
+import { orderErasure, OWN_REASON, UnknownOwner } from '../../erasure/order.js';
+import { type System } from '../../operations/status.js';
+import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { type GuardedRequest } from '../auth/principal.js';
+import { type ErasureAccepted } from '../operations/erasure-schemas.js';
+import { SYSTEM } from '../operations/operations.controller.js';
+import { Problem } from '../problem.js';
+import { readQuery, readValue, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
+import { ConfirmErasure, NoQuery } from '../schemas.js';
+import { plantRequestOf } from './plant-request.js';
+
+/** Whether owners may erase themselves, for Nest: a boolean is no class. */
+export const OWNER_ERASURE = Symbol('OWNER_ERASURE');
+
+/** An owner erases everything that is stored for this owner, where the settings allow that. */
+@Controller('plants')
+@UseGuards(BearerGuard)
+@Scopes('plants:write')
+export class OwnErasureController {
+  constructor(
+    @Inject(SYSTEM) private readonly system: System,
+    @Inject(OWNER_ERASURE) private readonly isAllowed: boolean,
+    private readonly gate: ErasureGate,
+  ) {}
+
+  @Delete()
+  async erase(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<z.input<typeof ErasureAccepted> | undefined> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    refuseBody(request);
+    if (!this.isAllowed)
+      throw new Problem('erasure_not_allowed', 'Who runs this service has not set OWNER_ERASURE=on.');
+    readValue(ConfirmErasure, request.headers['confirm-erasure'], 'Confirm-Erasure');
+    const { log, now } = this.system;
+    const { owner, context } = plantRequestOf(request);
+    // What names the owner is not to stay in the log: neither the token's subject, nor an id that the client has chosen.
+    const operator = { actor: { sub: owner }, correlationId: context.commandId };
+    try {
+      const order = { erasure: randomUUID(), owner, reason: OWN_REASON };
+      const erasure = await orderErasure(log, order, operator, now);
+      await this.gate.look();
+      reply.status(202);
+      return { erasure };
+    } catch (error) {
+      if (!(error instanceof UnknownOwner)) throw error;
+      reply.status(204); // nothing is stored: so a repeated request succeeds
+      return undefined;
+    }
+  }
+}
