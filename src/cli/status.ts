@@ -97,6 +97,10 @@ const factRows = (status: SystemStatus, since: (at: string) => string): string[]
       `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
     ],
     ['rebuild', rebuildText(status)],
+    ...status.erasures.map((one) => [
+      'erasure',
+      `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`,
+    ]),
     ['checked', verifiedText(lastVerified(processes), since)],
     ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
     ...processes.flatMap(({ host, pid, auditor }) =>

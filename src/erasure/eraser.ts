@@ -15,7 +15,7 @@ import { readSkipsInForce } from '../rebuilds/read.js';
 import { execute } from '../write/execute.js';
 import { runCommand } from '../write/plant-commands.js';
 import { operationEvent, type Operator } from '../write/rebuilds.js';
-import { type Erasure, type Erasures, ownerOf, readErasures } from './erasures.js';
+import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
 
 /** How often the log is read for orders, in milliseconds: one short stream. */
 const LOOK_EVERY_MS = 250;
@@ -89,6 +89,11 @@ export class Eraser {
     return [...this.#progress.values()];
   }
 
+  /** Why an erasure does not get on, in one line without an owner's name; undefined where none is held up. */
+  get problem(): string | undefined {
+    return this.#lastProblem;
+  }
+
   /** Runs until `signal` aborts; never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
@@ -114,20 +119,23 @@ export class Eraser {
     const { all, revision, unread } = await readErasures(this.log);
     if (unread > 0)
       throw new Error('a newer version has recorded something about erasures: upgrade this one');
-    const open = all.filter(({ state }) => state === 'ordered' || state === 'erased');
+    const open = all.filter(isInProgress);
     for (const { erasure } of all)
       if (!open.some((one) => one.erasure === erasure)) this.#progress.delete(erasure);
+    let isHeldUp = false;
     for (const erasure of open) {
       if (signal.aborted) return;
       try {
         await this.#carryOut(erasure, signal);
       } catch (error) {
+        isHeldUp = true;
         const problem = messageOf(error);
         const progress = this.#progress.get(erasure.erasure);
         if (progress) this.#progress.set(erasure.erasure, { ...progress, problem });
         this.#told(`erasure ${erasure.erasure}: ${problem}`);
       }
     }
+    if (!isHeldUp) this.#lastProblem = undefined;
     this.#lastRevision = revision;
     this.#isIdle = open.length === 0;
   }

@@ -31,6 +31,9 @@ export interface Erasure {
   readonly position: Position;
 }
 
+/** Whether there is still something to do. */
+export const isInProgress = ({ state }: Erasure): boolean => state === 'ordered' || state === 'erased';
+
 /** All erasures of a log. */
 export interface Erasures {
   /** Of the last event about erasures; undefined where there is none. */

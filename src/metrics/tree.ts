@@ -1,6 +1,7 @@
 import { type Registry } from 'prom-client';
 import { type Auditor } from '../audit/auditor.js';
 import { AUDITOR_STATES, type AuditorStatus } from '../audit/auditor-status.js';
+import { type Eraser } from '../erasure/eraser.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
 import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
 
@@ -88,4 +89,18 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
     );
   for (const [name, help, valueOf] of GAUGES)
     showGauge(registry, 'max', name, help, () => valueOf(auditor.status, age));
+};
+
+/** Adds the metrics of the erasures that the auditor's process carries out. */
+export const showErasures = (registry: Registry, eraser: Pick<Eraser, 'progress' | 'problem'>): void => {
+  showGauge(
+    registry,
+    'max',
+    'plants_erasures_in_progress',
+    'Erasures of owners that are not over.',
+    () => eraser.progress.length,
+  );
+  showGauge(registry, 'max', 'plants_erasure_held_up', '1 while an erasure does not get on, else 0.', () =>
+    eraser.problem === undefined ? 0 : 1,
+  );
 };

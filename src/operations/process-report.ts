@@ -60,6 +60,10 @@ const Report = z.object({
     .string()
     .optional()
     .meta({ description: 'Why a rebuild, or what follows one, fails; absent where nothing does.' }),
+  erasureProblem: z
+    .string()
+    .optional()
+    .meta({ description: 'Why an erasure does not get on; absent where none is held up.' }),
   verified: z
     .object({ at: z.string(), differing: z.number() })
     .optional()
@@ -178,6 +182,7 @@ export const reportText = (
   auditor?: { readonly status: AuditorStatus },
   eventLog?: AppendHealth,
   verified?: LastVerify,
+  eraser?: { readonly problem: string | undefined },
 ): string =>
   JSON.stringify(
     {
@@ -186,6 +191,7 @@ export const reportText = (
       rebuild: projector?.rebuild ?? null,
       rebuildProblem: projector?.rebuildProblem,
       auditor: auditor ? shownAuditor(auditor.status) : null,
+      erasureProblem: eraser?.problem,
       eventLog,
       verified,
     },

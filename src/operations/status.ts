@@ -13,6 +13,7 @@ import { oldestOf } from '../projector/projection.js';
 import { GRACE_MS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
+import { isInProgress, readErasures } from '../erasure/erasures.js';
 import { type SystemStatus } from './system-status.js';
 
 type GenerationStatus = SystemStatus['generations'][number] &
@@ -43,6 +44,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
   const parked = await readParked(system, active);
   const { decisions, unread } = await readSkipDecisions(log);
+  const erasures = (await readErasures(log)).all.filter(isInProgress);
   return {
     at: now().toISOString(),
     problems: [
@@ -64,6 +66,13 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
     generations,
     rebuild,
     lastRebuild: rebuilds.last ? { ...rebuilds.last, at: rebuilds.last.at.toISOString() } : null,
+    erasures: erasures.map(({ erasure, state, reason, by, since }) => ({
+      erasure,
+      state,
+      reason,
+      by,
+      since: since.toISOString(),
+    })),
     wayBack: wayBackOf(rebuilds),
     blocked,
     parked,
@@ -198,7 +207,9 @@ const problemsOf = (
   const problems: string[] = [];
   const active = generations.find((generation) => generation.active);
   if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
-  for (const { process, host, pid, projector, rebuildProblem, auditor } of processes) {
+  for (const { process, host, pid, projector, rebuildProblem, erasureProblem, auditor } of processes) {
+    if (erasureProblem !== undefined)
+      problems.push(`${host}/${pid} does not get on with an erasure: ${erasureProblem}`);
     if (auditor?.alarm)
       problems.push(
         `ALARM of the auditor ${host}/${pid}: ${auditor.alarm.message} (nothing is signed until plants audit-lift; see docs/audit.md)`,

@@ -54,6 +54,18 @@ export const SystemStatus = z
       .nullable()
       .meta({ description: 'The rebuild that is under way.' }),
     lastRebuild: z.object({ rebuild: z.string(), outcome: z.string(), at: time }).nullable(),
+    erasures: z
+      .array(
+        z.object({
+          erasure: z.string(),
+          state: z.string().meta({ description: 'ordered or erased: see GET /operations/erasures/{id}.' }),
+          reason: z.string(),
+          by: z.string(),
+          since: time.meta({ description: 'When the state was reached.' }),
+        }),
+      )
+      .readonly()
+      .meta({ description: 'Erasures that are not over. Nothing says whose they are.' }),
     wayBack: z
       .object({ generation: z.number(), until: time })
       .nullable()

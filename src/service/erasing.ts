@@ -1,5 +1,7 @@
 import { type Logger } from 'pino';
+import { type Registry } from 'prom-client';
 import { Eraser } from '../erasure/eraser.js';
+import { showErasures } from '../metrics/tree.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -11,10 +13,10 @@ export const startEraser = (
   log: EventLog,
   model: ReadModelStore,
   tree: { readonly auditor: unknown; readonly store: TreeStore } | undefined,
-  logger: Logger,
+  { logger, registry }: { readonly logger: Logger; readonly registry: Registry },
   resources: Resources,
-): void => {
-  if (!tree?.auditor) return;
+): Eraser | undefined => {
+  if (!tree?.auditor) return undefined;
   const eraser = new Eraser(log, model, tree.store, {
     now,
     onDone: (message) => {
@@ -24,5 +26,7 @@ export const startEraser = (
       logger.warn({ reason }, 'an erasure does not get on, it is tried again');
     },
   });
+  showErasures(registry, eraser);
   resources.run((signal) => eraser.run(signal));
+  return eraser;
 };

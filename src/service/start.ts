@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
 import { type Auditor } from '../audit/auditor.js';
+import { type Eraser } from '../erasure/eraser.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Projector } from '../projector/projector.js';
@@ -83,7 +84,7 @@ export const start = async (
     const projector = startProjector(log, model, config, load, logger, resources, shutdown);
     if (projector) showProjection(registry, { log, model, projector });
     const tree = await openTree(log, config, load, logger, resources, link?.hints('recheck'));
-    startEraser(log, model, tree, logger, resources);
+    const eraser = startEraser(log, model, tree, { logger, registry }, resources);
     if (tree?.auditor) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
     showTokenCache(registry, () => verifier.cache);
@@ -113,7 +114,7 @@ export const start = async (
       config,
       resources,
     );
-    const running = { log, model, projector, auditor: tree?.auditor };
+    const running = { log, model, projector, auditor: tree?.auditor, eraser };
     const about = { version, instance, address: addresses.url, worker: link?.identity };
     resources.add(startHeartbeat(running, config, about));
     return {
@@ -199,11 +200,13 @@ const startHeartbeat = (
     model,
     projector,
     auditor,
+    eraser,
   }: {
     readonly log: EventLog;
     readonly model: ReadModelStore;
     readonly projector: Projector | undefined;
     readonly auditor: Auditor | undefined;
+    readonly eraser: Eraser | undefined;
   },
   { roles, dataDir }: Config,
   {
@@ -224,7 +227,7 @@ const startHeartbeat = (
   const heartbeat = new Heartbeat(
     model,
     instance,
-    async () => reportText(identity, projector, auditor, log.health(), await verified.result()),
+    async () => reportText(identity, projector, auditor, log.health(), await verified.result(), eraser),
     () => projector?.rebuild !== undefined,
   );
   return () => heartbeat.close();

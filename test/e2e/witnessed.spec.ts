@@ -89,6 +89,7 @@ describe('a service with a witness', () => {
     );
     const metrics = (await http.send({ path: '/metrics' })).text;
     expect(metrics).toMatch(/^plants_tree_witnessed_size [1-9]/m);
+    expect(metrics).toMatch(/^plants_erasure_held_up 0$/m);
     expect(metrics).toMatch(/^plants_witness_size\{witness="witness\.example\/w1\+\w+"\} [1-9]/m);
     expect(metrics).toMatch(/^plants_witness_failing\{.*\} 0$/m);
   });

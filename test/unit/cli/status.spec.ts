@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { status, watchStatus } from '../../../src/cli/status.js';
 import { readStatus } from '../../../src/operations/status.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { ERASURES_STREAM, plantStream } from '../../../src/plants/stream.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import {
   type Generation,
@@ -12,7 +13,7 @@ import {
   partitionOf,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
-import { skipEvent } from '../../../src/write/rebuilds.js';
+import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
@@ -284,6 +285,20 @@ describe('the status', () => {
     );
   });
 
+  it('tells which erasures are not over, and why, without saying whose they are', async () => {
+    await live(await office.answer());
+    const { log } = office.desk();
+    const erasure = randomUUID();
+    const operator = { actor: { sub: 'cli:olga' }, correlationId: 'test' };
+    const data = { erasure, ownerHash: Buffer.alloc(32).toString('base64'), reason: 'request 7' };
+    const started = { type: 'ErasureStarted', data } as const;
+    await log.append(ERASURES_STREAM, 'none', [
+      operationEvent(ERASURES_STREAM, undefined, started, operator, NOON),
+    ]);
+    await status(office.desk());
+    expect(office.out).toContain(`${erasure} is ordered since ${NOON.toISOString()}, by cli:olga: request 7`);
+  });
+
   it('tells what is skipped, by whom and why, and what a rebuild has taken in again', async () => {
     await live(await office.answer());
     const stream = plantStream('anne', 1);
@@ -377,6 +392,7 @@ describe('the status', () => {
         ...elm,
         projector: null,
         rebuildProblem: 'generation 2 is gone',
+        erasureProblem: 'an alarm stands',
         auditor: { ...auditor, state: 'blocked', reason: 'at position 7' },
         eventLog: { state: 'failing', since, reason: 'its disk is full', restartHelps: false },
       }),
@@ -398,6 +414,7 @@ describe('the status', () => {
       'the auditor elm/8 is blocked at position 7',
       'the auditor elm/9 is disconnected: the log is away',
       'elm/8 (two) does not get on with a rebuild: generation 2 is gone',
+      'elm/8 does not get on with an erasure: an alarm stands',
     ])
       expect(office.out).toContain(`PROBLEM  ${problem}\n`);
     const shown = await readStatus(office.desk());
