@@ -298,7 +298,7 @@ describe('paths and methods', () => {
     'QUERY',
   ];
   it.each<[path: string, allowed: string[]]>([
-    ['/plants', ['GET', 'HEAD', 'OPTIONS', 'POST']],
+    ['/plants', ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'POST']],
     ['/plants/1', ['DELETE', 'GET', 'HEAD', 'OPTIONS']],
     ['/plants/abc', ['DELETE', 'GET', 'HEAD', 'OPTIONS']],
     ['/health/live', ['GET', 'HEAD', 'OPTIONS']],
