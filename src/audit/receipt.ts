@@ -21,6 +21,23 @@ export const receiptText = (leaf: Uint8Array, rest: Omit<Receipt, 'event'>): str
   `{"event":${Buffer.from(leaf).toString('utf8')},${JSON.stringify(rest).slice(1)}`;
 
 /**
+ * The same as text that other programs for transparency logs read (https://c2sp.org/tlog-proof); the leaf's bytes are its
+ * extra data.
+ */
+export const tlogProofText = (
+  leaf: Uint8Array,
+  { index, proof, checkpoint }: Omit<Receipt, 'event'>,
+): string =>
+  [
+    'c2sp.org/tlog-proof@v1',
+    `extra ${Buffer.from(leaf).toString('base64')}`,
+    `index ${index}`,
+    ...proof,
+    '',
+    checkpoint,
+  ].join('\n');
+
+/**
  * Returns where a receipt proves that its event is in the log called `origin`, by a checkpoint that one of its keys
  * has signed. Throws NoteRefused for its checkpoint, ProofRefused for its proof. `leaf` is the canonical JSON of its
  * event.

@@ -114,11 +114,6 @@ export const PROBLEMS = {
     title: 'This cannot be done now',
     advice: 'The detail says what stands in the way. Look at `GET /operations/status`.',
   },
-  erasure_not_allowed: {
-    status: 403,
-    title: 'Accounts cannot erase themselves here',
-    advice: 'Ask who runs the service: an operator can erase an account.',
-  },
   owner_erasing: {
     status: 410,
     title: 'This account is being erased',

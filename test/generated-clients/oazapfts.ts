@@ -54,7 +54,7 @@ await report(
   api.orderErasure({ owner: 'somebody whom nobody knows', reason: 'test' }, {}),
   [409],
 );
-await report('eraseEverything', api.eraseEverything('everything'), [403]);
+await report('eraseEverything', api.eraseEverything('everything'), [409]);
 await report('readErasure', api.readErasure('0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'), [404]);
 await report('readStatus', api.readStatus());
 await report('live', api.live());

@@ -38,10 +38,17 @@ export const eraseEvents = (db: Database, order: EraseOrder): Written | undefine
   const inserted = db
     .prepare('INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)')
     .run(record.stream, revision, id, type, data, metadata);
-  // Versions before would take the stand-ins for altered events: they do not open the file any more.
+  keepFromOlderVersions(db);
+  return { revision, seq: Number(inserted.lastInsertRowid) };
+};
+
+/**
+ * Makes versions that do not know erased events refuse the file, where it has some: they would take them for altered
+ * ones. In a transaction of the caller.
+ */
+export const keepFromOlderVersions = (db: Database): void => {
   if (Number(pragma(db, 'user_version')) < ERASING_SCHEMA_VERSION)
     db.exec(`PRAGMA user_version = ${ERASING_SCHEMA_VERSION}`);
-  return { revision, seq: Number(inserted.lastInsertRowid) };
 };
 
 const isAsStated = (db: Database, { prefixes, standIns, into, record }: EraseOrder): boolean => {

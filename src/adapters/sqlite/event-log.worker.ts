@@ -9,7 +9,8 @@ import {
   sqliteCode,
   type Database,
 } from './database.js';
-import { eraseEvents } from './event-log-erasure.js';
+import { ERASED_STREAMS } from '../../plants/stream.js';
+import { eraseEvents, keepFromOlderVersions } from './event-log-erasure.js';
 import { EventLogGuard, hasRoom } from './event-log-guard.js';
 import { SCHEMA, Refusal, isOurs } from './event-log-schema.js';
 import {
@@ -283,6 +284,7 @@ class Writer {
       const same = recorded.length === events.length && recorded.every(({ id }, i) => id === events[i]?.id);
       return same && end ? { revision: end.revision, seq: end.seq } : 'wrong revision';
     }
+    if (stream.startsWith(ERASED_STREAMS)) keepFromOlderVersions(this.#db); // plants copy
     let revision = last;
     let seq = 0;
     for (const { id, type, data, metadata } of events) {

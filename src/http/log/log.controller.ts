@@ -5,10 +5,10 @@ import { ListProofs } from '../../audit/list-proofs.js';
 import { type Hash } from '../../audit/merkle.js';
 import { keyName } from '../../audit/note.js';
 import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-tree.js';
-import { receiptText } from '../../audit/receipt.js';
+import { receiptText, tlogProofText } from '../../audit/receipt.js';
 import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
-import { ownedBy } from '../../plants/stream.js';
+import { ERASED_STREAMS, ownedBy } from '../../plants/stream.js';
 import { EventLog, type Position } from '../../ports/event-log.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
@@ -16,7 +16,7 @@ import { InFlightLimit } from '../in-flight-limit.js';
 import { ConsistencyQuery, InclusionQuery, ListProofQuery, ReceiptQuery } from './log-schemas.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
-import { readQuery, refuseUnlessJsonIsAccepted, splitUrl } from '../requests.js';
+import { acceptedOf, readQuery, refuseUnlessJsonIsAccepted, splitUrl } from '../requests.js';
 import { DEFAULT_LIMIT, NoQuery } from '../schemas.js';
 
 /** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
@@ -138,17 +138,20 @@ export class LogController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<string> {
-    refuseUnlessJsonIsAccepted(request);
+    const type = acceptedOf(request, ['application/json', 'text/plain']);
     const query = readQuery(request, ReceiptQuery);
     const position: Position = knownPosition(query.position, await this.log.head(), '?position');
     const deadline = AbortSignal.timeout(this.waitMs);
     await this.tree.covers(position, deadline);
     const entry = await this.tree.entryAt(position);
     if (!entry || !mayRead(request, entry)) throw notThere();
+    // What stands in its place is not what its leaf is the hash of: only GET /log/proof/inclusion proves that hash.
+    if (entry.event.stream.startsWith(ERASED_STREAMS)) throw notThere();
     const { note, size, by } = await this.tree.checkpointFor(entry.index, deadline);
     const { proof } = await this.tree.inclusion(entry.index, size);
-    reply.type('application/json; charset=utf-8');
-    return receiptText(entry.leaf, {
+    reply.type(`${type}; charset=utf-8`);
+    const textOf = type === 'text/plain' ? tlogProofText : receiptText;
+    return textOf(entry.leaf, {
       index: entry.index,
       proof: proof.map(base64),
       checkpoint: note,

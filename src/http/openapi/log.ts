@@ -154,7 +154,11 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
         'Waits a moment for a checkpoint that covers it. Events of other owners are not found, except by auditors.',
       parameters: queryOf(ReceiptQuery, ['position']),
       responses: {
-        200: { description: 'The receipt.', content: json(reference('LogReceipt')) },
+        200: {
+          description:
+            'The receipt; with `Accept: text/plain` as C2SP tlog-proof, whose extra data is the event.',
+          content: { ...json(reference('LogReceipt')), 'text/plain': { schema: { type: 'string' } } },
+        },
         ...problems(...EVERYWHERE, ...TREE, 'position_unknown', 'log_unavailable'),
       },
     },

@@ -122,7 +122,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'eraseEverything',
       summary: 'Erase everything of yours, for good',
       description:
-        'All your plants and events are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Only where the service is set to allow it, else 403 `erasure_not_allowed`. Until it is over, some seconds, your writes are 410 `owner_erasing`; then you may begin again with nothing of before.',
+        'All your plants and events are removed from all stores; a hash of each event is left, so that proofs of before still verify. It cannot be undone. Only where the service is set to allow it, else 409 `operation_refused`. Until it is over, some seconds, your writes are 410 `owner_erasing`; then you may begin again with nothing of before.',
       parameters: [parameter('header', 'Confirm-Erasure', ConfirmErasure, true)],
       responses: {
         202: {
@@ -130,7 +130,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
           content: json(reference('ErasureAccepted')),
         },
         204: { description: 'Nothing of yours is stored.' },
-        ...problems(...EVERYWHERE, ...WRITING, 'erasure_not_allowed', 'operation_refused'),
+        ...problems(...EVERYWHERE, ...WRITING, 'operation_refused'),
       },
     },
   },

@@ -37,7 +37,10 @@ export class OwnErasureController {
     readQuery(request, NoQuery);
     refuseBody(request);
     if (!this.isAllowed)
-      throw new Problem('erasure_not_allowed', 'Who runs this service has not set OWNER_ERASURE=on.');
+      throw new Problem(
+        'operation_refused',
+        'Owners cannot erase themselves here (OWNER_ERASURE is off): ask who runs this service to do it.',
+      );
     readValue(ConfirmErasure, request.headers['confirm-erasure'], 'Confirm-Erasure');
     const { log, now } = this.system;
     const { owner, context } = plantRequestOf(request);

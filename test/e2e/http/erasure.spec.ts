@@ -83,7 +83,7 @@ it('lets owners erase themselves where that is set, and only when they mean it',
   const nora = await http.token('nora');
   await http.create({ name: 'Monstera', tag: 't', id: 1 }, { token: nora });
   if (STORES === 'servers') {
-    await http.refused(eraseOwn(nora), 403, 'erasure_not_allowed');
+    await http.refused(eraseOwn(nora), 409, 'operation_refused');
     return;
   }
   problemIn(await eraseOwn(nora, {}), 400, 'invalid_request', ['Confirm-Erasure']);
@@ -101,6 +101,14 @@ it('lets owners erase themselves where that is set, and only when they mean it',
   expect((await eraseOwn(nora)).status).toBe(204);
   const events = await http.send({ token: await http.token('aud', 'plants:audit'), path: '/audit/events' });
   expect(events.text).not.toContain('nora');
+  const all = JSON.parse(events.text) as { type: string; position: string }[];
+  const erased = all.find(({ type }) => type === 'plants.Erased.v1');
+  const auditor = await http.token('aud', 'plants:read plants:audit');
+  await http.refused(
+    http.send({ token: auditor, path: `/log/receipt?position=${erased?.position ?? ''}` }),
+    404,
+    'entry_not_found',
+  );
   // Each process notices within a second that it is over.
   await until(
     async () => (await http.create({ name: 'Ficus', tag: '', id: 1 }, { token: nora })).status === 201,

@@ -263,6 +263,20 @@ describe('/log', () => {
     );
   });
 
+  it('gives a receipt as C2SP tlog-proof to whoever prefers text', async () => {
+    const token = await http.token(anne);
+    const path = `/log/receipt?position=${String(first.headers['plants-position'])}`;
+    const { event, index } = JSON.parse((await get(path, token)).text) as { event: unknown; index: number };
+    const answer = await http.send({ path, token, headers: { accept: 'text/plain' } });
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/plain; charset=utf-8']);
+    const [, extra = '', number, hashes = '', checkpoint = ''] =
+      /^c2sp\.org\/tlog-proof@v1\nextra (\S+)\nindex (\d+)\n((?:\S+\n)*)\n([^]+)$/.exec(answer.text) ?? [];
+    const leaf = Buffer.from(extra, 'base64');
+    expect([JSON.parse(leaf.toString('utf8')), Number(number)]).toEqual([event, index]);
+    verifyReceipt(leaf, { index, proof: hashes.split('\n').slice(0, -1), checkpoint }, key.name, [key]);
+    await http.refused(http.send({ path, token, headers: { accept: 'image/png' } }), 406, 'not_acceptable');
+  });
+
   it('gives a receipt for a write right after it, by both preferences at once', async () => {
     const token = await http.token(anne);
     const written = await http.delete(2, { token, headers: { prefer: 'respond-async, receipt' } });

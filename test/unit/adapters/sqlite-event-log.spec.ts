@@ -247,6 +247,15 @@ describe('the SQLite event log', () => {
       );
     });
 
+    it('a log with erased events, also copied ones, in versions that do not know them', async () => {
+      const log = await open();
+      await append(log);
+      expect(direct().prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 1 });
+      await append(log, `erased-${randomUUID()}`);
+      await log.close();
+      expect(direct().prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 2 });
+    });
+
     it('a damaged file', async () => {
       const log = await open();
       await Promise.all(Array.from({ length: 50 }, () => append(log)));

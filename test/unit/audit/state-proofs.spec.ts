@@ -101,6 +101,9 @@ const refusalOf = (work: () => void): string | undefined => {
   }
 };
 
+/** True pages and absences of a run of the suite: TEST_PROOFS for more. */
+const TRUE_PROOFS = Number(process.env.TEST_PROOFS ?? 2_000);
+
 describe('a stored trie', () => {
   it('has the root and the entries of a sorted map after any changes, and no nodes more', () => {
     fc.assert(
@@ -162,7 +165,7 @@ describe('a page', () => {
           absences += 1;
         }
       }),
-      { numRuns: 2_000 },
+      { numRuns: TRUE_PROOFS },
     );
     expect(Math.min(pages, absences)).toBeGreaterThan(50);
   });
