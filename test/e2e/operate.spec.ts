@@ -94,7 +94,7 @@ describe('the commands of operators, beside a running service', () => {
   describe('plants status', () => {
     it('tells what there is, for scripts', async () => {
       const found = await statusOnce(({ processes, lag }) => processes.length > 0 && lag.seconds === 0);
-      const [one] = found.processes;
+      const one = found.processes.find(({ roles }) => roles.includes('projector'));
       const embedded = STORES === 'embedded';
       expect(found).toMatchObject({
         exit: 0,
@@ -110,7 +110,7 @@ describe('the commands of operators, beside a running service', () => {
         parked: { owners: 0, events: [] },
         skipped: [],
       });
-      expect(found.processes).toHaveLength(1);
+      expect(found.processes).toHaveLength(Number(service.env.WORKERS ?? 1));
       expect(one).toMatchObject({
         roles: ['api', 'projector', 'auditor'],
         address: service.url,
@@ -124,7 +124,7 @@ describe('the commands of operators, beside a running service', () => {
       watching.signal('SIGINT');
       expect(await watching.ended()).toBe(0);
       expect(watching.stdout).toMatch(
-        /^PROCESS +ROLES +VERSION +ADDRESS .*\n.* api,projector,auditor .* live .* yes$/m,
+        /^PROCESS +ROLES +VERSION +ADDRESS .*\n(.* api .*\n)*.* api,projector,auditor .* live .* yes( |$)/m,
       );
       expect(watching.stdout).toMatch(/^GENERATION +ACTIVE .*\n1 +yes .* 0 of 64$/m);
       expect(watching.stdout).not.toContain('\x1b');

@@ -12,6 +12,12 @@ import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { until } from './waiting.js';
 
+/**
+ * For tests of what a process knows or does for itself (the keys of an issuer, verified tokens, whether its appends
+ * fail): where TEST_WORKERS makes several, one answers, and another one does not know.
+ */
+export const ONE_PROCESS = { WORKERS: '1' } as const;
+
 /** The real service in a process of its own, on a data folder that outlives its processes. */
 export class TestService {
   #child: ChildProcess | undefined;

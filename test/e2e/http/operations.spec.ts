@@ -78,7 +78,10 @@ const refused = async (
 
 describe('GET /operations/status', () => {
   it('is what plants status --json prints, as documented', async () => {
-    await statusOnce(({ processes, lag }) => processes[0]?.projector?.state === 'live' && lag.seconds === 0);
+    await statusOnce(
+      ({ processes, lag }) =>
+        processes.some(({ projector }) => projector?.state === 'live') && lag.seconds === 0,
+    );
     const answer = await send({ path: '/operations/status' });
     expect(answer.status).toBe(200);
     expect(answer.headers).toMatchObject({
@@ -88,13 +91,15 @@ describe('GET /operations/status', () => {
     const found = JSON.parse(answer.text) as SystemStatus;
     expect(found).toMatchObject({
       problems: [],
-      processes: [
-        { roles: ['api', 'projector', 'auditor'], address: http.service.url, projector: { state: 'live' } },
-      ],
       generations: [{ generation: 1, active: true }],
       rebuild: null,
       lastRebuild: null,
       wayBack: null,
+    });
+    expect(found.processes.find(({ roles }) => roles.includes('projector'))).toMatchObject({
+      roles: ['api', 'projector', 'auditor'],
+      address: http.service.url,
+      projector: { state: 'live' },
     });
     // Nothing of it is left out of the documentation.
     const document = JSON.parse((await http.send({ path: '/openapi.json' })).text) as {
