@@ -41,7 +41,7 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
     await delay(50);
     shown = await status();
   }
-  expect(shown.processes.map(({ verified }) => verified?.differing)).toEqual([0]);
+  expect(shown.processes[0]?.verified?.differing).toBe(0);
   const rebuilds = (await http.service.events()).filter(({ type }) => type === 'RebuildRequested');
   expect(rebuilds.map(({ metadata }) => metadata)).toMatchObject([{ actor: { sub: 'plants projector' } }]);
   const samples = samplesIn((await http.send({ path: '/metrics' })).text);

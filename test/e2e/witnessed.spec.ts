@@ -49,7 +49,8 @@ describe('a service with a witness', () => {
     const { stdout } = await runCli(['status', '--json'], service.env);
     return JSON.parse(stdout) as SystemStatus;
   };
-  const witnessIn = ({ processes }: SystemStatus) => processes[0]?.auditor?.witnessing?.witnesses[0];
+  const witnessIn = ({ processes }: SystemStatus) =>
+    processes.find(({ auditor }) => auditor)?.auditor?.witnessing?.witnesses[0];
 
   /** The receipt of a new plant. */
   const receiptOf = async (id: number) => {

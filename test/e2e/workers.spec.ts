@@ -75,6 +75,8 @@ describe('two workers', () => {
       sums.get('plants_ready{part="event_log"}'),
       [...sums].find(([name]) => name.startsWith('plants_build_info'))?.[1],
     ]).toEqual([10, 10, 2, 0, 1, 1, 1]);
+    // What PlantsListsNotVerified asks for.
+    expect(sums.get('process_start_time_seconds')).toBeGreaterThan(Date.now() / 1_000 - 600);
     await crash(2);
     const after = await figures();
     expect([after.get(created), after.get('plants_workers')]).toEqual([10, 2]);

@@ -26,6 +26,7 @@ import { commitOf, fromPosition, type LogPosition, toPosition } from './position
 import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
 import { subscribeTo } from './subscription.js';
+import { Tail } from './tail.js';
 
 export interface EventStoreOptions extends Partial<ServerLimits> {
   /** How long opening may take, in milliseconds. */
@@ -80,6 +81,7 @@ class EventStoreLog extends EventLog {
   readonly #appends = new Set<Promise<Appended>>();
   readonly #watch: AppendWatch;
   readonly #headSearch: HeadSearch;
+  readonly #tail = new Tail((after, signal) => this.#subscribeAlone(after, signal));
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -130,7 +132,22 @@ class EventStoreLog extends EventLog {
     }
   }
 
-  subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
+  async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
+    for (let position = after; !signal.aborted;) {
+      for await (const batch of this.#subscribeAlone(position, signal)) {
+        position = batch.position;
+        yield batch;
+        if (batch.caughtUp && this.#tail.reaches(position)) break;
+      }
+      for await (const batch of this.#tail.follow(position, signal)) {
+        position = batch.position;
+        yield batch;
+      }
+    }
+  }
+
+  /** As `subscribe`, with a subscription of the server for this caller alone. */
+  #subscribeAlone(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
     const startOf = (position: Position): LogPosition => {
       // It has to be an event's: the server skips what is there.
       const start = fromPosition(position === START ? this.created.position : position);

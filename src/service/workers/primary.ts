@@ -265,6 +265,12 @@ export class Primary {
           'Workers that ended unexpectedly and were started again.',
           restarts,
         ),
+        figure(
+          'process_start_time_seconds',
+          'gauge',
+          'Start time of the primary process since unix epoch in seconds.',
+          Math.floor(Date.now() / 1_000 - process.uptime()),
+        ),
       ],
     );
   }

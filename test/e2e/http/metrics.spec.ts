@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
 import { samplesIn } from '../../support/samples.js';
-import { TestService } from '../../support/service.js';
+import { ONE_PROCESS, TestService } from '../../support/service.js';
 import { STORES } from '../../support/stores-of-this-run.js';
 
 const OWNER = 'owner-of-nothing-else';
@@ -13,9 +13,11 @@ const OWNER = 'owner-of-nothing-else';
 let http: HttpClient;
 let api: HttpClient;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000' }));
+  http = new HttpClient(
+    await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000', ...ONE_PROCESS }),
+  );
   await http.service.ready();
-  api = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
+  api = new HttpClient(await http.service.startBeside({ ROLES: 'api', ...ONE_PROCESS }));
 });
 afterAll(async () => {
   await api.service.stop();

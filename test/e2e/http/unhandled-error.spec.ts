@@ -2,7 +2,7 @@ import { afterAll, afterEach, expect, it } from '@jest/globals';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { ONE_PROCESS, TestService } from '../../support/service.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** What an error may quote. */
@@ -33,6 +33,7 @@ it('an error that nothing handles is one fatal line without secrets, and the pro
   writeFileSync(fault, FAULT);
   http = new HttpClient(
     await TestService.start({
+      ...ONE_PROCESS,
       ROLES: 'api', // without a projector a write waits as long as it may
       WRITE_WAIT_MS: '1000',
       NODE_OPTIONS: `--import=${fault}`,
