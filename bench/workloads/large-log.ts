@@ -15,6 +15,7 @@ import {
   untilFarEnough,
   untilReady,
 } from '../service.js';
+import { proofs, PROOFS_OF_LARGE } from './proofs.js';
 
 const BARE_REBUILD = fileURLToPath(new URL('../bare-rebuild.js', import.meta.url));
 
@@ -28,11 +29,11 @@ const NO_AUDITOR: Settings = { ROLES: 'api,projector' };
 const ASK_EVERY_MS = 5;
 
 /** The parts of these workloads, which can be asked for one by one. */
-export const LARGE = ['rebuild', 'rebuild-redis', 'start', 'audit', 'owner-size'];
+export const LARGE = ['rebuild', 'rebuild-redis', 'start', 'audit', ...PROOFS_OF_LARGE, 'owner-size'];
 
 /** What is done with a log of so many events that many owners share. */
 export const largeLog = async (context: Context): Promise<void> => {
-  if (!LARGE.slice(0, 4).some(context.wants)) return;
+  if (!LARGE.slice(0, -1).some(context.wants)) return;
   const { stage, sizes, say } = context;
   const dataDir = stage.newPath('many-owners');
   await stage.keys.giveTo(dataDir);
@@ -45,12 +46,14 @@ export const largeLog = async (context: Context): Promise<void> => {
   );
   if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
   if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
-  if (context.wants('start') || context.wants('audit')) await readOnce(context, dataDir);
+  if (LARGE.slice(2, -1).some(context.wants)) await readOnce(context, dataDir);
   if (context.wants('start')) await starts(context, dataDir);
-  if (context.wants('audit')) {
+  if (LARGE.slice(3, -1).some(context.wants)) {
     const service = await startService({ dataDir });
     try {
-      await auditStream(context, service);
+      if (context.wants('audit')) await auditStream(context, service);
+      const others = Array.from({ length: sizes.activeOwners }, (_, number) => ownerOf(number));
+      await proofs(context, service, others);
     } finally {
       await service.stop();
     }

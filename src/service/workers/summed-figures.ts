@@ -44,7 +44,7 @@ export class SummedFigures {
     }
   }
 
-  /** Asks the workers for their figures and adds them up, with further figures of the caller. */
+  /** Asks the workers for their figures and adds them up, with `more` in place of theirs of the same names. */
   async text(workers: readonly Shown[], more: readonly Figure[]): Promise<string> {
     this.#wanted = true;
     await this.#ask(workers);
@@ -52,7 +52,9 @@ export class SummedFigures {
     const sumOf = (all: readonly (readonly Figure[])[]) => AggregatorRegistry.aggregate(all as object[][]);
     if (this.#ended.length > 1)
       this.#ended = [(await sumOf(this.#ended).getMetricsAsJSON()) as unknown as Figure[]];
-    return sumOf([...workers.map(({ id }) => this.#last.get(id) ?? []), ...this.#ended, more]).metrics();
+    const given = new Set(more.map(({ name }) => name));
+    const theirs = workers.map(({ id }) => (this.#last.get(id) ?? []).filter(({ name }) => !given.has(name)));
+    return sumOf([...theirs, ...this.#ended, more]).metrics();
   }
 
   #ask(workers: readonly Shown[]): Promise<void> {
