@@ -53,7 +53,7 @@ export const largeLog = async (context: Context): Promise<void> => {
     try {
       if (context.wants('audit')) await auditStream(context, service);
       const others = Array.from({ length: sizes.activeOwners }, (_, number) => ownerOf(number));
-      await proofs(context, service, others);
+      await proofs(context, service, dataDir, others);
     } finally {
       await service.stop();
     }

@@ -1,8 +1,10 @@
+import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { verifyListProof } from '../../src/audit/state-tree/list-proof.js';
-import { parseVerifierKey } from '../../src/audit/note.js';
+import { verifierKey } from '../../src/audit/note.js';
 import { type Context } from '../context.js';
 import { LoadedTarget, readerOf } from '../loaded-target.js';
 import { Broken, output } from '../processes.js';
@@ -36,14 +38,13 @@ export const PROOFS_OF_LARGE = ['list-proof', 'list-check', 'erase'];
 export const proofs = async (
   context: Context,
   service: Service,
+  dataDir: string,
   others: readonly string[],
 ): Promise<void> => {
   const { stage } = context;
   const target = LoadedTarget.of(service, stage);
-  if (context.wants('list-proof') || context.wants('list-check')) {
-    await target.fill(SHORT);
-    await target.fill(LONG);
-  }
+  if (!PROOFS_OF_LARGE.some(context.wants)) return;
+  for (const plants of [SHORT, LONG]) await target.fill(plants);
   const proofOf = async (plants: number): Promise<() => Promise<string>> => {
     const authorization = (await readFile(await target.readerFile(plants), 'utf8')).trim();
     return async () => {
@@ -54,7 +55,7 @@ export const proofs = async (
     };
   };
   if (context.wants('list-proof')) await listProofs(context, await proofOf(SHORT));
-  if (context.wants('list-check')) await listChecks(context, service, await proofOf(LONG));
+  if (context.wants('list-check')) await listChecks(context, service, dataDir, await proofOf(LONG));
   if (context.wants('erase')) await erasures(context, target, service, others);
 };
 
@@ -86,10 +87,12 @@ const listProofs = async (context: Context, proof: () => Promise<string>): Promi
 const listChecks = async (
   context: Context,
   service: Service,
+  dataDir: string,
   proof: () => Promise<string>,
 ): Promise<void> => {
   const text = await proof();
-  const key = parseVerifierKey((await (await fetch(`${service.url}/log/key`)).text()).trim());
+  const [origin = ''] = (await (await fetch(`${service.url}/log/checkpoint`)).text()).split('\n');
+  const key = verifierKey(origin, createPublicKey(await readFile(join(dataDir, 'audit-key.pem'))));
   const measure = (): Promise<Sample> => {
     const took: number[] = [];
     for (let time = 0; time < CHECKS; time += 1) {
@@ -131,11 +134,12 @@ const erasures = async (
       contender: 'beside an erasure',
       unit: 'ms (p99)',
       measure: async () => {
-        await target.fill(LONG);
         const beside = lists();
         await delay(BESIDE_SECONDS * 300); // past the part that is not counted
         took.push(await erased(context, service, readerOf(LONG)));
-        return sampleOf(await beside);
+        const sample = sampleOf(await beside);
+        await target.fill(LONG); // the owner begins anew, for the next round
+        return sample;
       },
     },
   ]);

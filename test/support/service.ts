@@ -134,7 +134,7 @@ export class TestService {
 
   /** Ends the process at once, with its workers, as a power cut would. */
   async kill(): Promise<void> {
-    const workers = this.env.WORKERS === undefined ? [] : childrenOf(this.pid);
+    const workers = this.env.WORKERS === undefined || this.hasEnded ? [] : childrenOf(this.pid);
     const ended = this.#end('SIGKILL');
     for (const worker of workers) process.kill(worker, 'SIGKILL');
     await ended;
