@@ -28,7 +28,7 @@ describe('subscriptions of one process at the end of a log on EventStoreDB', () 
   const next = async (batches: Batches): Promise<LogBatch> => {
     const { done, value } = await batches.next();
     if (done === true) throw new Error('the subscription has ended');
-    return value as LogBatch;
+    return value;
   };
 
   /** A subscriber that has caught up, and waits for what comes. */
