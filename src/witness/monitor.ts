@@ -22,9 +22,13 @@ export class LogUnreachable extends Error {
   override readonly name = 'LogUnreachable';
 }
 
-/** A checkpoint that was verified, with its note. */
-export interface Seen extends Checkpoint {
+/** A checkpoint with the note that it stands in. */
+interface Signed extends Checkpoint {
   readonly note: string;
+}
+
+/** A checkpoint that was verified, with its note. */
+export interface Seen extends Signed {
   /** The witnesses that have cosigned it, of those that were asked for. */
   readonly witnesses: readonly VerifierKey[];
 }
@@ -50,7 +54,9 @@ const READS_FOR_WITNESSES = 10;
 
 /** Follows a log from outside: each checkpoint has to go on from the last one that was verified. */
 export class Monitor {
-  #last: (Checkpoint & { readonly note: string }) | undefined;
+  #last: Signed | undefined;
+  /** The largest checkpoint of a list proof since then: it need not be cosigned yet, so that it is not kept. */
+  #shown: Signed | undefined;
 
   /** `kept` is the last note that was kept. Throws NoteRefused where it is none by the log's keys. */
   constructor(
@@ -73,6 +79,7 @@ export class Monitor {
       if (missing <= 0) {
         if (this.#last?.size !== seen.size) this.options.keep(seen.note);
         this.#last = seen;
+        if (this.#shown && this.#shown.size <= seen.size) this.#shown = undefined;
         return seen;
       }
       if (read === READS_FOR_WITNESSES)
@@ -83,45 +90,57 @@ export class Monitor {
     }
   }
 
+  /**
+   * Verifies that a checkpoint of the log which came with something else, such as the proof of a list, is of the same
+   * history: of no fewer events than the last verified one, and proven to go on from it. Throws LogRefused and
+   * LogUnreachable.
+   */
+  async follows(note: string, signal: AbortSignal): Promise<void> {
+    const shown = { ...readNote(() => openKnown(note, this.options.keys).checkpoint), note };
+    await this.#compare(shown, signal);
+    if (!this.#shown || this.#shown.size < shown.size) this.#shown = shown;
+  }
+
   async #verified(signal: AbortSignal): Promise<Seen> {
     const { keys, witnesses } = this.options;
     const note = await this.#get('/log/checkpoint', signal);
-    try {
-      const { checkpoint } = openKnown(note, keys);
-      await this.#compare(checkpoint, note, signal);
-      return { ...checkpoint, note, witnesses: cosignaturesOf(note, witnesses).map(({ key }) => key) };
-    } catch (error) {
-      if (error instanceof NoteRefused) throw new LogRefused(`its checkpoint: ${error.message}`);
-      throw error;
-    }
+    const checkpoint = readNote(() => openKnown(note, keys).checkpoint);
+    await this.#compare({ ...checkpoint, note }, signal);
+    const cosignatures = readNote(() => cosignaturesOf(note, witnesses));
+    return { ...checkpoint, note, witnesses: cosignatures.map(({ key }) => key) };
   }
 
-  /** Throws LogRefused where the checkpoint is not proven to go on from the last one. */
-  async #compare(now: Checkpoint, note: string, signal: AbortSignal): Promise<void> {
-    const last = this.#last;
-    if (!last) return;
-    const refused = (reason: string): LogRefused => new LogRefused(reason, { kept: last.note, shown: note });
-    if (now.origin !== last.origin)
+  /** Throws LogRefused where the checkpoint is not proven to go on from the last one, or to fit to one that was shown. */
+  async #compare(now: Signed, signal: AbortSignal): Promise<void> {
+    if (this.#last && now.size < this.#last.size)
+      throw refusedBy(this.#last, now, `it went back from ${this.#last.size} events to ${now.size}`);
+    if (this.#last) await this.#connect(this.#last, now, signal);
+    if (this.#shown) await this.#connect(this.#shown, now, signal);
+  }
+
+  /** Throws LogRefused where the two checkpoints are not proven to be of one history. */
+  async #connect(known: Signed, now: Signed, signal: AbortSignal): Promise<void> {
+    const refused = (reason: string): LogRefused => refusedBy(known, now, reason);
+    if (now.origin !== known.origin)
       throw refused(
-        `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(last.origin)}`,
+        `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(known.origin)}`,
       );
-    if (now.size < last.size) throw refused(`it went back from ${last.size} events to ${now.size}`);
-    if (now.size === last.size) {
-      if (!sameHash(now.root, last.root))
+    if (now.size === known.size) {
+      if (!sameHash(now.root, known.root))
         throw refused(`two histories: its key has signed two roots of ${now.size} events`);
-      if (now.stateRoot && last.stateRoot && !sameHash(now.stateRoot, last.stateRoot))
+      if (now.stateRoot && known.stateRoot && !sameHash(now.stateRoot, known.stateRoot))
         throw refused(`its key has signed two state roots of the same ${now.size} events`);
       return;
     }
-    if (last.size === 0) return;
-    const answer = await this.#get(`/log/proof/consistency?from=${last.size}&to=${now.size}`, signal);
+    const [first, second] = known.size < now.size ? [known, now] : [now, known];
+    if (first.size === 0) return;
+    const answer = await this.#get(`/log/proof/consistency?from=${first.size}&to=${second.size}`, signal);
     try {
-      const [first, second] = [last.size, now.size];
       verifyConsistency({
-        first,
-        second,
-        firstRoot: last.root,
-        secondRoot: now.root,
+        first: first.size,
+        second: second.size,
+        firstRoot: first.root,
+        secondRoot: second.root,
         proof: proofIn(answer),
       });
     } catch (error) {
@@ -143,6 +162,19 @@ export class Monitor {
   }
 }
 
+/** Throws LogRefused for NoteRefused. */
+const readNote = <T>(read: () => T): T => {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof NoteRefused) throw new LogRefused(`its checkpoint: ${error.message}`);
+    throw error;
+  }
+};
+
+const refusedBy = (known: Signed, now: Signed, reason: string): LogRefused =>
+  new LogRefused(reason, { kept: known.note, shown: now.note });
+
 /** The hashes of a consistency proof as the service answers it. Throws ProofRefused for anything else. */
 const proofIn = (answer: string): Uint8Array[] => {
   const refused = (): ProofRefused => new ProofRefused('its answer is no proof of consistency');
@@ -160,10 +192,10 @@ const proofIn = (answer: string): Uint8Array[] => {
   });
 };
 
-/** A checkpoint in words. */
-export const seenText = ({ origin, size, witnesses }: Seen, before: Checkpoint | undefined): string =>
+/** A checkpoint in words; `before` is the size of the last one. */
+export const seenText = ({ origin, size, witnesses }: Seen, before: number | undefined): string =>
   [
     `verified: ${size} events of ${origin}`,
-    before ? `which go on from the ${before.size} before` : 'the first checkpoint that is kept',
+    before !== undefined ? `which go on from the ${before} before` : 'the first checkpoint that is kept',
     ...(witnesses.length > 0 ? [`cosigned by ${witnesses.map(keyName).join(', ')}`] : []),
   ].join(', ');

@@ -1,24 +1,15 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { nextPage, PlantsClient } from '../support/history-client.js';
 import { randomBy } from '../support/history-run.js';
+import {
+  type Houseplant,
+  HOUSEPLANT_LINES as lines,
+  HOUSEPLANTS as houseplants,
+} from '../support/houseplants.js';
 import { CLI } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';
-
-interface Houseplant {
-  readonly id: number;
-  readonly name: string;
-  readonly tag: string;
-}
-
-/** The file is not compiled, so it stands where the sources are. */
-const lines = readFileSync(join(process.cwd(), 'test/support/houseplants.ndjson'), 'utf8')
-  .split('\n')
-  .filter((line) => line !== '');
-const houseplants = lines.map((line) => JSON.parse(line) as Houseplant).sort((a, b) => a.id - b.id);
 
 /** What a list of these plants is, byte for byte. */
 const listOf = (plants: readonly Houseplant[]): string =>

@@ -150,19 +150,27 @@ describe('the client of EventStoreDB', () => {
     const stream = freshStream();
     const events = newEvents(2);
     await log.append(stream, 'none', events);
-    const batches = subscribed(log, await log.head());
-    await batches.next();
+    const before = await log.head();
+    for (let append = 0; append < 3; append += 1) await log.append(freshStream(), 'none', newEvents(200));
+    const batches = subscribed(log, before);
+    const first = batches.next(); // of 500 events at most: others have arrived, and wait
     let received = 0;
-    for (const [index, [request]] of calls.mock.calls.entries())
-      if (request.getOptions()?.hasSubscription())
-        (calls.mock.results[index]?.value as Readable).on('data', () => (received += 1));
-    await log.append(freshStream(), 'none', newEvents(1));
-    while (received === 0) await setImmediate();
+    const counted = new Set<unknown>();
+    while (received <= 500) {
+      for (const [index, [request]] of calls.mock.calls.entries()) {
+        const call = calls.mock.results[index]?.value as Readable;
+        if (!request.getOptions()?.hasSubscription() || counted.has(call)) continue;
+        counted.add(call);
+        call.on('data', () => (received += 1));
+      }
+      await setImmediate();
+    }
+    await first;
 
     server.freeze();
     const reads = Array.from({ length: 5 }, () => log.readStream(stream));
-    // The event that the subscription has received is a sign of life: the connection is kept.
-    expect((await batches.next()).value).toMatchObject({ events: { length: 1 } });
+    // The events that the subscription has received are a sign of life: the connection is kept.
+    expect(((await batches.next()).value as LogBatch).events.length).toBeGreaterThan(0);
     for (let turn = 0; turn < 50; turn += 1) await setImmediate(); // the requests are sent
     server.thaw();
     block(READ_MS + 200);
