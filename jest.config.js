@@ -24,6 +24,7 @@ const ON_SQLITE_ALONE = [
   'request-log',
   'golden',
   'terminal',
+  'foreign-verifier',
   'backup',
   'bundle',
   'cli',
