@@ -13,6 +13,8 @@ export interface PythonRun {
   readonly key: string | readonly string[] | undefined;
   readonly against: string | undefined;
   readonly witnesses?: readonly string[];
+  /** How many of the witnesses; all of them, without it. */
+  readonly required?: number | undefined;
   readonly owner?: string;
 }
 
@@ -44,7 +46,7 @@ import { temporaryFolder } from './temporary-folder.js';
 export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
   const folder = temporaryFolder();
   try {
-    const arguments_ = runs.map(({ bundle, key, against, owner, witnesses = [] }, at) => {
+    const arguments_ = runs.map(({ bundle, key, against, owner, required, witnesses = [] }, at) => {
       const file = join(folder, `${at}.ndjson`);
       writeFileSync(file, bundle);
       if (against !== undefined) writeFileSync(`${file}.checkpoint`, against);
@@ -52,6 +54,7 @@ export const checkByPython = (runs: readonly PythonRun[]): PythonVerdict[] => {
         file,
         ...[key ?? []].flat().flatMap((one) => ['--key', one]),
         ...witnesses.flatMap((one) => ['--witness', one]),
+        ...(required === undefined ? [] : ['--witnesses-required', `${required}`]),
         ...(owner === undefined ? [] : ['--owner', owner]),
         ...(against === undefined ? [] : ['--against', `${file}.checkpoint`]),
       ]);

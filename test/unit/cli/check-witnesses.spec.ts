@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { keptCosignatures } from '../../../src/audit/cosigned-notes.js';
 import { cosign } from '../../../src/audit/cosignature.js';
 import { formatVerifierKey, parseNote, signerKey, type SignerKey } from '../../../src/audit/note.js';
+import { ListProofs } from '../../../src/audit/list-proofs.js';
+import { PublishedTree } from '../../../src/audit/published-tree.js';
 import { check } from '../../../src/cli/check.js';
+import { checkList } from '../../../src/cli/check-list.js';
 import { demandOf } from '../../../src/cli/verifier-keys.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
@@ -40,24 +43,37 @@ describe('a check that wants cosignatures', () => {
   const forged = (note: string): string => cosign(`${parseNote(note).text}more\n`, one, 1_700_000_000);
   const bundle = (cosignatures: (note: string) => string): Promise<string> => log.bundle({ cosignatures });
 
+  /** The proof of a list whose checkpoint has these cosignatures. */
+  const listProof = async (cosignatures: (note: string) => string): Promise<string> => {
+    const nothing = (): undefined => undefined;
+    const tree = new PublishedTree(log.log, log.tree, () => new Date(), nothing, [log.key]);
+    const proofs = new ListProofs(log.log, log.tree, tree, () => new Date(), nothing);
+    const asked = { owner: 'bob', after: undefined, limit: 10, mayShowOthers: false };
+    const text = (await proofs.of(asked, AbortSignal.timeout(5_000))) ?? '';
+    const { checkpoint } = JSON.parse(text) as { checkpoint: string };
+    return text.replace(JSON.stringify(checkpoint), () =>
+      JSON.stringify(checkpoint + cosignatures(checkpoint)),
+    );
+  };
+
   /** Whether both checkers take it, which have to say the same. */
   const isTaken = async (text: string, witnesses: readonly SignerKey[], required?: number) => {
     const file = join(folder, 'bundle');
     writeFileSync(file, text);
     out = '';
     const demand = demandOf(witnesses, required);
-    const keys = [log.key];
-    const taken = await check(
-      { json: false },
-      { file, keys, demand, against: undefined, previous: undefined, owner: undefined },
-    );
-    if (PYTHON && required === undefined) {
+    const question = { file, keys: [log.key], demand, owner: undefined };
+    const taken = text.startsWith('{"format":"plants-list"')
+      ? await checkList({ json: false }, question)
+      : await check({ json: false }, { ...question, against: undefined, previous: undefined });
+    if (PYTHON) {
       const [python] = checkByPython([
         {
           bundle: Buffer.from(text),
           key: formatVerifierKey(log.key),
           against: undefined,
           witnesses: witnesses.map((key) => formatVerifierKey(key, 'cosignature')),
+          required,
         },
       ]);
       expect(python?.status).toBe(taken ? 0 : 1);
@@ -81,6 +97,41 @@ describe('a check that wants cosignatures', () => {
   it('refuses a forged cosignature', async () => {
     expect(await isTaken(await bundle(forged), [one])).toBe(false);
     expect(out).toMatch(/^refused: line 1: its checkpoint: .*is not by that key, or not of this text/);
+  });
+
+  describe('of the proof of a list', () => {
+    const byOther = (note: string): string => cosign(parseNote(note).text, other, 1_700_000_001);
+    const third = newWitness('w.example/3');
+
+    it('takes one whose checkpoint enough of them have cosigned', async () => {
+      expect(await isTaken(await listProof(() => ''), [])).toBe(true);
+      expect(await isTaken(await listProof(byOne), [one])).toBe(true);
+      expect(out).toMatch(/^proven: of the plants of "bob"/);
+      expect(await isTaken(await listProof(byOne), [one, other, third], 1)).toBe(true);
+      const both = await listProof((note) => byOther(note) + byOne(note));
+      expect(await isTaken(both, [one, other])).toBe(true);
+      expect(await isTaken(both, [one, other, third], 2)).toBe(true);
+    });
+
+    it('refuses one that too few of them have cosigned, and counts each witness once', async () => {
+      expect(await isTaken(await listProof(() => ''), [one], 1)).toBe(false);
+      expect(out).toBe('refused: its checkpoint: it is cosigned by 0 of the witnesses, and not by 1\n');
+      expect(await isTaken(await listProof(byOne), [one, other])).toBe(false);
+      expect(await isTaken(await listProof(byOther), [one])).toBe(false);
+      const twice = await listProof((note) => byOne(note).repeat(2));
+      expect(await isTaken(twice, [one, other, third], 2)).toBe(false);
+      expect(out).toBe('refused: its checkpoint: it is cosigned by 1 of the witnesses, and not by 2\n');
+      const again = (note: string): string => cosign(parseNote(note).text, one, 1_700_000_099);
+      expect(await isTaken(await listProof((note) => byOne(note) + again(note)), [one, other])).toBe(false);
+    });
+
+    it('refuses a forged cosignature, even where enough others are there', async () => {
+      expect(await isTaken(await listProof(forged), [one])).toBe(false);
+      expect(out).toMatch(/^refused: its checkpoint: .*is not by that key, or not of this text/);
+      expect(await isTaken(await listProof((note) => byOther(note) + forged(note)), [one, other], 1)).toBe(
+        false,
+      );
+    });
   });
 
   it('finds in the file of an auditor what is known of a note', async () => {
