@@ -57,14 +57,15 @@ export class ListProofs {
   ) {}
 
   /**
-   * A list proof as text; undefined where it would show an entry of another owner, and may not. Throws NotSignedYet where no checkpoint of the present state is signed before `signal` aborts;
-   * raises the alarm and throws LogAltered where what is stored does not come to what was signed. Throws what the
-   * ports throw.
+   * A list proof as text; undefined where it would show an entry of another owner, and may not. Throws NotSignedYet where
+   * no checkpoint of the present state is signed before `signal` aborts, or plants of the page have too many events to
+   * find by then the ones that created them; raises the alarm and throws LogAltered where what is stored does not come to
+   * what was signed. Throws what the ports throw.
    */
   async of(asked: ListAsked, signal: AbortSignal): Promise<string | undefined> {
     const { part, signed } = await this.#part(asked, signal);
     if (!asked.mayShowOthers && 'instead' in part.proof && part.proof.instead) return undefined;
-    const plants = await this.#plants(asked.owner, part.entries);
+    const plants = await this.#plants(asked.owner, part.entries, signal);
     const { note, by } = await this.tree.cosignedNote(signed, signal);
     const { owner, after } = asked;
     const text = listProofText({
@@ -100,26 +101,29 @@ export class ListProofs {
     }
   }
 
-  async #plants(owner: string, entries: readonly TrieEntry[]): Promise<ListedPlant[]> {
+  async #plants(owner: string, entries: readonly TrieEntry[], signal: AbortSignal): Promise<ListedPlant[]> {
     const plants: ListedPlant[] = [];
     for (let at = 0; at < entries.length; at += READS_AT_ONCE)
       plants.push(
         ...(await Promise.all(
-          entries.slice(at, at + READS_AT_ONCE).map((entry) => this.#plant(owner, entry)),
+          entries.slice(at, at + READS_AT_ONCE).map((entry) => this.#plant(owner, entry, signal)),
         )),
       );
     return plants;
   }
 
   /** The plant of an entry, with the event that created it. */
-  async #plant(owner: string, { key, value }: TrieEntry): Promise<ListedPlant> {
+  async #plant(owner: string, { key, value }: TrieEntry, signal: AbortSignal): Promise<ListedPlant> {
     const id = idOfKey(key);
     const stream = plantStream(owner, id);
     const isIt = (event: RecordedEvent | undefined): boolean =>
       event?.type === 'PlantCreated' && sameHash(plantValue(event.id, event.data), value);
     let event = await this.log.readLast(stream);
-    // The plant was changed after the checkpoint: an event before the last one created what it commits to.
+    // The plant was changed after the checkpoint: an event before the last one created what it commits to. How many it
+    // has is up to its owner: who creates and deletes one plant all day shall not keep the log busy with each list.
     for (let after: bigint | undefined; event && !isIt(event);) {
+      if (after !== undefined && signal.aborted)
+        throw new NotSignedYet('a plant of the list has too many events, and was changed a moment ago');
       const page = await this.log.readStream(stream, after, PAGE);
       event = page.find(isIt) ?? page.at(-1);
       after = event?.revision;

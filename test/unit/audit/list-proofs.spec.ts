@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type ListAsked, ListProofs } from '../../../src/audit/list-proofs.js';
 import { type Hash, ProofRefused } from '../../../src/audit/merkle.js';
@@ -126,6 +126,36 @@ describe('the proof of a list', () => {
     await remove('ada', 7, 4n);
     await create('ada', 7, 5n);
     await log.sign();
+  });
+
+  it('is not looked for beyond its time among the events of a plant, and is there when it is asked for again', async () => {
+    const busy = await AuditedLog.open(newSigner());
+    try {
+      const stream = plantStream('ada', 1);
+      const event = (type: string) => ({
+        id: randomUUID(),
+        ...{ type, data: { id: 1, name: 'n', tag: '' }, metadata: sampleMetadata() },
+      });
+      const changes = (times: number) =>
+        Array.from({ length: times }, () => [event('PlantDeleted'), event('PlantCreated')]).flat();
+      await busy.log.append(stream, 'none', [event('PlantCreated'), ...changes(100)]);
+      await busy.sign();
+      await busy.log.append(stream, 200n, changes(1));
+      const asked = { owner: 'ada', after: undefined, limit: 20 };
+      const read = jest.spyOn(busy.log, 'readStream');
+      const pages = (): number => read.mock.calls.filter(([name]) => name === stream).length;
+      const late = publish(busy).of(asked, AbortSignal.abort());
+      await expect(late).rejects.toThrow(NotSignedYet);
+      await expect(late).rejects.toThrow(/too many events, and was changed a moment ago/);
+      expect(pages()).toBe(1);
+      verifyListProof(await publish(busy).of(asked, soon()), [busy.key]);
+      expect(pages()).toBe(1 + 3);
+      await busy.sign();
+      verifyListProof(await publish(busy).of(asked, AbortSignal.abort()), [busy.key]);
+      expect(pages()).toBe(1 + 3);
+    } finally {
+      await busy.remove();
+    }
   });
 
   it('takes at most 4 kB beside its plants', async () => {
