@@ -80,6 +80,8 @@ process.stdout.write(`${JSON.stringify({ operation: 'eraseEverything', status: o
 const erasure = await client.GET('/operations/erasures/{id}', { params: { path: { id: rebuild.rebuild } } });
 if (erasure.response.status !== 404) report('readErasure', erasure);
 process.stdout.write(`${JSON.stringify({ operation: 'readErasure', status: erasure.response.status })}\n`);
+const operations = await client.GET('/operations', { params: { query: { limit: 3 } } });
+if (report('listOperations', operations)[0]?.at === undefined) throw new Error('no operation');
 const status = report('readStatus', await client.GET('/operations/status'));
 if (status.processes.length === 0) throw new Error('no processes');
 report('live', await client.GET('/health/live'));

@@ -2,6 +2,7 @@ import { CloudEvent } from '../../history/cloud-event-schema.js';
 import { ConsistencyProof, InclusionProof, LogListProof, LogReceipt } from '../log/log-schemas.js';
 import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasure-schemas.js';
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
+import { PastOperation } from '../../operations/past-operations.js';
 import { SystemStatus } from '../../operations/system-status.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
 import { auditPaths } from './audit.js';
@@ -63,6 +64,7 @@ export const apiDocument = (version: string) => ({
       NewRebuild: schemaOf(NewRebuild),
       NewRollback: schemaOf(NewRollback),
       RebuildAccepted: schemaOf(RebuildAccepted),
+      PastOperation: schemaOf(PastOperation),
       SystemStatus: schemaOf(SystemStatus),
       InclusionProof: schemaOf(InclusionProof),
       ConsistencyProof: schemaOf(ConsistencyProof),

@@ -1,10 +1,13 @@
+import { OperationsQuery } from '../operations/operation-schemas.js';
 import {
   EVERYWHERE,
   json,
   keyIn,
+  nextOut,
   parameter,
   type PathItem,
   problems,
+  queryOf,
   reference,
   type Response,
   textHeader,
@@ -38,6 +41,24 @@ const id = parameter('path', 'id', {
 
 /** What operators do with a running system. */
 export const operationPaths: Readonly<Record<string, PathItem>> = {
+  '/operations': {
+    get: {
+      ...ALL,
+      operationId: 'listOperations',
+      summary: 'See what operators have asked for, and what came of it',
+      description:
+        'Rebuilds, their cancelling, rollbacks, skipped events and erasures, the newest first, from the log: all that was ever asked for, over HTTP or by a command. Nothing says whom an erasure was about.',
+      parameters: [...queryOf(OperationsQuery)],
+      responses: {
+        200: {
+          description: 'A page of operations.',
+          headers: nextOut,
+          content: json({ type: 'array', items: reference('PastOperation') }),
+        },
+        ...problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable'),
+      },
+    },
+  },
   '/operations/rebuilds': {
     post: {
       ...ALL,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_TEXT, nameFault } from '../../plants/fields.js';
-import { ruledBy, wanted } from '../schemas.js';
+import { limitOf, ruledBy, wanted } from '../schemas.js';
 
 const rateFault = (rate: unknown): string | undefined =>
   Number.isSafeInteger(rate) && (rate as number) >= 1 ? undefined : 'must be an integer of at least 1';
@@ -52,3 +52,25 @@ export const NewRollback = z
 export const RebuildAccepted = z
   .strictObject({ rebuild: z.string().meta({ description: 'The id of the rebuild.' }) })
   .meta({ id: 'RebuildAccepted', description: 'Which rebuild it is about.' });
+
+/** How many operations a page holds where the client does not say. */
+export const DEFAULT_OPERATIONS = 100;
+
+/** How many operations a page holds at most: some 300 KB. */
+export const MAX_OPERATIONS = 1_000;
+
+/** The query of GET /operations. */
+export const OperationsQuery = z.strictObject({
+  limit: limitOf(
+    `How many operations; a page never has more than ${MAX_OPERATIONS}, and ${DEFAULT_OPERATIONS} unless told.`,
+  ).optional(),
+  before: z
+    .string()
+    .regex(/^[0-9]{1,64}$/, 'must be the position of an operation, or be taken from the Link of a page')
+    .optional()
+    .meta({
+      pattern: '^[0-9]{1,64}$',
+      description: 'Only operations that began before this position: taken from the `Link` of a page.',
+      examples: ['0000000000000042'],
+    }),
+});

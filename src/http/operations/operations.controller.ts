@@ -1,13 +1,22 @@
 import { Controller, Delete, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
+import { knownPosition } from '../../history/read.js';
+import { type PastOperation, readPastOperations } from '../../operations/past-operations.js';
 import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { operatorOf } from './operator.js';
-import { NewRebuild, NewRollback, type RebuildAccepted } from './operation-schemas.js';
+import {
+  DEFAULT_OPERATIONS,
+  MAX_OPERATIONS,
+  NewRebuild,
+  NewRollback,
+  OperationsQuery,
+  type RebuildAccepted,
+} from './operation-schemas.js';
 import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
 import { NoQuery } from '../schemas.js';
 
@@ -17,12 +26,28 @@ export const SYSTEM = Symbol('System');
 /** Where the progress of a request is shown. */
 const STATUS = '/operations/status';
 
-/** Status, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
+/** Status, what was asked for before, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
 @Controller('operations')
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
 export class OperationsController {
   constructor(@Inject(SYSTEM) private readonly system: System) {}
+
+  @Get()
+  async operations(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<readonly PastOperation[]> {
+    refuseUnlessJsonIsAccepted(request);
+    const { limit = DEFAULT_OPERATIONS, before } = readQuery(request, OperationsQuery);
+    const { log } = this.system;
+    const from = before === undefined ? undefined : knownPosition(before, await log.head(), '?before');
+    const page = await readPastOperations(log, from, Math.min(limit, MAX_OPERATIONS));
+    const last = page.operations.at(-1);
+    if (page.more && last)
+      reply.header('link', `</operations?limit=${limit}&before=${last.position}>; rel="next"`);
+    return page.operations;
+  }
 
   @Get('status')
   async status(@Req() request: GuardedRequest): Promise<SystemStatus> {

@@ -91,6 +91,7 @@ describe('/openapi.json', () => {
       'createPlant: POST /plants',
       'deletePlant: DELETE /plants/{id}',
       'eraseEverything: DELETE /plants',
+      'listOperations: GET /operations',
       'listPlants: GET /plants',
       'live: GET /health/live',
       'orderErasure: POST /operations/erasures',
@@ -203,6 +204,7 @@ describe('/openapi.json', () => {
       'createPlant',
       'deletePlant',
       'eraseEverything',
+      'listOperations',
       'listPlants',
       'orderErasure',
       'proveInclusion',
@@ -258,7 +260,8 @@ describe('/openapi.json', () => {
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));
-    expect(statuses.readStatus).toEqual([200, ...always].sort((a, b) => a - b));
+    for (const shown of [statuses.readStatus, statuses.listOperations])
+      expect(shown).toEqual([200, ...always].sort((a, b) => a - b));
   });
 
   it('documents the headers that answers carry', () => {

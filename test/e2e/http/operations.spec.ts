@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { PastOperation } from '../../../src/operations/past-operations.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
 import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { skipEvent } from '../../../src/write/rebuilds.js';
@@ -186,8 +187,43 @@ describe('a rebuild', () => {
   });
 });
 
+describe('GET /operations', () => {
+  it('lists what was asked for and what came of it, the newest first, in pages', async () => {
+    const answer = await send({ path: '/operations' });
+    expect([answer.status, answer.headers.link]).toEqual([200, undefined]);
+    const all = JSON.parse(answer.text) as PastOperation[];
+    expect(z.array(PastOperation.strict()).parse(all)).toEqual(all);
+    expect(all.map(({ operation, by, outcome }) => [operation, by, outcome])).toEqual([
+      ['cancel', 'olga', 'done'],
+      ['rebuild', 'olga', 'cancelled'],
+      ['rollback', 'olga', 'done'],
+      ['rebuild', 'olga', 'done'],
+      ['cancel', 'olga', 'done'],
+      ['rebuild', 'olga', 'cancelled'],
+    ]);
+    expect(all[2]).toMatchObject({ reason: 'it looks odd', client: 'console' });
+    const paged: PastOperation[] = [];
+    for (let path: string | undefined = '/operations?limit=4'; path !== undefined;) {
+      const page = await send({ path });
+      paged.push(...(JSON.parse(page.text) as PastOperation[]));
+      path = /^<(.*)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+    }
+    expect(paged).toEqual(all);
+  });
+
+  it('refuses a position that it has not given', async () => {
+    const unknown = '9'.repeat(64);
+    problemIn(await send({ path: `/operations?before=${unknown}` }), 400, 'position_unknown', ['?before']);
+    problemIn(await send({ path: '/operations?before=x&limit=0' }), 400, 'invalid_request', [
+      '?limit',
+      '?before',
+    ]);
+  });
+});
+
 describe('refusals', () => {
   const EVERY: [method: string, path: string][] = [
+    ['GET', '/operations'],
     ['GET', '/operations/status'],
     ['POST', '/operations/rebuilds'],
     ['DELETE', `/operations/rebuilds/${randomUUID()}`],
@@ -209,6 +245,7 @@ describe('refusals', () => {
 
   it.each([
     ['GET', '/operations/rebuilds', 'OPTIONS, POST'],
+    ['POST', '/operations', 'GET, HEAD, OPTIONS'],
     ['DELETE', '/operations/status', 'GET, HEAD, OPTIONS'],
     ['PUT', `/operations/rebuilds/${randomUUID()}`, 'DELETE, OPTIONS'],
   ])('%s %s: 405', async (method, path, allowed) => {
