@@ -12,6 +12,7 @@ import { recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type AddedEvent, GrowingState } from './state-tree/growing-state.js';
 import { type SignerKey } from './note.js';
+import { type WitnessedBefore } from './witnessed-before.js';
 import { type Witnessing } from './witnessing.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
@@ -47,6 +48,8 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   readonly recording?: RecordingOptions;
   /** What submits checkpoints to witnesses, where some are set. */
   readonly witnessing?: Pick<Witnessing, 'status' | 'signed'> | undefined;
+  /** What witnesses have cosigned before, where some are set: compared before the first signature. */
+  readonly witnessedBefore?: Pick<WitnessedBefore, 'allows' | 'forget'> | undefined;
   /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
@@ -69,6 +72,8 @@ export class Auditor {
   #recheckAt = 0;
   /** Whether the tree was compared with the checkpoints that the log records. */
   #compared = false;
+  /** Whether the tree was compared with the checkpoints that witnesses show. */
+  #isWitnessed = false;
   readonly #recorded: RecordedCheckpoints;
   readonly #warned = new Set<string>();
   #reread = new Reread();
@@ -126,6 +131,8 @@ export class Auditor {
     if (alarm) {
       this.#distrusts = true;
       this.#compared = false;
+      this.#isWitnessed = false;
+      this.options.witnessedBefore?.forget();
       this.#reread = new Reread();
       this.#next('alarm', { alarm });
       await pause(LOOK_EVERY_MS, signal);
@@ -260,7 +267,7 @@ export class Auditor {
 
   async #sign(signal: AbortSignal): Promise<void> {
     if (!this.#compared) await this.#compareRecorded(signal);
-    if (!this.#compared) return;
+    if (!this.#compared || !(await this.#compareWitnessed(signal))) return;
     const state = await this.#state?.save();
     if (!state) return; // the first signature waits until the state is that of the tree
     const signed = await signTree(this.store, state, this.key, () => this.#now());
@@ -269,6 +276,13 @@ export class Auditor {
       this.#show({ checkpoint: signed.checkpoint });
       this.options.witnessing?.signed();
     }
+  }
+
+  /** Whether nothing that a witness shows contradicts the tree. Raises the alarm where something does. */
+  async #compareWitnessed(signal: AbortSignal): Promise<boolean> {
+    const found = this.#isWitnessed ? 'yes' : await this.options.witnessedBefore?.allows(signal);
+    if (typeof found === 'object') await this.#raise({ ...found, raisedAt: this.#now() });
+    return (this.#isWitnessed = found !== 'later');
   }
 
   async #recheckAgain(signal: AbortSignal): Promise<void> {

@@ -47,6 +47,8 @@ export class CosignedNotes {
     readonly required: number,
     /** The keys of the log. */
     private readonly logKeys: readonly VerifierKey[],
+    /** Runs work that no other process with this file does meanwhile: each change is made to what is there then. */
+    private readonly exclusively: <T>(work: () => T) => T,
   ) {}
 
   /** From the last with enough cosignatures on, in order of size. */
@@ -71,8 +73,14 @@ export class CosignedNotes {
     return { size: parseCheckpoint(text).size, note: note + by.map(({ line }) => line).join(''), by };
   }
 
-  /** Adds a verified cosignature of a signed note. Throws an error of the file system. */
+  /** Adds a verified cosignature of a signed note. Throws an error of the file system, or of the lock. */
   add(note: string, cosignature: Cosignature): void {
+    this.exclusively(() => {
+      this.#add(note, cosignature);
+    });
+  }
+
+  #add(note: string, cosignature: Cosignature): void {
     const known = this.cosigned(note);
     if (known.by.some(({ key }) => key === cosignature.key)) return;
     const added = { ...known, note: known.note + cosignature.line, by: [...known.by, cosignature] };
@@ -86,9 +94,12 @@ export class CosignedNotes {
     this.#write(kept, this.expected);
   }
 
-  /** Stores whether enough witnesses answer. Throws an error of the file system. */
+  /** Stores whether enough witnesses answer. Throws as `add`. */
   expect(expected: boolean): void {
-    if (expected !== this.expected) this.#write(this.checkpoints(), expected);
+    if (expected === this.expected) return;
+    this.exclusively(() => {
+      this.#write(this.checkpoints(), expected);
+    });
   }
 
   #write(checkpoints: readonly CosignedCheckpoint[], expected: boolean): void {

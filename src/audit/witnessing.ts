@@ -6,6 +6,7 @@ import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
 import { type Checkpoint, openCheckpoint } from './checkpoint.js';
 import { cosignaturesOf } from './cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
+import { type Finding } from './findings.js';
 import { keyName, NoteRefused, quoted, type VerifierKey } from './note.js';
 import { hasRoot } from './recheck.js';
 import { storedConsistency } from './stored-tree.js';
@@ -234,45 +235,26 @@ export class Witnessing {
 
   /** Raises the alarm where the witness can show a checkpoint by our key that contradicts our tree. */
   async #disagreement(followed: Followed, reason: string, signal: AbortSignal): Promise<Failure> {
-    const { key } = this;
     const { target } = followed;
-    const originHash = hash('sha256', key.name);
-    const { status, body } = await this.options.ask(
-      `${target.url}/${originHash}/checkpoint`,
-      undefined,
-      signal,
-    );
+    const shown = await shownBy(target, this.key, this.options.ask, signal);
     const failure: Failure = { state: 'disagrees', reason };
-    if (status !== 200) return failure;
-    const shown = openedBy(body, key);
     if (!shown) return failure;
     const ours = (await this.store.latestCheckpoint())?.size ?? 0;
     if (shown.size <= ours) {
       followed.aheadSince = undefined;
-      if (!(await hasRoot(this.store, shown)))
-        await this.#raise(
-          target,
-          `${shown.size} events, and the first ${shown.size} events have another root now`,
-        );
+      if (!(await hasRoot(this.store, shown))) await this.#raise(otherHistory(target, this.key, shown));
       return failure;
     }
     // Another auditor with this key may be ahead of ours, which then gets there.
     followed.aheadSince ??= performance.now();
     if (performance.now() - followed.aheadSince >= this.options.patienceMs)
-      await this.#raise(
-        target,
-        `${shown.size} events, and this tree has ${ours}: events that were signed are gone`,
-      );
+      await this.#raise(eventsGone(target, this.key, shown, ours));
     return failure;
   }
 
-  async #raise({ key }: WitnessTarget, what: string): Promise<void> {
+  async #raise(finding: Finding): Promise<void> {
     if (await this.store.alarm()) return;
-    await this.store.raise({
-      kind: 'fork',
-      message: `the witness ${keyName(key)} shows a checkpoint that ${keyName(this.key)} has signed of ${what}: the log was put back to an older state or altered, or this key signs two histories (docs/witnesses.md)`,
-      raisedAt: this.options.now().toISOString(),
-    });
+    await this.store.raise({ ...finding, raisedAt: this.options.now().toISOString() });
   }
 
   #show(followed: Followed, failure: Failure): void {
@@ -304,6 +286,35 @@ export class Witnessing {
     });
   }
 }
+
+/** The last checkpoint by `key` that a witness shows; undefined where it shows none. Rejects as `ask`. */
+export const shownBy = async (
+  { url }: WitnessTarget,
+  key: VerifierKey,
+  ask: AskWitness,
+  signal: AbortSignal,
+): Promise<Checkpoint | undefined> => {
+  const { status, body } = await ask(`${url}/${hash('sha256', key.name)}/checkpoint`, undefined, signal);
+  return status === 200 ? openedBy(body, key) : undefined;
+};
+
+/** A witness shows a checkpoint by `key` with another root than the tree has at its size. */
+export const otherHistory = (target: WitnessTarget, key: VerifierKey, { size }: Checkpoint): Finding =>
+  fork(target, key, `${size} events, and the first ${size} events have another root now`);
+
+/** A witness shows a checkpoint by `key` of more events than the tree has. */
+export const eventsGone = (
+  target: WitnessTarget,
+  key: VerifierKey,
+  { size }: Checkpoint,
+  ours: number,
+): Finding =>
+  fork(target, key, `${size} events, and this tree has ${ours}: events that were signed are gone`);
+
+const fork = (witness: WitnessTarget, key: VerifierKey, what: string): Finding => ({
+  kind: 'fork',
+  message: `the witness ${keyName(witness.key)} shows a checkpoint that ${keyName(key)} has signed of ${what}: the log was put back to an older state or altered, or this key signs two histories (docs/witnesses.md)`,
+});
 
 /** The checkpoint of a note that this key has signed; undefined for what is none. */
 const openedBy = (note: string, key: VerifierKey): Checkpoint | undefined => {

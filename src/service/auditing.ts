@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger } from 'pino';
 import { type ChangeHints } from '../adapters/change-hints.js';
+import { fileLock } from '../adapters/sqlite/file-lock.js';
 import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
 import { CosignedNotes } from '../audit/cosigned-notes.js';
+import { WitnessedBefore } from '../audit/witnessed-before.js';
 import { Witnessing, type WitnessTarget } from '../audit/witnessing.js';
 import { askWitness } from '../witness/ask.js';
 import { ListProofs } from '../audit/list-proofs.js';
@@ -32,6 +34,12 @@ const RECORD_EVERY_MS = 3_600_000;
 
 /** How often a witness that fails is asked again, in milliseconds. */
 const WITNESS_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
+
+/**
+ * How long witnesses are waited for before the first signature, in milliseconds. Those that work answer in a tenth of it;
+ * where one is gone, clients wait so long for their first receipt after a start.
+ */
+const WITNESSES_FIRST_MS = 3_000;
 
 /** Who cosigns the checkpoints, and what of that is kept. */
 interface Witnesses {
@@ -81,6 +89,7 @@ export const openTree = async (
       auditWitnesses.targets.map((target) => target.key),
       auditWitnesses.required,
       [key],
+      fileLock(join(dataDir, 'witnessed.lock')),
     ),
   };
   const auditor = roles.has('auditor')
@@ -128,6 +137,13 @@ const startAuditor = async (
     notice,
     recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey },
     witnessing,
+    witnessedBefore:
+      witnesses &&
+      new WitnessedBefore(store, key, witnesses.targets, {
+        ask: askWitness,
+        timeoutMs: WITNESSES_FIRST_MS,
+        patienceMs: SHORT_LOG_MS,
+      }),
     onWarning: (message) => {
       logger.warn(message);
     },

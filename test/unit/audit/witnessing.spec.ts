@@ -2,6 +2,7 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { fileLock } from '../../../src/adapters/sqlite/file-lock.js';
 import { openWitnessStore } from '../../../src/adapters/sqlite/witness-store.js';
 import { cosign, cosignaturesOf } from '../../../src/audit/cosignature.js';
 import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
@@ -68,7 +69,13 @@ describe('an auditor with witnesses', () => {
   };
 
   const notesFor = (keys: readonly SignerKey[], required: number): CosignedNotes =>
-    new CosignedNotes(join(folder, 'witnessed.json'), keys, required, [audited.key]);
+    new CosignedNotes(
+      join(folder, 'witnessed.json'),
+      keys,
+      required,
+      [audited.key],
+      fileLock(join(folder, 'witnessed.lock')),
+    );
 
   const start = (witnesses: readonly (readonly [SignerKey, AskWitness])[], required = witnesses.length) => {
     const keys = witnesses.map(([key]) => key);

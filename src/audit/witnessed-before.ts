@@ -1,0 +1,85 @@
+import { type TreeStore } from '../ports/tree-store.js';
+import { type Checkpoint } from './checkpoint.js';
+import { type Finding } from './findings.js';
+import { type VerifierKey } from './note.js';
+import { hasRoot } from './recheck.js';
+import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget } from './witnessing.js';
+
+export interface WitnessedBeforeOptions {
+  readonly ask: AskWitness;
+  /**
+   * How long a witness may take, in milliseconds. One that takes longer is as one that shows nothing: witnesses would
+   * else decide whether anything is signed.
+   */
+  readonly timeoutMs: number;
+  /** How long a witness may know a greater tree than this one before that is a contradiction, in milliseconds. */
+  readonly patienceMs: number;
+}
+
+/** A checkpoint that a witness shows. */
+interface Shown {
+  readonly target: WitnessTarget;
+  readonly checkpoint: Checkpoint;
+}
+
+/**
+ * What witnesses have cosigned for this key before. Who has lost tree.db, or was put back to an older state, may be about
+ * to sign a second history, and only the witnesses know: they are asked once, beside each other, before the first
+ * signature.
+ */
+export class WitnessedBefore {
+  #asked: Promise<readonly Shown[]> | undefined;
+  /** Since when a witness has shown a tree that is greater than ours, in milliseconds of performance.now(). */
+  #aheadSince: number | undefined;
+
+  constructor(
+    private readonly store: TreeStore,
+    private readonly key: VerifierKey,
+    private readonly targets: readonly WitnessTarget[],
+    private readonly options: WitnessedBeforeOptions,
+  ) {}
+
+  /**
+   * Whether the stored tree may be signed: `yes`; `later`, where a witness shows a greater one, which this may become, or
+   * `signal` aborts; or the contradiction. Throws what the store throws.
+   */
+  async allows(signal: AbortSignal): Promise<'yes' | 'later' | Finding> {
+    this.#asked ??= this.#askAll(signal);
+    const asked = await this.#asked;
+    if (signal.aborted) {
+      this.#asked = undefined; // what was not answered by then is not known
+      return 'later';
+    }
+    const { size } = await this.store.tree();
+    let ahead: Shown | undefined;
+    for (const shown of asked)
+      if (shown.checkpoint.size > size) ahead = shown;
+      else if (!(await hasRoot(this.store, shown.checkpoint)))
+        return otherHistory(shown.target, this.key, shown.checkpoint);
+    if (!ahead) return 'yes';
+    this.#aheadSince ??= performance.now();
+    if (performance.now() - this.#aheadSince < this.options.patienceMs) return 'later';
+    return eventsGone(ahead.target, this.key, ahead.checkpoint, size);
+  }
+
+  /** Asks again, as after an alarm that was lifted. */
+  forget(): void {
+    this.#asked = undefined;
+    this.#aheadSince = undefined;
+  }
+
+  async #askAll(signal: AbortSignal): Promise<readonly Shown[]> {
+    const late = AbortSignal.any([signal, AbortSignal.timeout(this.options.timeoutMs)]);
+    const answers = await Promise.allSettled(
+      this.targets.map(async (target) => ({
+        target,
+        checkpoint: await shownBy(target, this.key, this.options.ask, late),
+      })),
+    );
+    return answers.flatMap((answer) => {
+      if (answer.status === 'rejected') return []; // its status says why, when a checkpoint is submitted
+      const { target, checkpoint } = answer.value;
+      return checkpoint ? [{ target, checkpoint }] : [];
+    });
+  }
+}
