@@ -16,6 +16,7 @@ import {
   untilReady,
 } from '../service.js';
 import { proofs, PROOFS_OF_LARGE } from './proofs.js';
+import { treeBuilds } from './tree-builds.js';
 
 const BARE_REBUILD = fileURLToPath(new URL('../bare-rebuild.js', import.meta.url));
 
@@ -28,12 +29,17 @@ const NO_AUDITOR: Settings = { ROLES: 'api,projector' };
 /** No process answers in less, and asking does not take processor time from it, in milliseconds. */
 const ASK_EVERY_MS = 5;
 
+/** Parts with a service that answers, with one that has read the log before, and with the log. */
+const SERVED = ['audit', ...PROOFS_OF_LARGE];
+const READ = ['start', ...SERVED];
+const OF_MANY_OWNERS = ['rebuild', 'rebuild-redis', 'state-build', ...READ];
+
 /** The parts of these workloads, which can be asked for one by one. */
-export const LARGE = ['rebuild', 'rebuild-redis', 'start', 'audit', ...PROOFS_OF_LARGE, 'owner-size'];
+export const LARGE = [...OF_MANY_OWNERS, 'owner-size'];
 
 /** What is done with a log of so many events that many owners share. */
 export const largeLog = async (context: Context): Promise<void> => {
-  if (!LARGE.slice(0, -1).some(context.wants)) return;
+  if (!OF_MANY_OWNERS.some(context.wants)) return;
   const { stage, sizes, say } = context;
   const dataDir = stage.newPath('many-owners');
   await stage.keys.giveTo(dataDir);
@@ -46,9 +52,10 @@ export const largeLog = async (context: Context): Promise<void> => {
   );
   if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
   if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
-  if (LARGE.slice(2, -1).some(context.wants)) await readOnce(context, dataDir);
+  if (context.wants('state-build')) await treeBuilds(context, log);
+  if (READ.some(context.wants)) await readOnce(context, dataDir);
   if (context.wants('start')) await starts(context, dataDir);
-  if (LARGE.slice(3, -1).some(context.wants)) {
+  if (SERVED.some(context.wants)) {
     const service = await startService({ dataDir });
     try {
       if (context.wants('audit')) await auditStream(context, service);

@@ -28,6 +28,11 @@ const now = (): Date => new Date();
 const soon = (): AbortSignal => AbortSignal.timeout(5_000);
 const here = PYTHON ? it : it.skip; // where there is no python3 or no openssl
 
+/** Proofs of pages of any kind that both checkers verify: TEST_PROOFS for more. */
+const TRUE_PROOFS = Number(process.env.TEST_PROOFS ?? 100);
+/** In one run of check.py. */
+const PROOFS_AT_ONCE = 500;
+
 /** Plants of each owner; the last one has none. */
 const OWNERS = ['ada', 'Zoë/1', 'many', 'one', 'nobody'] as const;
 const IDS: Readonly<Record<string, readonly number[]>> = {
@@ -201,6 +206,32 @@ describe('the proof of a list', () => {
     ]);
     expect(other).toEqual({ status: 1, says: 'refused: it is of another owner' });
   });
+
+  it(
+    'is proven for pages of any kind by both checkers',
+    async () => {
+      const random = randomOf(5);
+      for (let left = TRUE_PROOFS; left > 0; left -= PROOFS_AT_ONCE) {
+        const pages: string[] = [];
+        for (let more = Math.min(left, PROOFS_AT_ONCE); more > 0; more--) {
+          const owner = OWNERS[random(OWNERS.length)] ?? '';
+          const after = random(4) === 0 ? undefined : random(340) - 60;
+          // A page after the end of a list of nothing is none: such an owner is absent, whatever comes after what.
+          pages.push(
+            await proofs.of(
+              { owner, after: owner === 'nobody' ? undefined : after, limit: 1 + random(30) },
+              soon(),
+            ),
+          );
+        }
+        expect(pages.map(verdictOf)).toEqual(pages.map(() => 'proven'));
+        if (!PYTHON) continue;
+        const verdicts = checkByPython(pages.map(runOf));
+        expect(verdicts.map(({ says }) => says.slice(0, 7))).toEqual(pages.map(() => 'proven:'));
+      }
+    },
+    60_000 + TRUE_PROOFS * 200,
+  );
 
   it('is refused where its text is none', () => {
     const proof = JSON.parse(older) as Edited;
