@@ -1,15 +1,16 @@
-import { rmSync } from 'node:fs';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { cosignaturesOf } from '../../src/audit/cosignature.js';
 import { leafOf } from '../../src/audit/leaf.js';
-import { keyName, parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
+import { keyName, parseNote, parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
 import { type Receipt, verifyReceipt } from '../../src/audit/receipt.js';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
 import { HttpClient } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
+import { STORES } from '../support/stores-of-this-run.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../support/witness-process.js';
@@ -122,4 +123,32 @@ describe('a service with a witness', () => {
     const { text } = await http.send({ path: '/log/checkpoint' });
     expect(cosignaturesOf(text, [witness.key])).toHaveLength(1);
   });
+
+  (STORES === 'embedded' ? it : it.skip)(
+    'signs nothing of another history, after its data was put back to before what the witness has cosigned',
+    async () => {
+      await service.stop();
+      cpSync(service.dataDir, join(folder, 'old'), { recursive: true });
+      witness = await startWitness(options, new URL(witness.url).port);
+      await service.start(settings);
+      await service.ready();
+      expect((await receiptOf(7)).witnesses).toEqual([keyName(witness.key)]);
+      await service.stop();
+      rmSync(service.dataDir, { recursive: true });
+      cpSync(join(folder, 'old'), service.dataDir, { recursive: true });
+      await service.start(settings);
+      await service.ready();
+      const before = (await http.send({ path: '/log/checkpoint' })).text;
+      expect((await http.create({ id: 8, name: 'n8', tag: '' }, { token })).status).toBe(201);
+      const alarm = async () => (await status()).processes.find(({ auditor }) => auditor)?.auditor?.alarm;
+      await until(async () => Boolean(await alarm()));
+      expect(await alarm()).toMatchObject({
+        kind: 'fork',
+        message: expect.stringMatching(/^the witness .* another root now: the log was put back/) as unknown,
+      });
+      // All but the cosignatures, of which the older file may know more
+      const textOf = (note: string): string => parseNote(note).text;
+      expect(textOf((await http.send({ path: '/log/checkpoint' })).text)).toBe(textOf(before));
+    },
+  );
 });
