@@ -21,7 +21,7 @@ import { HealthController } from './health/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
 import { LongLists } from './lists/long-lists.js';
 import { FIGURES, MetricsController } from './health/metrics.controller.js';
-import { OperationsController, SYSTEM } from './operations/operations.controller.js';
+import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
@@ -100,6 +100,9 @@ export class MetricsModule {
   }
 }
 
+/** Live streams of the status at a time: each is some KB a second at most, and operators are few. */
+const STREAMS_OF_OPERATORS = 20;
+
 /** What a process with the role api answers. */
 const API = [
   PlantsController,
@@ -169,6 +172,7 @@ export class AppModule {
         { provide: PastLists, useValue: new PastLists(log) },
         { provide: LongLists, useValue: new LongLists() },
         EventStreams,
+        { provide: STATUS_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_OPERATORS) },
         Representations,
         BearerStrategy,
         BearerGuard,

@@ -7,12 +7,11 @@ import { EventLog, type Position, START } from '../../ports/event-log.js';
 import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-schemas.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { EventStreams, eventLines, goneSignal, isHead, LINES, serverSentEvents } from './event-streams.js';
+import { EventStreams, eventLines, goneSignal, isHead, LINES, liveEvents } from './event-streams.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import { acceptedOf, readQuery } from '../requests.js';
-
-const LIVE = 'text/event-stream';
+import { LIVE, serverSentEvents } from '../server-sent-events.js';
 
 /**
  * How long a page may look for its events, in milliseconds, before it ends short of `limit` with a link to the rest:
@@ -66,10 +65,9 @@ export class AuditController {
         ? startOf(query.after, head, '?after')
         : knownPosition(String(last), head, 'Last-Event-ID');
     if (isHead(request, reply, LIVE)) return;
-    reply.header('x-accel-buffering', 'no'); // nginx would keep events back
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
-      serverSentEvents(followHistory(this.log, query, after, over), expiresAt * 1_000),
+      serverSentEvents(liveEvents(followHistory(this.log, query, after, over)), expiresAt * 1_000),
     );
   }
 

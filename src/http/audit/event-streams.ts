@@ -5,19 +5,14 @@ import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { cloudEventText, cloudTypeOf } from '../../history/cloud-event.js';
 import { type HistoryBatch } from '../../history/read.js';
 import { nextStep } from '../../async/event-loop.js';
-import { LogUnavailable, type RecordedEvent, START } from '../../ports/event-log.js';
+import { LogUnavailable, type RecordedEvent } from '../../ports/event-log.js';
 import { requestLog } from '../correlation.js';
 import { PIECE } from '../large-answers.js';
 import { Problem } from '../problem.js';
+import { LIVE, type LiveStep, sentEvent } from '../server-sent-events.js';
 
 /** The media type of events as lines of JSON. */
 export const LINES = 'application/x-ndjson';
-
-/** The longest time between two pieces of a live stream, in milliseconds: proxies cut after 30 s of silence. */
-const HEARTBEAT_MS = 15_000;
-
-/** When a client of a live stream comes back after it was ended, in milliseconds. */
-const RETRY_MS = 2_000;
 
 /**
  * How long streams may go on once no connection is accepted any more, in milliseconds: with the longest drain (10 s) it
@@ -68,36 +63,20 @@ export async function* eventLines(
   throw gone.reason;
 }
 
-/** Events as server-sent events, with a sign of life now and then. Ends at `expiresAt`, in milliseconds since 1970. */
-export async function* serverSentEvents(
+/** Events of the log, as a live stream sends them. */
+export async function* liveEvents(
   batches: AsyncIterable<HistoryBatch>,
-  expiresAt: number,
-  heartbeatMs = HEARTBEAT_MS,
-): AsyncGenerator<string, void, undefined> {
-  let spoke = performance.now();
-  let told = false;
-  let begun = false;
-  for await (const { events, position, waiting } of batches) {
-    if (Date.now() >= expiresAt) return; // the client comes back with a new token, and loses nothing
-    if (!begun) yield `retry: ${RETRY_MS}\n\n`;
-    begun = true;
-    const silent = performance.now() - spoke >= heartbeatMs;
-    if (events.length > 0) yield* pieces(events, sent);
-    else if (waiting !== undefined && !told) yield ': the log cannot be reached, and is tried again\n\n';
-    // An id without data is no event, but a position to resume from: filtered events are not read again.
-    else if (silent) yield `: still here\n${position === START ? '' : `id: ${position}\n`}\n`;
-    else continue;
-    told = waiting !== undefined;
-    spoke = performance.now();
-  }
+): AsyncGenerator<LiveStep, void, undefined> {
+  for await (const { events, position, waiting } of batches)
+    yield {
+      events: events.length > 0 ? pieces(events, sent) : undefined,
+      position,
+      waiting: waiting === undefined ? undefined : 'the log cannot be reached, and is tried again',
+    };
 }
 
-const sent = (event: RecordedEvent): string => {
-  const type = cloudTypeOf(event);
-  // A line break in a type that we did not write would begin another field.
-  const named = /^[\x21-\x7e]+$/.test(type) ? `event: ${type}\n` : '';
-  return `id: ${event.position}\n${named}data: ${cloudEventText(event)}\n\n`;
-};
+const sent = (event: RecordedEvent): string =>
+  sentEvent(cloudTypeOf(event), cloudEventText(event), event.position);
 
 function* pieces(events: readonly RecordedEvent[], textOf: (event: RecordedEvent) => string) {
   let piece = '';
@@ -161,6 +140,7 @@ export class EventStreams implements OnModuleDestroy {
     try {
       const first = await stream.next();
       reply.hijack();
+      if (contentType === LIVE) reply.header('x-accel-buffering', 'no'); // nginx would keep events back
       // It closes after it: a connection that was a stream for hours is not worth keeping.
       for (const [name, value] of Object.entries(reply.type(contentType).getHeaders()))
         if (value !== undefined) raw.setHeader(name, value);

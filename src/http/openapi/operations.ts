@@ -148,6 +148,28 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
       },
     },
   },
+  '/operations/events': {
+    get: {
+      ...ALL,
+      operationId: 'followStatus',
+      summary: 'Follow the status as it changes',
+      description:
+        'Server-sent events: an event `status`, whose data is the SystemStatus of `GET /operations/status`, at once and when it has changed, at most once a second. A client that reads slowly gets the newest one and none of those before. `problem`, whose data is a problem document, where the status cannot be read for a while. It ends with the token, and when the process stops: come back then.',
+      responses: {
+        200: {
+          description: 'The status, for as long as you read.',
+          content: { 'text/event-stream': { schema: { type: 'string' } } },
+        },
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'log_unavailable',
+          'read_model_unavailable',
+          'too_many_streams',
+        ),
+      },
+    },
+  },
   '/operations/status': {
     get: {
       ...ALL,

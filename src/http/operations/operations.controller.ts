@@ -7,7 +7,8 @@ import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
-import { type GuardedRequest } from '../auth/principal.js';
+import { EventStreams, isHead } from '../audit/event-streams.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { operatorOf } from './operator.js';
 import {
   DEFAULT_OPERATIONS,
@@ -17,11 +18,16 @@ import {
   OperationsQuery,
   type RebuildAccepted,
 } from './operation-schemas.js';
-import { readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
+import { acceptedOf, readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
 import { NoQuery } from '../schemas.js';
+import { LIVE, serverSentEvents } from '../server-sent-events.js';
+import { StatusFeed } from './status-feed.js';
 
 /** What the controller works with, for Nest: a System is no class. */
 export const SYSTEM = Symbol('System');
+
+/** The streams of operators, for Nest: their number is their own, so that auditors leave room for them. */
+export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 
 /** Where the progress of a request is shown. */
 const STATUS = '/operations/status';
@@ -31,7 +37,14 @@ const STATUS = '/operations/status';
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
 export class OperationsController {
-  constructor(@Inject(SYSTEM) private readonly system: System) {}
+  readonly #feed: StatusFeed;
+
+  constructor(
+    @Inject(SYSTEM) private readonly system: System,
+    @Inject(STATUS_STREAMS) private readonly streams: EventStreams,
+  ) {
+    this.#feed = new StatusFeed(system);
+  }
 
   @Get()
   async operations(
@@ -54,6 +67,17 @@ export class OperationsController {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
     return readStatus(this.system);
+  }
+
+  @Get('events')
+  async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    acceptedOf(request, [LIVE]);
+    readQuery(request, NoQuery);
+    if (isHead(request, reply, LIVE)) return;
+    const { expiresAt } = principalOf(request);
+    await this.streams.send(request, reply, LIVE, ({ over }) =>
+      serverSentEvents(this.#feed.follow(request.id, over), expiresAt * 1_000),
+    );
   }
 
   @Post('rebuilds')

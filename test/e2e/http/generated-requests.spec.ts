@@ -170,10 +170,12 @@ const requestOf = (route: Route): fc.Arbitrary<Generated> => {
     'application/json; charset=utf-8',
     'text/plain',
   );
-  // Not text/event-stream, which has no end.
+  // Not text/event-stream, which has no end; what answers nothing else is only asked for other things.
+  const live = Object.keys(route.responses[200]?.content ?? {}).join() === 'text/event-stream';
+  const unsaid = live ? 'application/json' : undefined;
   const accept = fc.constantFrom(
-    ...Array<undefined>(6).fill(undefined),
-    '*/*',
+    ...Array<string | undefined>(6).fill(unsaid),
+    live ? 'text/plain' : '*/*',
     'application/json',
     'application/x-ndjson',
     'text/html',

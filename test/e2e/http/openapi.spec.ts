@@ -91,6 +91,7 @@ describe('/openapi.json', () => {
       'createPlant: POST /plants',
       'deletePlant: DELETE /plants/{id}',
       'eraseEverything: DELETE /plants',
+      'followStatus: GET /operations/events',
       'listOperations: GET /operations',
       'listPlants: GET /plants',
       'live: GET /health/live',
@@ -204,6 +205,7 @@ describe('/openapi.json', () => {
       'createPlant',
       'deletePlant',
       'eraseEverything',
+      'followStatus',
       'listOperations',
       'listPlants',
       'orderErasure',
@@ -260,7 +262,7 @@ describe('/openapi.json', () => {
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));
-    for (const shown of [statuses.readStatus, statuses.listOperations])
+    for (const shown of [statuses.readStatus, statuses.listOperations, statuses.followStatus])
       expect(shown).toEqual([200, ...always].sort((a, b) => a - b));
   });
 

@@ -11,7 +11,8 @@ import {
   readHistory,
 } from '../../../src/history/read.js';
 import { type Instant, parseInstant } from '../../../src/history/instant.js';
-import { eventLines, serverSentEvents } from '../../../src/http/audit/event-streams.js';
+import { eventLines, liveEvents } from '../../../src/http/audit/event-streams.js';
+import { serverSentEvents } from '../../../src/http/server-sent-events.js';
 import { plantStream, requestStream } from '../../../src/plants/stream.js';
 import {
   type EventLog,
@@ -310,7 +311,9 @@ describe('a stream of events', () => {
     await appendRaw(log, plantStream('anne', 1), 'Plant\nid: 7', { id: 1 });
     await created(2);
     const [evil, good] = (
-      await all(serverSentEvents(readHistory(log, {}, START, await log.head(), never()), Infinity))
+      await all(
+        serverSentEvents(liveEvents(readHistory(log, {}, START, await log.head(), never())), Infinity),
+      )
     )
       .join('')
       .split('\n\n')
@@ -328,16 +331,16 @@ describe('a stream of events', () => {
         yield batch;
       yield { ...nothing, position: START };
     };
-    const said = (await all(serverSentEvents(batches(), Infinity, 0))).join('');
+    const said = (await all(serverSentEvents(liveEvents(batches()), Infinity, 0))).join('');
     const alive = ': still here\nid: 0007\n\n';
     expect(said).toBe(
       `retry: 2000\n\n${alive}: the log cannot be reached, and is tried again\n\n${alive}${alive}: still here\n\n`,
     );
-    expect(await all(serverSentEvents(batches(), Infinity))).toHaveLength(2);
+    expect(await all(serverSentEvents(liveEvents(batches()), Infinity))).toHaveLength(2);
   });
 
   it('of server-sent events ends with the token', async () => {
     const batches = followHistory(log, {}, START, never());
-    expect(await all(serverSentEvents(batches, Date.now() - 1))).toEqual([]);
+    expect(await all(serverSentEvents(liveEvents(batches), Date.now() - 1))).toEqual([]);
   });
 });
