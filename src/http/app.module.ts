@@ -24,6 +24,7 @@ import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
+import { IMPORT_STREAMS, ImportController } from './plants/import.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 import { Representations } from './representation.js';
@@ -38,7 +39,7 @@ import { Projector } from '../projector/projector.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsHandler } from '../read/list-plants.js';
-import { CreatePlantHandler, DeletePlantHandler } from '../write/plants.js';
+import { CreatePlantHandler, DeletePlantHandler, EnsurePlantHandler } from '../write/plants.js';
 import { IdempotentCommands } from '../write/idempotency.js';
 
 /** What is made before Nest is: the parts that can fail at start, with a clear line each. */
@@ -103,8 +104,12 @@ export class MetricsModule {
 /** Live streams of the status at a time: each is some KB a second at most, and operators are few. */
 const STREAMS_OF_OPERATORS = 20;
 
+/** Imports at a time: each keeps a body of a megabyte, and 32 of its plants are being written. */
+const IMPORTS_AT_ONCE = 20;
+
 /** What a process with the role api answers. */
 const API = [
+  ImportController,
   PlantsController,
   OwnErasureController,
   AuditController,
@@ -174,11 +179,13 @@ export class AppModule {
         EventStreams,
         { provide: STATUS_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_OPERATORS) },
         Representations,
+        { provide: IMPORT_STREAMS, useFactory: () => new EventStreams(IMPORTS_AT_ONCE) },
         BearerStrategy,
         BearerGuard,
         ProblemFilter,
         CreatePlantHandler,
         DeletePlantHandler,
+        EnsurePlantHandler,
         ListPlantsHandler,
       ],
     };

@@ -15,9 +15,13 @@ export const readBody = <Schema extends z.ZodType>(
   const { body } = request;
   if (!Buffer.isBuffer(body) || body.length === 0)
     throw new Problem('malformed_json', 'The body is empty. Send a JSON object.');
-  refuseMediaType(request);
-  return validate(schema, parseStrictly(body), '');
+  refuseMediaType(request, 'application/json');
+  return readJson(body, schema);
 };
+
+/** Reads bytes as JSON of a schema. Throws Problem. */
+export const readJson = <Schema extends z.ZodType>(body: Uint8Array, schema: Schema): z.output<Schema> =>
+  validate(schema, parseStrictly(body), '');
 
 /** As `readBody`, but where there is no body it is as if an empty object had been sent. Throws Problem. */
 export const readBodyIfAny = <Schema extends z.ZodObject>(
@@ -149,8 +153,8 @@ const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
   return [{ pointer: issue.path.length === 0 ? prefix : `${base}${at}`, detail: issue.message }];
 };
 
-/** Only what `readBody` can read: JSON in UTF-8, not compressed. Throws Problem. */
-const refuseMediaType = ({ headers }: FastifyRequest): void => {
+/** Only `wanted`, a type of JSON in UTF-8, not compressed. Throws Problem. */
+export const refuseMediaType = ({ headers }: FastifyRequest, wanted: string): void => {
   const { 'content-encoding': encoding = 'identity', 'transfer-encoding': transfer = 'chunked' } = headers;
   if (encoding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked')
     throw new Problem('unsupported_media_type', 'Send the body as it is, not compressed.', {
@@ -158,26 +162,24 @@ const refuseMediaType = ({ headers }: FastifyRequest): void => {
     });
   const contentType = headers['content-type'] ?? '';
   const [type = ''] = contentType.split(';', 1);
-  if (type.trim().toLowerCase() !== 'application/json')
+  if (type.trim().toLowerCase() !== wanted)
     throw new Problem(
       'unsupported_media_type',
-      type.trim() === ''
-        ? 'Say what the body is: Content-Type: application/json.'
-        : 'Send the body as application/json.',
-      { headers: { Accept: 'application/json' } },
+      type.trim() === '' ? `Say what the body is: Content-Type: ${wanted}.` : `Send the body as ${wanted}.`,
+      { headers: { Accept: wanted } },
     );
   const charsets = charsetsIn(contentType.slice(type.length));
   if (!charsets)
     throw new Problem(
       'unsupported_media_type',
       'The parameters of Content-Type are not well-formed: leave them out, or send charset=utf-8.',
-      { headers: { Accept: 'application/json' } },
+      { headers: { Accept: wanted } },
     );
   if (charsets.some((charset) => charset !== 'utf-8'))
     throw new Problem(
       'unsupported_media_type',
       'JSON is UTF-8 (RFC 8259): leave the charset out, or say utf-8.',
-      { headers: { Accept: 'application/json' } },
+      { headers: { Accept: wanted } },
     );
 };
 

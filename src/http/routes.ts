@@ -18,7 +18,10 @@ export class KnownRoutes {
 
   /** The methods of a path, OPTIONS among them; none where nothing is there. */
   methodsOf(path: string): HTTPMethod[] {
-    const methods = [...this.#methods].filter((method) => this.#knows(method, path));
+    const known = [...this.#methods].filter((method) => this.#knows(method, path));
+    // A path of its own, such as /plants/import, is no plant's.
+    const own = known.filter((method) => this.#router.hasRoute(method, path));
+    const methods = own.length > 0 ? own : known;
     return methods.length === 0 ? [] : [...methods, 'OPTIONS' as const].sort();
   }
 

@@ -11,6 +11,7 @@ import { requestIdOf } from './correlation.js';
 import { messageFault } from './message.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
+import { IMPORT_PATH, LINES, readWhole } from './long-bodies.js';
 import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 import { type Shutdown } from './shutdown.js';
@@ -150,13 +151,28 @@ const closeGracefully = (fastify: FastifyInstance, connections: Connections, shu
   });
 };
 
-/** Bodies are parsed behind the guard, so that a body without a valid token never is. */
+/**
+ * Bodies are parsed behind the guard, so that a body without a valid token never is. A route for long bodies reads them
+ * there itself: nobody without a token can make the service keep them.
+ */
 const readBodiesAsBytes = (fastify: FastifyInstance): void => {
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     inItsTurn(body.length, () => {
       done(null, body);
     });
+  });
+  fastify.addContentTypeParser(LINES, (request, payload, done) => {
+    if (request.routeOptions.url === IMPORT_PATH) done(null, payload);
+    else
+      readWhole(payload, BODY_LIMIT).then(
+        (body) => {
+          done(null, body);
+        },
+        (error: unknown) => {
+          done(error as Error);
+        },
+      );
   });
 };
 

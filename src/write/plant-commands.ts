@@ -1,7 +1,7 @@
 import { v5 as uuidV5 } from 'uuid';
 import { decode, encode, versionOf } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
-import { EventRefused } from '../plants/errors.js';
+import { DomainError, EventRefused } from '../plants/errors.js';
 import { type PlantEvent } from '../plants/events.js';
 import { decide, evolve, type Plant } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
@@ -12,6 +12,7 @@ import {
   type EventMetadata,
   LogUnavailable,
   type NewEvent,
+  type Position,
   type RecordedEvent,
 } from '../ports/event-log.js';
 import { execute } from './execute.js';
@@ -118,6 +119,36 @@ export const resumeCommand = async (
     decide: async (last) => newEvents(decide(command, await plantNow(dependencies, last)), context, now()),
     tooManyRaces,
   });
+};
+
+/** A plant that was added, or that was there as it was to be added. */
+export interface Ensured {
+  readonly created: boolean;
+  /** Of the event that has added it. */
+  readonly position: Position;
+}
+
+/**
+ * As `runCommand` for a create, but a plant that is there with the same name and tag is no refusal: a create whose
+ * outcome is not known may be run again. Throws as `runCommand`, DomainError for another name or tag.
+ */
+export const ensurePlant = async (
+  dependencies: CommandDependencies,
+  owner: string,
+  plant: Plant,
+  context: CommandContext,
+): Promise<Ensured> => {
+  try {
+    const command = { type: 'CreatePlant', ...plant } as const;
+    const { position } = await runCommand(dependencies, owner, command, context);
+    return { created: true, position };
+  } catch (error) {
+    if (!(error instanceof DomainError && error.code === 'plant_exists')) throw error;
+    const last = await dependencies.log.readLast(plantStream(owner, plant.id));
+    const found = await plantNow(dependencies, last);
+    if (!last || found?.name !== plant.name || found.tag !== plant.tag) throw error;
+    return { created: false, position: last.position };
+  }
 };
 
 /**

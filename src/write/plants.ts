@@ -3,7 +3,7 @@ import { type PlantCommand } from '../plants/commands.js';
 import { type Plant } from '../plants/plant.js';
 import { type Appended } from '../ports/event-log.js';
 import { IdempotentCommands } from './idempotency.js';
-import { type CommandContext, runCommand } from './plant-commands.js';
+import { type CommandContext, type Ensured, ensurePlant, runCommand } from './plant-commands.js';
 
 /** The context of an owner's command. `key` is the client's Idempotency-Key, if it sent one. */
 export interface PlantRequest {
@@ -30,6 +30,16 @@ export class DeletePlantCommand extends Command<Appended> {
   }
 }
 
+/** Adds a plant, unless it is there with the same name and tag. The request's key has no meaning. */
+export class EnsurePlantCommand extends Command<Ensured> {
+  constructor(
+    readonly request: PlantRequest,
+    readonly plant: Plant,
+  ) {
+    super();
+  }
+}
+
 @CommandHandler(CreatePlantCommand)
 export class CreatePlantHandler implements ICommandHandler<CreatePlantCommand> {
   constructor(private readonly requests: IdempotentCommands) {}
@@ -45,6 +55,17 @@ export class DeletePlantHandler implements ICommandHandler<DeletePlantCommand> {
 
   execute({ request, id }: DeletePlantCommand): Promise<Appended> {
     return execute(this.requests, request, { type: 'DeletePlant', id });
+  }
+}
+
+@CommandHandler(EnsurePlantCommand)
+export class EnsurePlantHandler implements ICommandHandler<EnsurePlantCommand> {
+  constructor(private readonly requests: IdempotentCommands) {}
+
+  async execute({ request: { owner, context }, plant }: EnsurePlantCommand): Promise<Ensured> {
+    const { dependencies } = this.requests;
+    await dependencies.admit?.(owner);
+    return ensurePlant(dependencies, owner, plant, context);
   }
 }
 

@@ -33,6 +33,12 @@ const created = await report(
   [201],
 );
 if (created.status === 201 && created.data.name !== 'Zamioculcas') throw new Error('another plant');
+const lines = { accept: 'application/x-ndjson', 'content-type': 'application/x-ndjson' };
+const imported = await report(
+  'importPlants',
+  api.importPlants('{"name":"Zamioculcas","tag":"","id":-7}\n', { headers: lines }),
+);
+if (!String(imported.data).includes('"exists":1')) throw new Error(String(imported.data));
 await report('listPlants', api.listPlants({ limit: 2 }));
 await report('readPlant', api.readPlant(-7, {}));
 const history = await report('readPlantHistory', api.readPlantHistory(-7, {}));

@@ -25,6 +25,14 @@ const plant: { name: string; tag: string } = report(
 );
 if (plant.name !== '観音竹') throw new Error(plant.name);
 
+const imported = await client.POST('/plants/import', {
+  body: '{"name":"観音竹","tag":"bamboo","id":142}\n',
+  bodySerializer: (body: string) => body,
+  headers: { 'content-type': 'application/x-ndjson' },
+  parseAs: 'text',
+});
+if (!report('importPlants', imported).includes('"exists":1')) throw new Error('another plant');
+
 const listed = await client.GET('/plants', { params: { query: { limit: 10, view: 'full' } } });
 const [first] = report('listPlants', listed);
 if (!first || !('id' in first) || first.id !== 142) throw new Error(JSON.stringify(first));

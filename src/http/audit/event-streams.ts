@@ -11,9 +11,6 @@ import { PIECE } from '../large-answers.js';
 import { Problem } from '../problem.js';
 import { LIVE, type LiveStep, sentEvent } from '../server-sent-events.js';
 
-/** The media type of events as lines of JSON. */
-export const LINES = 'application/x-ndjson';
-
 /**
  * How long streams may go on once no connection is accepted any more, in milliseconds: with the longest drain (10 s) it
  * leaves 5 s of what a whole stop may take.

@@ -4,6 +4,7 @@ import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasur
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
 import { PastOperation } from '../../operations/past-operations.js';
 import { SystemStatus } from '../../operations/system-status.js';
+import { ImportedLine, ImportEnd } from '../plants/import-schemas.js';
 import { NewPlant, Plant, PlantList, PlantWithId } from '../schemas.js';
 import { auditPaths } from './audit.js';
 import { healthPaths } from './health.js';
@@ -56,6 +57,8 @@ export const apiDocument = (version: string) => ({
       Plant: schemaOf(Plant),
       PlantList: { ...schemaOf(PlantList), items: reference('Plant') },
       PlantWithId: schemaOf(PlantWithId),
+      ImportedLine: schemaOf(ImportedLine),
+      ImportEnd: schemaOf(ImportEnd),
       Problem: schemaOf(ProblemDocument),
       CloudEvent: schemaOf(CloudEvent),
       NewErasure: schemaOf(NewErasure),

@@ -1,4 +1,6 @@
 import { PlantHistoryQuery } from '../audit/audit-schemas.js';
+import { LINES } from '../long-bodies.js';
+import { MAX_IMPORT_BYTES, MAX_IMPORT_LINES } from '../plants/import-schemas.js';
 import { ConfirmErasure, ListQuery, PlantId } from '../schemas.js';
 import {
   codingOut,
@@ -131,6 +133,33 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
         },
         204: { description: 'Nothing of yours is stored.' },
         ...problems(...EVERYWHERE, ...WRITING, 'operation_refused'),
+      },
+    },
+  },
+  '/plants/import': {
+    post: {
+      ...ALL,
+      operationId: 'importPlants',
+      summary: 'Add many plants',
+      description: `A plant in each line, as JSON, as \`POST /plants\` takes it: at most ${MAX_IMPORT_LINES} lines and ${MAX_IMPORT_BYTES} bytes. The answer has a line with the outcome of each, an ImportedLine, in their order and as they are written, and then an ImportEnd. Each outcome is durable when it comes; without the ImportEnd the import was broken off. It may be sent again: what is there already with the same name and tag is \`exists\`. Each line counts as a request.`,
+      requestBody: {
+        required: true,
+        content: { [LINES]: { schema: { type: 'string', maxLength: MAX_IMPORT_BYTES } } },
+      },
+      responses: {
+        200: {
+          description: 'The outcomes.',
+          content: { [LINES]: { schema: { type: 'string' } } },
+        },
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'malformed_json',
+          'body_too_large',
+          'unsupported_media_type',
+          'too_many_in_flight',
+          'too_many_streams',
+        ),
       },
     },
   },

@@ -15,7 +15,7 @@ import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from '../a
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { plantRequestOf } from './plant-request.js';
-import { eventLines, EventStreams, goneSignal, isHead, LINES } from '../audit/event-streams.js';
+import { eventLines, EventStreams, goneSignal, isHead } from '../audit/event-streams.js';
 import { LongLists } from '../lists/long-lists.js';
 import { InFlightLimit } from '../in-flight-limit.js';
 import {
@@ -25,6 +25,7 @@ import {
   POSITION,
   shortListAnswer,
 } from '../lists/list-answer.js';
+import { LINES } from '../long-bodies.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import {

@@ -92,6 +92,7 @@ describe('/openapi.json', () => {
       'deletePlant: DELETE /plants/{id}',
       'eraseEverything: DELETE /plants',
       'followStatus: GET /operations/events',
+      'importPlants: POST /plants/import',
       'listOperations: GET /operations',
       'listPlants: GET /plants',
       'live: GET /health/live',
@@ -206,6 +207,7 @@ describe('/openapi.json', () => {
       'deletePlant',
       'eraseEverything',
       'followStatus',
+      'importPlants',
       'listOperations',
       'listPlants',
       'orderErasure',
@@ -245,6 +247,7 @@ describe('/openapi.json', () => {
     );
     const always = [400, 401, 403, 406, 408, 417, 429, 431, 500, 503];
     expect(statuses.createPlant).toEqual([201, ...always, 409, 410, 413, 415, 422].sort((a, b) => a - b));
+    expect(statuses.importPlants).toEqual([200, ...always, 413, 415].sort((a, b) => a - b));
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 410, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, 304, ...always].sort((a, b) => a - b));
     expect(statuses.readEvents).toEqual([200, 304, ...always].sort((a, b) => a - b));

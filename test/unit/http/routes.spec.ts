@@ -6,6 +6,7 @@ routes.add({ method: ['GET', 'HEAD'], url: '/plants' });
 routes.add({ method: 'POST', url: '/plants' });
 routes.add({ method: 'POST', url: '/plants' }); // Fastify may show a route again
 routes.add({ method: 'DELETE', url: '/plants/:id' });
+routes.add({ method: 'POST', url: '/plants/import' });
 routes.add({ method: 'GET', url: '/docs/*' });
 
 it.each<[path: string, methods: string[]]>([
@@ -13,6 +14,7 @@ it.each<[path: string, methods: string[]]>([
   ['/plants/7', ['DELETE', 'OPTIONS']],
   [`/plants/${'7'.repeat(5000)}`, ['DELETE', 'OPTIONS']],
   ['/plants/%37', ['DELETE', 'OPTIONS']],
+  ['/plants/import', ['OPTIONS', 'POST']],
   ['/docs/a/b.css', ['GET', 'OPTIONS']],
   ['/plants/', []],
   ['/plants/7/name', []],

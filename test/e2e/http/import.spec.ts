@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { request } from 'node:http';
+import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
+
+const LINES = { 'content-type': 'application/x-ndjson' };
+
+let http: HttpClient;
+let token: string;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  token = await http.token('anne');
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+const send = (body: string, as = token, headers: Readonly<Record<string, string>> = LINES): Promise<Answer> =>
+  http.send({ method: 'POST', path: '/plants/import', token: as, body, headers });
+const plants = (from: number, count: number): string =>
+  Array.from({ length: count }, (_, index) => JSON.stringify({ id: from + index, name: 'n', tag: 't' })).join(
+    '\n',
+  );
+const linesOf = ({ text }: Answer): Record<string, unknown>[] =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+describe('POST /plants/import', () => {
+  it('adds many plants, which are in the next list, and does it only once', async () => {
+    const answer = await send(`${plants(1, 150)}\n`);
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/x-ndjson']);
+    const lines = linesOf(answer);
+    expect(lines).toHaveLength(151);
+    expect(lines.at(-1)).toMatchObject({ done: true, created: 150, exists: 0, refused: 0, left: 0 });
+    const list = await http.list('?limit=1000', {
+      token,
+      headers: { 'plants-position': String(lines.at(-1)?.position) },
+    });
+    expect(JSON.parse(list.text)).toHaveLength(150);
+    expect(linesOf(await send(plants(1, 150))).at(-1)).toMatchObject({ created: 0, exists: 150 });
+    expect((await http.delete(7, { token })).status).toBe(204);
+    expect(linesOf(await send(plants(1, 150))).at(-1)).toMatchObject({ created: 1, exists: 149 });
+  });
+
+  it('leaves the plants of others alone', async () => {
+    const other = await http.token('bob');
+    expect(linesOf(await send(plants(1, 1), other)).at(-1)).toMatchObject({ created: 1, exists: 0 });
+  });
+
+  it('is refused as a whole, before anything is written', async () => {
+    const refused = http.refused.bind(http);
+    await refused(send(''), 400, 'malformed_json');
+    await refused(send(plants(1_000, 2), token, {}), 415, 'unsupported_media_type');
+    const json = { 'content-type': 'application/json' };
+    await refused(send(plants(1_000, 2), token, json), 415, 'unsupported_media_type');
+    await refused(send('x', token, { ...LINES, 'content-encoding': 'gzip' }), 415, 'unsupported_media_type');
+    await refused(send('x', token, { ...LINES, accept: 'application/json' }), 406, 'not_acceptable');
+    await refused(send(`${plants(1_000, 2)}${' '.repeat(1024 * 1024)}`), 413, 'body_too_large');
+    await refused(send('\n'.repeat(10_001)), 413, 'body_too_large');
+    await refused(send(plants(1_000, 2), await http.token('anne', 'plants:read')), 403, 'scope_missing');
+    await refused(
+      http.send({ method: 'POST', path: '/plants/import?x=1', token, headers: LINES, body: 'x' }),
+      400,
+      'invalid_request',
+      ['?x'],
+    );
+    const wrong = await http.send({ path: '/plants/import', token });
+    problemIn(wrong, 400, 'invalid_request', ['id']); // the plant with the id import
+  });
+
+  it('takes lines nowhere else, and reads no more of them than of other bodies', async () => {
+    const create = (body: string) => http.send({ method: 'POST', token, headers: LINES, body });
+    await http.refused(create(plants(1_000, 1)), 415, 'unsupported_media_type');
+    await http.refused(create(' '.repeat(20_000)), 413, 'body_too_large');
+  });
+
+  it('has made durable what it has answered when the client hangs up', async () => {
+    const owner = await http.token('carol');
+    const ids: number[] = [];
+    await new Promise<void>((resolve, reject) => {
+      const sent = request({
+        port: http.service.port,
+        method: 'POST',
+        path: '/plants/import',
+        headers: { ...LINES, authorization: `Bearer ${owner}` },
+      });
+      sent.on('error', reject).on('response', (response) => {
+        response.setEncoding('utf8').once('data', (text: string) => {
+          for (const [, id] of text.matchAll(/"outcome":"created","id":(\d+)/g)) ids.push(Number(id));
+          sent.destroy();
+          resolve();
+        });
+        response.on('error', () => undefined);
+      });
+      sent.end(plants(0, 5_000));
+    });
+    expect(ids.length).toBeGreaterThan(0);
+    const stored = new Set(
+      (await http.service.events())
+        .filter(({ stream }) => stream.startsWith('plant-carol/'))
+        .map(({ stream }) => Number(stream.split('/')[1])),
+    );
+    for (const id of ids) expect(stored).toContain(id);
+    let last = linesOf(await send(plants(0, 5_000), owner)).at(-1);
+    await until(async () => {
+      // The first import may still be letting go of its place.
+      if (last?.done !== true) last = linesOf(await send(plants(0, 5_000), owner)).at(-1);
+      return last?.done === true;
+    });
+    expect(last).toMatchObject({ refused: 0, left: 0 });
+  });
+});
+
+it('counts each line as a request', async () => {
+  const limited = new HttpClient(await TestService.start({ RATE_LIMIT: '40' }));
+  try {
+    await limited.service.ready();
+    const answer = await limited.send({
+      ...{ method: 'POST', path: '/plants/import', headers: LINES, body: plants(1, 100) },
+      token: await limited.token(),
+    });
+    const lines = linesOf(answer);
+    expect(lines.filter(({ outcome }) => outcome === 'created')).toHaveLength(40);
+    expect(lines.at(-2)).toMatchObject({ status: 429, code: 'rate_limited' });
+    expect(lines.at(-1)).toMatchObject({ done: false, created: 40, left: 100 - (lines.length - 1) });
+    problemIn(await limited.list(), 429, 'rate_limited');
+  } finally {
+    await limited.finish();
+  }
+});
