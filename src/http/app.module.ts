@@ -4,6 +4,7 @@ import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
 import { type Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
+import { ChangesOfLists } from '../history/list-changes.js';
 import { Auditor } from '../audit/auditor.js';
 import { ErasureGate } from '../erasure/gate.js';
 import { ListProofs } from '../audit/list-proofs.js';
@@ -25,6 +26,7 @@ import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/opera
 import { ErasuresController } from './operations/erasures.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
 import { IMPORT_STREAMS, ImportController } from './plants/import.controller.js';
+import { LIST_STREAMS, ListEventsController } from './plants/list-events.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 import { Representations } from './representation.js';
@@ -107,9 +109,20 @@ const STREAMS_OF_OPERATORS = 20;
 /** Imports at a time: each keeps a body of a megabyte, and 32 of its plants are being written. */
 const IMPORTS_AT_ONCE = 20;
 
+/** Live streams of lists at a time: each may keep 500 events for a slow client, some 200 KB. */
+const STREAMS_OF_LISTS = 200;
+
+/** Streams whose numbers are bounded apart from those of auditors. */
+const STREAMS = [
+  { provide: STATUS_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_OPERATORS) },
+  { provide: LIST_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_LISTS) },
+  { provide: IMPORT_STREAMS, useFactory: () => new EventStreams(IMPORTS_AT_ONCE) },
+];
+
 /** What a process with the role api answers. */
 const API = [
   ImportController,
+  ListEventsController,
   PlantsController,
   OwnErasureController,
   AuditController,
@@ -175,11 +188,11 @@ export class AppModule {
         },
         { provide: ErasureGate, useValue: gate },
         { provide: PastLists, useValue: new PastLists(log) },
+        { provide: ChangesOfLists, useValue: new ChangesOfLists(log) },
         { provide: LongLists, useValue: new LongLists() },
         EventStreams,
-        { provide: STATUS_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_OPERATORS) },
+        ...STREAMS,
         Representations,
-        { provide: IMPORT_STREAMS, useFactory: () => new EventStreams(IMPORTS_AT_ONCE) },
         BearerStrategy,
         BearerGuard,
         ProblemFilter,

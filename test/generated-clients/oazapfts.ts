@@ -73,6 +73,10 @@ await report('eraseEverything', api.eraseEverything('everything'), [409]);
 await report('readErasure', api.readErasure('0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'), [404]);
 const operations = await report('listOperations', api.listOperations({ limit: 3 }));
 if (operations.status === 200 && operations.data[0]?.at === undefined) throw new Error('no operation');
+await report(
+  'followPlants',
+  api.followPlants({}, { fetch: begun, headers: { accept: 'text/event-stream' } }),
+);
 await report('followStatus', api.followStatus({ fetch: begun, headers: { accept: 'text/event-stream' } }));
 await report('readStatus', api.readStatus());
 await report('live', api.live());

@@ -90,6 +90,8 @@ if (erasure.response.status !== 404) report('readErasure', erasure);
 process.stdout.write(`${JSON.stringify({ operation: 'readErasure', status: erasure.response.status })}\n`);
 const operations = await client.GET('/operations', { params: { query: { limit: 3 } } });
 if (report('listOperations', operations)[0]?.at === undefined) throw new Error('no operation');
+const changes = report('followPlants', await client.GET('/plants/events', { parseAs: 'stream' }));
+await changes?.cancel();
 const live = report('followStatus', await client.GET('/operations/events', { parseAs: 'stream' }));
 await live?.cancel();
 const status = report('readStatus', await client.GET('/operations/status'));

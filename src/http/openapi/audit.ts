@@ -6,7 +6,7 @@ import {
   etagOut,
   eventsIn,
   EVERYWHERE,
-  parameter,
+  lastEventIn,
   type PathItem,
   problems,
   queryOf,
@@ -36,15 +36,7 @@ export const auditPaths: Readonly<Record<string, PathItem>> = {
       summary: 'Read the events of all owners, in the order of the log',
       description:
         'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
-      parameters: [
-        ...queryOf(AuditQuery),
-        parameter('header', 'Last-Event-ID', {
-          type: 'string',
-          maxLength: 64,
-          description: 'Where a live stream goes on: the id of the last event that came.',
-        }),
-        etagIn,
-      ],
+      parameters: [...queryOf(AuditQuery), lastEventIn, etagIn],
       responses: {
         200: {
           description: 'Events, as CloudEvents.',

@@ -272,6 +272,13 @@ export const positionIn = parameter('header', 'Plants-Position', {
 /** The name of a request that may be sent again. */
 export const keyIn = parameter('header', 'Idempotency-Key', IdempotencyKey);
 
+/** Where a live stream goes on. */
+export const lastEventIn = parameter('header', 'Last-Event-ID', {
+  type: 'string',
+  maxLength: 64,
+  description: 'Where a live stream goes on: the id of the last event that came.',
+});
+
 /** Of answers that a client may have already: ETag, If-None-Match and 304. */
 export const etagOut = { ETag: textHeader('Names the content in this coding: send it as `If-None-Match`.') };
 export const etagIn = parameter('header', 'If-None-Match', {

@@ -10,6 +10,7 @@ import {
   EVERYWHERE,
   json,
   keyIn,
+  lastEventIn,
   LISTING,
   nextOut,
   parameter,
@@ -133,6 +134,31 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
         },
         204: { description: 'Nothing of yours is stored.' },
         ...problems(...EVERYWHERE, ...WRITING, 'operation_refused'),
+      },
+    },
+  },
+  '/plants/events': {
+    get: {
+      ...ALL,
+      operationId: 'followPlants',
+      summary: 'Follow your list as it changes',
+      description:
+        'Server-sent events. `ready` comes first: `{position}` from where on changes come. `added` holds `{id, name, tag}`, `deleted` `{id}`; `reload` says that the list may have changed in a way that is not told here: list it anew. The id of each is a position: sent as `Last-Event-ID` it resumes the stream, and sent as `Plants-Position` with a list, that list contains the change. It ends with the token, when the process stops, and when you are erased.',
+      parameters: [lastEventIn],
+      responses: {
+        200: {
+          description: 'Changes, for as long as you read.',
+          content: { 'text/event-stream': { schema: { type: 'string' } } },
+        },
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'position_unknown',
+          'owner_erasing',
+          'log_unavailable',
+          'too_many_in_flight',
+          'too_many_streams',
+        ),
       },
     },
   },

@@ -91,6 +91,7 @@ describe('/openapi.json', () => {
       'createPlant: POST /plants',
       'deletePlant: DELETE /plants/{id}',
       'eraseEverything: DELETE /plants',
+      'followPlants: GET /plants/events',
       'followStatus: GET /operations/events',
       'importPlants: POST /plants/import',
       'listOperations: GET /operations',
@@ -206,6 +207,7 @@ describe('/openapi.json', () => {
       'createPlant',
       'deletePlant',
       'eraseEverything',
+      'followPlants',
       'followStatus',
       'importPlants',
       'listOperations',
@@ -247,6 +249,7 @@ describe('/openapi.json', () => {
     );
     const always = [400, 401, 403, 406, 408, 417, 429, 431, 500, 503];
     expect(statuses.createPlant).toEqual([201, ...always, 409, 410, 413, 415, 422].sort((a, b) => a - b));
+    expect(statuses.followPlants).toEqual([200, ...always, 410].sort((a, b) => a - b));
     expect(statuses.importPlants).toEqual([200, ...always, 413, 415].sort((a, b) => a - b));
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 410, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, 304, ...always].sort((a, b) => a - b));
