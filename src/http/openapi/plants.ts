@@ -175,7 +175,16 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       responses: {
         200: {
           description: 'The outcomes.',
-          content: { [LINES]: { schema: { type: 'string' } } },
+          content: {
+            [LINES]: {
+              schema: {
+                type: 'string',
+                description: 'Each line is one of these.',
+                contentMediaType: 'application/json',
+                contentSchema: { anyOf: [reference('ImportedLine'), reference('ImportEnd')] },
+              },
+            },
+          },
         },
         ...problems(
           ...EVERYWHERE,
