@@ -143,7 +143,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'followPlants',
       summary: 'Follow your list as it changes',
       description:
-        'Server-sent events. `ready` comes first: `{position}` from where on changes come. `added` holds `{id, name, tag}`, `deleted` `{id}`; `reload` says that the list may have changed in a way that is not told here: list it anew. The id of each is a position: sent as `Last-Event-ID` it resumes the stream, and sent as `Plants-Position` with a list, that list contains the change. It ends with the token, when the process stops, and when you are erased.',
+        'Server-sent events. `ready` comes first: `{position}` from where on changes come. `added` holds `{id, name, tag}`, `deleted` `{id}`; `reload` says that the list may have changed in a way that is not told here: ask for the list again. The id of each is a position: sent as `Last-Event-ID` it resumes the stream, and sent as `Plants-Position` with a list, that list contains the change. It ends with the token, when the process stops, and when you are erased.',
       parameters: [lastEventIn],
       responses: {
         200: {
