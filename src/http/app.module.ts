@@ -25,7 +25,7 @@ import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
-import { IMPORT_STREAMS, ImportController } from './plants/import.controller.js';
+import { IMPORT_STREAMS, ImportController, IMPORTS_AT_ONCE } from './plants/import.controller.js';
 import { LIST_STREAMS, ListEventsController } from './plants/list-events.controller.js';
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
@@ -105,9 +105,6 @@ export class MetricsModule {
 
 /** Live streams of the status at a time: each is some KB a second at most, and operators are few. */
 const STREAMS_OF_OPERATORS = 20;
-
-/** Imports at a time: each keeps a body of a megabyte, and 32 of its plants are being written. */
-const IMPORTS_AT_ONCE = 20;
 
 /** Live streams of lists at a time: each may keep 500 events for a slow client, some 200 KB. */
 const STREAMS_OF_LISTS = 200;

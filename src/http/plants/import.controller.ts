@@ -19,6 +19,9 @@ import { Import } from './import.js';
 import { MAX_IMPORT_BYTES, MAX_IMPORT_LINES } from './import-schemas.js';
 import { plantRequestOf } from './plant-request.js';
 
+/** Imports of all owners in progress: each keeps a body of a megabyte, and 32 of its plants are being written. */
+export const IMPORTS_AT_ONCE = 20;
+
 /** The answers to imports, for Nest: their number is their own. */
 export const IMPORT_STREAMS = Symbol('IMPORT_STREAMS');
 
@@ -31,6 +34,8 @@ const IMPORTS_OF_AN_OWNER = 2;
 @Scopes('plants:write')
 export class ImportController {
   readonly #imports = new InFlightLimit(IMPORTS_OF_AN_OWNER);
+  /** Of all owners, those among them whose bodies are still arriving. */
+  #inProgress = 0;
 
   constructor(
     private readonly commands: CommandBus,
@@ -45,27 +50,45 @@ export class ImportController {
     acceptedOf(request, [LINES]);
     readQuery(request, NoQuery);
     const { owner, context } = plantRequestOf(request);
-    await this.#imports.run(owner, async () => {
-      const lines = await linesOf(request);
-      const run = new Import(owner, {
-        // The request itself was counted for the first line.
-        count: async (line) => {
-          if (line > 1) await this.rateLimit?.take(owner);
-        },
-        ensure: (plant) =>
-          this.commands.execute(
-            new EnsurePlantCommand(
-              { owner, key: undefined, context: { ...context, commandId: randomUUID() } },
-              plant,
+    await this.#imports.run(owner, () =>
+      this.#bounded(async () => {
+        const lines = await linesOf(request);
+        const run = new Import(owner, {
+          // The request itself was counted for the first line.
+          count: async (line) => {
+            if (line > 1) await this.rateLimit?.take(owner);
+          },
+          ensure: (plant) =>
+            this.commands.execute(
+              new EnsurePlantCommand(
+                { owner, key: undefined, context: { ...context, commandId: randomUUID() } },
+                plant,
+              ),
             ),
-          ),
-        freshness: this.freshness,
-        onFailure: (error) => {
-          requestLog(request).error({ err: error }, 'a line of an import failed');
-        },
-      });
-      await this.streams.send(request, reply, LINES, ({ gone, over }) => run.answer(lines, gone, over));
-    });
+          freshness: this.freshness,
+          onFailure: (error) => {
+            requestLog(request).error({ err: error }, 'a line of an import failed');
+          },
+        });
+        await this.streams.send(request, reply, LINES, ({ gone, over }) => run.answer(lines, gone, over));
+      }),
+    );
+  }
+
+  /** Throws Problem where too many are in progress. */
+  async #bounded(run: () => Promise<void>): Promise<void> {
+    if (this.#inProgress >= IMPORTS_AT_ONCE)
+      throw new Problem(
+        'too_many_streams',
+        `${IMPORTS_AT_ONCE} imports are in progress, and there cannot be more: try again in some seconds.`,
+        { headers: { 'Retry-After': '5' } },
+      );
+    this.#inProgress += 1;
+    try {
+      await run();
+    } finally {
+      this.#inProgress -= 1;
+    }
   }
 }
 

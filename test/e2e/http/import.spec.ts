@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'node:http';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { ONE_PROCESS, TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
 const LINES = { 'content-type': 'application/x-ndjson' };
@@ -113,6 +113,36 @@ describe('POST /plants/import', () => {
     });
     expect(last).toMatchObject({ refused: 0, left: 0 });
   });
+});
+
+it('has a bounded number of imports in progress, those that are still arriving among them', async () => {
+  const one = new HttpClient(await TestService.start(ONE_PROCESS));
+  try {
+    await one.service.ready();
+    const begin = (as: string) => {
+      const connection = one.connect();
+      connection.write(
+        `POST /plants/import HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${as}\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{`,
+      );
+      return connection;
+    };
+    const attempt = (as: string): Promise<Answer> =>
+      one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
+    const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
+    const [first = '', ...others] = owners;
+    const connections = [begin(first), begin(first)];
+    let answer = await attempt(first);
+    await until(async () => (answer = await attempt(first)).status !== 200);
+    problemIn(answer, 429, 'too_many_in_flight');
+    const last = others.pop() ?? '';
+    for (const as of others) connections.push(begin(as), begin(as));
+    await until(async () => (answer = await attempt(last)).status !== 200);
+    problemIn(answer, 503, 'too_many_streams');
+    for (const connection of connections) connection.cut();
+    await until(async () => (answer = await attempt(last)).status === 200);
+  } finally {
+    await one.finish();
+  }
 });
 
 it('counts each line as a request', async () => {
