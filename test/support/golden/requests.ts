@@ -292,11 +292,25 @@ export const writes = (): GoldenRequest[] => {
     { as: 'operator', method: 'POST', path: '/operations/rollback', headers: JSON_TYPE, body: '{}' },
     { as: 'operator', method: 'POST', path: '/operations/rebuilds', headers: JSON_TYPE, body: '{"rate":0}' },
     { as: 'operator', method: 'DELETE', path: '/operations/rebuilds/none' },
+    importOf(
+      '{"name":"a","tag":"","id":4000}\n\n{"name":"a","tag":"","id":4000}\n{"name":"b","tag":"","id":4000}\n{}',
+    ),
+    importOf('{"name":"a","tag":"","id":4000}', JSON_TYPE),
+    importOf(''),
+    { as: 'bob', path: '/plants/import' },
+    { as: 'bob', method: 'OPTIONS', path: '/plants/import' },
+    { as: 'bob', path: '/plants/events', headers: { accept: 'application/json' } },
+    { as: 'bob', path: '/plants/events', headers: { 'last-event-id': '9' } },
     { as: 'bob', path: '/audit/events' },
     { as: 'auditor', path: '/audit/events?owner=bob&limit=1000' },
     { as: 'auditor', path: '/log/checkpoint' },
   ];
 };
+
+const importOf = (
+  body: string,
+  headers: GoldenRequest['headers'] = { 'content-type': 'application/x-ndjson' },
+): GoldenRequest => ({ as: 'bob', method: 'POST', path: '/plants/import', headers, body });
 
 /** Paths whose answers have an entity tag, and who requests them. */
 const TAGGED = [
