@@ -16,6 +16,7 @@ import { durability } from './workloads/durability.js';
 import { LARGE, largeLog, ownerSize } from './workloads/large-log.js';
 import { manyOwners, OWNERS } from './workloads/many-owners.js';
 import { REQUESTS, requests } from './workloads/requests.js';
+import { workers, WORKERS_OF } from './workloads/workers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -23,7 +24,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const COMMITTED = join(ROOT, 'docs/bench');
 const PASSING = join(ROOT, 'build/bench-results');
 
-const WORKLOADS = [...REQUESTS, ...OWNERS, 'durability', ...LARGE];
+const WORKLOADS = [...REQUESTS, ...WORKERS_OF, ...OWNERS, 'durability', ...LARGE];
 
 /** More failed requests than this share of all, and a contender does not work. */
 const MOST_FAILED = 0.01;
@@ -89,7 +90,7 @@ const aboutOf = (options: Options, sizes: Sizes, machine: Machine, { versions }:
 
 /** One part after the other. What breaks is noted, and the others still run: a long run is not to be lost. */
 const runAll = async (context: Context): Promise<void> => {
-  for (const part of [durability, requests, manyOwners, largeLog, ownerSize])
+  for (const part of [durability, requests, workers, manyOwners, largeLog, ownerSize])
     try {
       await part(context);
     } catch (error) {
