@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { plantStream, requestStream } from '../../src/plants/stream.js';
+import { AUDIT_STREAM, plantStream, requestStream } from '../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
 import { type Operation, type Outcome, type Rule, violationsOf, type Wish } from '../support/history.js';
 
@@ -76,6 +76,15 @@ const withoutEvent = (at: number) => log.filter((event) => event.position !== po
 describe('the checker of histories', () => {
   it('has nothing against a good one', () => {
     expect(violationsOf(operations, log)).toEqual([]);
+  });
+
+  it('has nothing against what the service records of itself', () => {
+    const signed = { type: 'SigningStarted', data: {} };
+    const others = { stream: AUDIT_STREAM, metadata: { actor: { sub: 'plants auditor' } } };
+    expect(violationsOf(operations, [...log, recorded(5, 0, '', signed, others)])).toEqual([]);
+    expect(rulesBrokenBy(operations, [...log, recorded(5, 1, '', signed, others)])).toEqual([
+      'revisions are dense',
+    ]);
   });
 
   const brokenLogs: [Rule, string, readonly RecordedEvent[]][] = [
