@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { makeFile, makeFolder } from '../../files/new-file.js';
+import { makeFile, makeFolder, syncFile } from '../../files/new-file.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma, SQLITE, sqliteCode } from './database.js';
 
 /** Pause before another attempt while another process creates the file, in milliseconds. */
@@ -128,8 +128,16 @@ export const createFile = (file: string): void => {
  */
 export const SCRUB = 'VACUUM; PRAGMA wal_checkpoint(TRUNCATE)';
 
-/** Throws where readers were in the way of emptying the write-ahead log. */
+/**
+ * Throws where readers were in the way of emptying the write-ahead log. Makes its emptiness durable: SQLite does not,
+ * and after a loss of power it could hold again what was removed. SQLite takes no locks on that file, so closing another
+ * handle of it drops none.
+ */
 export const assertScrubbed = (file: string, unavailable: (message: string) => Error): void => {
-  if ((statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0)
-    throw unavailable(`${file}-wal could not be emptied, since the file is being read: it is tried again`);
+  const wal = `${file}-wal`;
+  const size = statSync(wal, { throwIfNoEntry: false })?.size;
+  if (size === undefined) return;
+  if (size > 0)
+    throw unavailable(`${wal} could not be emptied, since the file is being read: it is tried again`);
+  syncFile(wal);
 };

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Auditor } from '../../src/audit/auditor.js';
+import { type SignerKey } from '../../src/audit/note.js';
+import { Eraser } from '../../src/erasure/eraser.js';
+import { isInProgress, readErasures } from '../../src/erasure/erasures.js';
+import { type EventLog, START } from '../../src/ports/event-log.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
+import { type TreeStore } from '../../src/ports/tree-store.js';
+import { Projector } from '../../src/projector/projector.js';
+import { readRebuilds } from '../../src/rebuilds/read.js';
+import { requestRebuild } from '../../src/write/rebuilds.js';
+import { all } from '../support/log-events.js';
+import { until } from '../support/waiting.js';
+import { ListsByFold, type Reference } from './reference.js';
+
+interface Stores {
+  readonly log: EventLog;
+  readonly model: ReadModelStore;
+  readonly tree: TreeStore;
+  readonly key: SignerKey;
+}
+
+const now = (): Date => new Date();
+
+/** As src/service/projection.ts has it. */
+const rebuildAfter = async (log: EventLog, erasure: string): Promise<void> => {
+  if ((await readRebuilds(log)).building) return;
+  const operator = { actor: { sub: 'plants projector' }, correlationId: `erasure ${erasure}` };
+  await requestRebuild(log, { rebuild: randomUUID(), rate: null, unskip: false }, operator, now);
+};
+
+const projectorOf = ({ log, model }: Stores): Projector =>
+  new Projector(
+    log,
+    model,
+    now,
+    randomUUID(),
+    () => undefined,
+    {},
+    undefined,
+    (erasure) => rebuildAfter(log, erasure),
+  );
+
+/**
+ * Lets a service go on with stores until the lists are the fold of the log; with `toTheEnd` also until each erasure is
+ * over and all events are signed. Returns what does not come true.
+ */
+export const goOn = async (
+  stores: Stores,
+  { originalLists }: Reference,
+  toTheEnd: boolean,
+): Promise<string | undefined> => {
+  const { log, tree, model, key } = stores;
+  const over = new AbortController();
+  const running = [projectorOf(stores).run(over.signal)];
+  const problems: string[] = [];
+  if (toTheEnd) {
+    const recheckMs = 3_600_000;
+    const giveWay = (): Promise<unknown> => nextTurn();
+    const auditor = new Auditor(log, tree, key, {
+      ...{ now, giveWay, patienceMs: 0, recheckMs },
+      onState: ({ reason, alarm }) =>
+        problems.push(...[reason, alarm?.message].filter((one) => one !== undefined)),
+    });
+    const eraser = new Eraser(log, model, tree, {
+      ...{ now, onDone: () => undefined },
+      onProblem: (reason) => problems.push(reason),
+    });
+    running.push(auditor.run(over.signal), eraser.run(over.signal));
+  }
+  try {
+    if (toTheEnd) {
+      await until(
+        async () => !(await readErasures(log)).all.some(isInProgress),
+        () => problems,
+      );
+      await until(
+        async () => (await tree.latestCheckpoint())?.size === (await tree.tree()).size,
+        () => problems,
+      );
+    }
+    await until(async () => listsAreTheFold(log, model, originalLists.owners));
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  } finally {
+    over.abort();
+    await Promise.all(running);
+  }
+};
+
+/** Whether what lists are answered from has reached the end of the log, and is the fold of it. */
+const listsAreTheFold = async (
+  log: EventLog,
+  model: ReadModelStore,
+  owners: readonly string[],
+): Promise<boolean> => {
+  const active = (await model.generations()).find((generation) => generation.active)?.generation;
+  if (active === undefined) return false;
+  const head = await log.head();
+  if ((await model.positions(active)).some((position) => position < head)) return false;
+  const lists = new ListsByFold(await all(log.readAll(START)));
+  for (const owner of owners) {
+    const { rows } = await model.page(active, owner, undefined, 10_000);
+    if (JSON.stringify(rows) !== lists.textAt(owner, head)) return false;
+  }
+  return true;
+};
