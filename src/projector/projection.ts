@@ -16,6 +16,7 @@ import {
   type ReadModel,
 } from '../ports/read-model.js';
 import { Batch } from './changes.js';
+import { StandInsInOrder } from './erased-while-read.js';
 
 /** How often the position is applied to every partition, in milliseconds: a store that has lost data refuses it. */
 const ADVANCE_EVERY_MS = 1_000;
@@ -90,12 +91,17 @@ export interface ProjectOptions {
    * LARGEST_BATCH goes on while the next events are read.
    */
   readonly batchSize?: () => number;
+  /**
+   * The streams of what was erased when the positions were found right. With it, an erasure during the projection throws
+   * ErasedWhileRead, where deletions would be missing.
+   */
+  readonly erasedBefore?: ReadonlySet<string>;
 }
 
 /**
  * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts. An event that the
  * codec refuses parks its owner, which `Healer` mends; one of an operation's stream is passed over.
- * Throws Blocked, ReadModelRegressed (begin again: its positions say where), and what the ports throw.
+ * Throws Blocked, ReadModelRegressed (begin again: its positions say where), ErasedWhileRead, and what the ports throw.
  * `onProgress` is called after everything before it is in the read model, and awaited.
  */
 export const project = async (
@@ -124,6 +130,7 @@ class Projection {
   readonly #skips: Skips;
   readonly #batchSize: () => number;
   readonly #refusals: RefusalListener;
+  readonly #standIns: StandInsInOrder | undefined;
 
   constructor(
     private readonly log: EventLog,
@@ -132,11 +139,17 @@ class Projection {
     /** Of each partition. */
     private readonly positions: Position[],
     private readonly onProgress: (progress: Progress) => Promise<void>,
-    { skips = NO_SKIPS, batchSize = () => LARGEST_BATCH, refusals = NO_LISTENER }: ProjectOptions,
+    {
+      skips = NO_SKIPS,
+      batchSize = () => LARGEST_BATCH,
+      refusals = NO_LISTENER,
+      erasedBefore,
+    }: ProjectOptions,
   ) {
     this.#skips = skips;
     this.#batchSize = batchSize;
     this.#refusals = refusals;
+    this.#standIns = erasedBefore && new StandInsInOrder(erasedBefore);
     this.#batch = new Batch(oldestOf(positions), skips);
   }
 
@@ -160,6 +173,7 @@ class Projection {
   /** Adds what was read, and applies it where it is time to. */
   async #take(read: LogBatch): Promise<void> {
     const batch = this.#batch;
+    this.#standIns?.take(read.events);
     batch.add(read);
     const { caughtUp } = read;
     const blocked = batch.blocked !== undefined;

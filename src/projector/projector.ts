@@ -1,6 +1,7 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation, GenerationMissing } from '../ports/read-model.js';
+import { streamsErasedBefore } from './erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
@@ -199,6 +200,7 @@ export class Projector {
     const generations = await this.model.generations();
     let active = generations.find((generation) => generation.active)?.generation;
     let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
+    const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
     const erasure = await erasureAcross(this.log, await this.model.positions(generation));
     if (erasure !== undefined && active !== undefined) await this.onErasedAfter(erasure);
     else if (erasure !== undefined) {
@@ -223,7 +225,7 @@ export class Projector {
         this.#become({ state, generation, position, since: this.now() });
       },
       signal,
-      { skips, refusals: noticesOf(generation, this.#onRefusal) },
+      { skips, refusals: noticesOf(generation, this.#onRefusal), erasedBefore },
     );
   }
 

@@ -16,6 +16,9 @@ const INDEX_BYTES = 32_768;
 /** States that are opened at a time. */
 const AT_ONCE = 3;
 
+/** More steps than an erasure takes in a small run. */
+const ERASURE_STEPS = 600;
+
 /** Runs that are recorded until one can be read. */
 const ATTEMPTS = 5;
 
@@ -95,14 +98,15 @@ export class CrashStates {
   ) {}
 
   /**
-   * Opens about `count` different states, spread over the whole run. In each `goesOnEvery`th a service goes on until all
-   * that was begun is over.
+   * Opens about `count` different states, spread over the steps of `among`. In each `goesOnEvery`th a service goes on
+   * until all that was begun is over.
    */
-  async open(count: number, goesOnEvery: number): Promise<Opened> {
+  async open(count: number, goesOnEvery: number, among = { from: 0, to: Infinity }): Promise<Opened> {
     const { steps } = this.recording;
+    const [from, to] = [among.from, Math.min(among.to, steps.length)];
     const random = new Random(this.seed);
     const cuts = Array.from({ length: count }, () => ({
-      at: random.below(steps.length) + 1,
+      at: from + random.below(to - from) + 1,
       leaving: random.chance(0.5) ? ('some' as const) : random.pick(LEAVINGS),
       seed: random.below(2 ** 31),
     })).sort((one, other) => one.at - other.at);
@@ -129,6 +133,15 @@ export class CrashStates {
     }
     await Promise.all(opening);
     return { states: this.#states, broken: this.#broken };
+  }
+
+  /** From a second of commits before the erasure to its end. */
+  get erasure(): { readonly from: number; readonly to: number } {
+    const { steps, report } = this.recording;
+    const isErasedBy = (step: Step): boolean =>
+      step.kind === 'answer' && report.seen[step.id]?.kind === 'erased';
+    const to = steps.findIndex(isErasedBy) + 1;
+    return { from: Math.max(0, to - ERASURE_STEPS), to };
   }
 
   /** Opens the state after a cut that was reported. */

@@ -179,7 +179,7 @@ class Calls {
         return path === undefined ? undefined : { kind: 'sync', path, ...when };
       case 'mmap':
         // SQLite makes its index of the write-ahead log again after a crash: its content is never trusted.
-        if (path === undefined || path.endsWith('-shm') || !/MAP_SHARED/.test(text)) return undefined;
+        if (path === undefined || path.endsWith('-shm') || !text.includes('MAP_SHARED')) return undefined;
         break;
       default:
         if (!paths.some((one) => one !== undefined)) return undefined;

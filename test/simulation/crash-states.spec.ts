@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  CrashStates,
+  type Opened,
+  readRecording,
+  record,
+  type Recording,
+  scratchFolder,
+} from './crash-states.js';
+import { whyNoStrace } from './strace.js';
+
+/** `npm run test:crash-states` sets more. */
+const states = Number(process.env.CRASH_STATES ?? 120);
+/** What a run records, in events of each of its parts: more of them take more steps. */
+const events = states > 1_000 ? 100 : 16;
+const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
+/** A recording that was kept, to open its states again. */
+const kept = process.env.CRASH_RECORDING;
+
+/** In each so many of the states around the erasure a service goes on until it is over: that takes a second. */
+const GOES_ON_EVERY = 8;
+
+const noStrace = kept === undefined ? whyNoStrace() : undefined;
+if (noStrace !== undefined) process.stdout.write(`CRASH STATES ARE NOT TESTED: ${noStrace}\n`);
+const itTraces = noStrace === undefined ? it : it.skip;
+
+let recording: Recording;
+let folder: string | undefined;
+let isGood = true;
+beforeAll(async () => {
+  if (noStrace !== undefined) return;
+  folder = kept === undefined ? join(scratchFolder(), 'recording') : undefined;
+  recording = folder === undefined ? await readRecording(kept ?? '') : await record(folder, events);
+}, 300_000);
+afterAll(() => {
+  if (folder === undefined) return;
+  if (isGood) rmSync(join(folder, '..'), { recursive: true });
+  else process.stdout.write(`the recording was kept: CRASH_RECORDING=${folder} CRASH_SEED=${seed}\n`);
+});
+
+const expectNoneBroken = ({ broken, states: opened }: Opened): void => {
+  isGood &&= broken.length === 0;
+  if (process.env.CRASH_STATES !== undefined)
+    process.stdout.write(`seed ${seed}, ${recording.steps.length} steps: ${JSON.stringify(opened)}\n`);
+  expect({ seed, count: broken.length, first: broken.slice(0, 5) }).toEqual({ seed, count: 0, first: [] });
+};
+
+itTraces(
+  'a power cut at any moment loses nothing that was acknowledged, and leaves files that the service opens',
+  async () => {
+    const opened = await new CrashStates(recording, seed).open(states, Infinity);
+    expectNoneBroken(opened);
+    expect(Object.values(opened.states).reduce((sum, one) => sum + one)).toBeGreaterThan(states / 2);
+  },
+  60_000 + 2_000 * states,
+);
+
+itTraces(
+  'an erasure that a power cut interrupts is brought to its end, and leaves nothing of the owner',
+  async () => {
+    const crashes = new CrashStates(recording, seed);
+    expectNoneBroken(await crashes.open(states / 4, GOES_ON_EVERY, crashes.erasure));
+  },
+  60_000 + 2_000 * states,
+);
+
+/** Disks that lie about a sync, and what is found then. */
+const LIES: readonly (readonly [string, RegExp, RegExp])[] = [
+  ['the event log', /^data\/events\.db(-wal)?$/, /acknowledged|no event log|is empty|cannot be opened/],
+  ['the tree', /^data\/tree\.db(-wal)?$/, /that was served is lost/],
+  ['the keys', /^data\/(signing-key|audit-key)/, /(signing-key\.json|audit-key\.pem) is /],
+  ['the names in a folder', /^(data|away|\.)$/, /lost|no event log|cannot be opened/],
+  ['a backup', /^away\/backup/, /backup/],
+];
+
+itTraces.each(LIES)('would be found broken where the disk lied about syncs of %s', async (_, path, fault) => {
+  const liar = new CrashStates(recording, seed, (synced) => path.test(synced));
+  const faults = await liar.openOne(
+    { steps: recording.steps.length, leaving: path.test('data') ? 'contents' : 'names', seed },
+    false,
+  );
+  expect(faults.join('\n')).toMatch(fault);
+});

@@ -1,0 +1,50 @@
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { decorate } from '../../../src/ports/decorate.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { Projector } from '../../../src/projector/projector.js';
+import { ErasingStores, MARKER, now } from '../../support/erasing-stores.js';
+import { until } from '../../support/waiting.js';
+
+/** More plants than one read of the log has events. */
+const PLANTS = 120;
+
+let stores: ErasingStores;
+let other: ReadModelStore;
+beforeEach(async () => {
+  stores = await ErasingStores.open();
+  other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
+});
+afterEach(async () => {
+  await other.close();
+  await stores.remove();
+});
+
+it('lists that are built while an owner is erased are built again: half of what they read was not yet erased', async () => {
+  for (let id = 1; id <= PLANTS; id += 1) await stores.create(MARKER, id);
+  stores.startEraser();
+  let reads = 0;
+  const log = decorate(stores.log, {
+    async *subscribe(...of: Parameters<typeof stores.log.subscribe>) {
+      for await (const batch of stores.log.subscribe(...of)) {
+        yield batch;
+        reads += 1;
+        if (reads === 1) await stores.finished(await stores.order(MARKER));
+      }
+    },
+  });
+  const over = new AbortController();
+  const states: string[] = [];
+  const projector = new Projector(log, other, now, randomUUID(), (status) =>
+    states.push('reason' in status ? status.reason : status.state),
+  );
+  const running = projector.run(over.signal);
+  const head = async (): Promise<string> => stores.log.head();
+  await until(async () => (await other.generations()).some(({ active }) => active));
+  await until(async () => (await other.list(MARKER, undefined, 1)).position >= (await head()));
+  expect((await other.list(MARKER, undefined, 1)).rows).toEqual([]);
+  expect(states.join()).toContain('erased while the log was being read');
+  over.abort();
+  await running;
+});
