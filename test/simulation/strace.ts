@@ -6,7 +6,10 @@ import { text } from 'node:stream/consumers';
 import { posix } from 'node:path';
 import { type Step } from './recording.js';
 
-/** Calls that change files or make them durable, or that may answer a request. */
+/**
+ * Calls that change files or make them durable, or that may answer a request. Not every processor has all of them: arm64
+ * has only those whose names end in "at".
+ */
 const CALLS = [
   ...['open', 'openat', 'creat', 'mkdir', 'mkdirat'],
   ...['write', 'writev', 'pwrite64', 'pwritev', 'pwritev2', 'ftruncate', 'truncate', 'fallocate', 'mmap'],
@@ -29,12 +32,15 @@ const CALLS = [
 /** Longer than anything that is written at once, in bytes. */
 const LONGEST_WRITE = 16_000_000;
 
+const MISSING = 'there is no strace on the PATH (Debian: apt-get install strace)';
+
 /** Why no trace can be recorded on this machine, in one line; undefined where one can. Installs Debian's package. */
 export const whyNoStrace = (): string | undefined => {
   const fault = faultOfStrace();
-  if (fault === undefined || process.getuid?.() !== 0) return fault;
+  if (fault !== MISSING || process.getuid?.() !== 0) return fault;
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+    execFileSync('apt-get', ['update', '-qq'], { env, stdio: 'ignore' });
     execFileSync('apt-get', ['install', '-qq', '--no-install-recommends', 'strace'], {
       env,
       stdio: 'ignore',
@@ -54,7 +60,7 @@ const faultOfStrace = (): string | undefined => {
     return undefined;
   } catch (error) {
     const { code, stderr } = error as NodeJS.ErrnoException & { stderr?: Buffer };
-    if (code === 'ENOENT') return 'there is no strace on the PATH (Debian: apt-get install strace)';
+    if (code === 'ENOENT') return MISSING;
     return `strace cannot trace here: ${String(stderr).split('\n', 1)[0] ?? ''}`;
   }
 };
@@ -74,7 +80,15 @@ export const traced = async (
     'strace',
     [
       ...['-f', '--seccomp-bpf', '-y', '-xx', '-s', String(LONGEST_WRITE)],
-      ...['-e', 'signal=none', '-e', `trace=${CALLS.join(',')}`, '-o', trace, ...command],
+      ...[
+        '-e',
+        'signal=none',
+        '-e',
+        `trace=${CALLS.map((call) => `?${call}`).join(',')}`,
+        '-o',
+        trace,
+        ...command,
+      ],
     ],
     { env, stdio: ['ignore', 'ignore', 'pipe'] },
   );
@@ -144,25 +158,15 @@ class Calls {
   stepOf(call: string, text: string, when: Pick<Step, 'begun' | 'ended'>): Step | undefined {
     const named = [...text.matchAll(ARGUMENT)];
     if (named.some(([, , , deleted]) => deleted !== undefined)) return undefined; // nobody can open it again
-    // The path of an *at call is in its second argument, which is absolute.
     const paths = named.map(([, quoted, open]) =>
       this.#inFolder(bytesOf(quoted ?? open ?? '').toString('utf8')),
     );
-    const [path, second] = paths;
+    // All paths are absolute, so that the folder before the path of a call that ends in "at" says nothing.
+    const quoted = paths.filter((_, index) => named[index]?.[1] !== undefined);
+    const naming = this.#namingOf(call.replace(/(at|at2)$/, ''), text, quoted, when);
+    if (naming !== 'none') return naming;
+    const [path] = paths;
     switch (call) {
-      case 'open':
-      case 'openat':
-      case 'creat':
-        return this.#opened(text, paths.at(-1), when);
-      case 'mkdir':
-        return path === undefined ? undefined : { kind: 'make', path, folder: true, ...when };
-      case 'rename':
-      case 'link':
-        return path === undefined || second === undefined
-          ? undefined
-          : { kind: call, from: path, path: second, ...when };
-      case 'unlink':
-        return path === undefined ? undefined : { kind: call, path, ...when };
       case 'write':
       case 'pwrite64': {
         if (path === undefined) return undefined;
@@ -180,13 +184,39 @@ class Calls {
       case 'mmap':
         // SQLite makes its index of the write-ahead log again after a crash: its content is never trusted.
         if (path === undefined || path.endsWith('-shm') || !text.includes('MAP_SHARED')) return undefined;
-        break;
-      default:
-        if (!paths.some((one) => one !== undefined)) return undefined;
+        throw unknown(call, path, when);
+      default: {
+        const touched = paths.find((one) => one !== undefined);
+        if (touched !== undefined) throw unknown(call, touched, when);
+        return undefined;
+      }
     }
-    throw new Error(
-      `line ${when.ended} of the trace has a call without a model: ${call} of ${path ?? second ?? ''}`,
-    );
+  }
+
+  /** What a call does that changes names; 'none' for other calls. */
+  #namingOf(
+    call: string,
+    text: string,
+    [path, second]: readonly (string | undefined)[],
+    when: Pick<Step, 'begun' | 'ended'>,
+  ): Step | undefined | 'none' {
+    switch (call) {
+      case 'open':
+        return this.#opened(text, path, when);
+      case 'mkdir':
+        return path === undefined ? undefined : { kind: 'make', path, folder: true, ...when };
+      case 'rename':
+      case 'link':
+        if (path !== undefined && second !== undefined)
+          return { kind: call, from: path, path: second, ...when };
+        if (path !== undefined || second !== undefined) throw unknown(call, path ?? second ?? '', when);
+        return undefined;
+      case 'unlink':
+        if (path !== undefined && text.includes('AT_REMOVEDIR')) throw unknown(call, path, when);
+        return path === undefined ? undefined : { kind: call, path, ...when };
+      default:
+        return 'none';
+    }
   }
 
   #opened(text: string, path: string | undefined, when: Pick<Step, 'begun' | 'ended'>): Step | undefined {
@@ -201,3 +231,6 @@ class Calls {
     return relative.startsWith('..') || !path.startsWith('/') ? undefined : relative === '' ? '.' : relative;
   }
 }
+
+const unknown = (call: string, path: string, { ended }: Pick<Step, 'ended'>): Error =>
+  new Error(`line ${ended} of the trace has a call without a model: ${call} of ${path}`);
