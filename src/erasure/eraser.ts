@@ -156,6 +156,9 @@ export class Eraser {
       const covered = await this.#lastOf(owner, erasure);
       await this.#followed(covered, signal);
       if (signal.aborted) return;
+      // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
+      // no event would say that they were deleted.
+      await this.model.scrub();
       this.#step('lists and tree follow');
       show('erasing');
       if (!(await this.#erase(owner, erasure, covered))) return; // something was written meanwhile: again

@@ -30,7 +30,10 @@ export abstract class Generations {
    */
   abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
 
-  /** Removes from the files of the store what rows that were deleted have left there. May be repeated. */
+  /**
+   * Removes from the files of the store what rows that were deleted have left there. What was applied before is durable
+   * then, as far as the store can make it so. May be repeated.
+   */
   abstract scrub(): Promise<void>;
 
   /** Removes a generation, in small steps. Throws GenerationActive for the active one; a missing one is no error. */

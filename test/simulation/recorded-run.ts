@@ -39,34 +39,35 @@ class RecordedRun {
     mkdirSync(join(folder, 'away'));
     const service = await TestService.start({ DATA_DIR: join(folder, DATA) });
     const run = new RecordedRun(folder, service);
-    await service.ready();
     await run.#first(events);
-    await run.#killed(events);
-    for (let starts = 0; starts < 2; starts += 1) {
-      await service.start();
-      await service.ready();
-      await run.#load(() => run.#written(events / 2));
-      await service.stop();
-    }
+    await service.start();
+    await run.#second(events);
+    await service.start();
+    await run.#load(() => run.#written(events));
+    await service.stop();
     writeFileSync(report, JSON.stringify({ seen: run.#seen } satisfies RunReport));
   }
 
+  /** Writes, checkpoints and a backup, and a stop, which brings everything into the databases. */
   async #first(events: number): Promise<void> {
     await this.#load(async () => {
       await this.#written(events);
       this.#most += events;
       const backup = await this.#plantsCommand('backup', '--to', join(this.folder, BACKUP));
       this.#mark('backup', { kind: 'backup', events: backup.events as number });
+    });
+    await this.service.stop();
+  }
+
+  /** An erasure, a rebuild, and a process that is killed. */
+  async #second(events: number): Promise<void> {
+    await this.#load(async () => {
+      await this.#written(events);
       this.#most += events;
       await this.#erase();
       this.#most += events;
       await this.#plantsCommand('rebuild');
       await this.#written(events);
-    });
-  }
-
-  async #killed(events: number): Promise<void> {
-    await this.#load(async () => {
       this.#most += events;
       await this.#reached(this.#most - events / 2);
       await this.#stopped();
@@ -110,6 +111,7 @@ class RecordedRun {
   /** Has clients write, and read checkpoints, while `work` goes on; they end when the service does. */
   async #load(work: () => Promise<void>): Promise<void> {
     this.#stopping = false;
+    await this.service.ready();
     const clients = OWNERS.flatMap((owner) => Array.from({ length: CLIENTS }, () => this.#write(owner)));
     await work();
     this.#stopping = true;

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { copyFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
@@ -59,6 +60,19 @@ describe('a store that is put back from before an erasure', () => {
     const [active] = await stores.model.generations();
     const { differing } = await verify(stores.log, stores.model, active?.generation ?? (0 as Generation));
     expect([differing, stores.putBack]).toEqual([5, [erasure]]);
+  });
+
+  it('cannot happen to lists by a power cut, which takes what is in no database file yet', async () => {
+    await stores.close(); // all is in the database files now
+    await stores.open();
+    stores.startEraser((step) => {
+      if (step === 'erased') copyFileSync(stores.file('read-model.db'), stores.file('left.db'));
+    });
+    await stores.finished(await stores.order(MARKER));
+    const left = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
+    expect((await left.list(MARKER, undefined, 1_000)).rows).toEqual([]);
+    expect((await left.list('bob', undefined, 1_000)).rows).toHaveLength(5);
+    await left.close();
   });
 
   it('does not say so of stores that have followed the erasure, or that are new', async () => {
