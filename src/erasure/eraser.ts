@@ -8,7 +8,7 @@ import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
 import { erasedStream, ERASURES_STREAM, erasureStream, streamsOf } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { type Erasing, type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
@@ -73,6 +73,8 @@ const STAND_INS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
  */
 export class Eraser {
   readonly #progress = new Map<string, ErasureProgress>();
+  /** Erasures of which lists and tree have nothing left in their files, while the log still has. */
+  readonly #scrubbed = new Set<string>();
   #lastRevision: bigint | undefined;
   #isIdle = false;
   #lastProblem: string | undefined;
@@ -161,13 +163,17 @@ export class Eraser {
       await this.model.scrub();
       this.#step('lists and tree follow');
       show('erasing');
-      if (!(await this.#erase(owner, erasure, covered))) return; // something was written meanwhile: again
+      if (!(await this.#erase(owner, erasure, covered, signal))) return; // something was written meanwhile: again
       this.#step('erased');
     }
     show('scrubbing');
-    await this.log.scrub();
-    await this.model.scrub();
-    await this.tree.scrub();
+    if (!this.#scrubbed.has(erasure)) {
+      await this.model.scrub();
+      await this.tree.scrub();
+      this.#scrubbed.add(erasure);
+    }
+    await this.log.scrub(erasedStream(erasure));
+    this.#scrubbed.delete(erasure);
     await this.#record(erasure, 'erased', { type: 'ErasureFinished', data: { erasure } });
     this.#step('scrubbed');
     this.#progress.delete(erasure);
@@ -227,8 +233,9 @@ export class Eraser {
     return last;
   }
 
+  /** The events of the owner, and what an earlier attempt has put in the place of some. */
   #owned(owner: string, erasure: string): AsyncIterable<RecordedEvent> {
-    return this.log.readStreamsFrom(prefixesOf(owner, erasure));
+    return this.log.readStreamsFrom([...prefixesOf(owner, erasure), erasedStream(erasure)]);
   }
 
   /** Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. */
@@ -256,7 +263,7 @@ export class Eraser {
   }
 
   /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */
-  async #erase(owner: string, erasure: string, covered: Position): Promise<boolean> {
+  async #erase(owner: string, erasure: string, covered: Position, signal: AbortSignal): Promise<boolean> {
     const { log, options } = this;
     const events: { readonly position: Position; readonly hash: Hash }[] = [];
     for await (const event of this.#owned(owner, erasure))
@@ -280,12 +287,14 @@ export class Eraser {
       data: encode({ type: 'Erased', data: { leafHash: Buffer.from(hash).toString('base64') } }),
       metadata: { schemaVersion: versionOf('Erased') },
     }));
-    const erased = await log.erase({
+    const erasing: Erasing = {
       prefixes: prefixesOf(owner, erasure),
+      subject: erasureStream(erasure),
       standIns,
       into: erasedStream(erasure),
       record: { stream: ERASURES_STREAM, expected: revision ?? 'none', event: record },
-    });
+    };
+    const erased = await log.erase(erasing, signal);
     if (erased) options.onDone(`erasure ${erasure}: ${events.length} events are erased`);
     return erased !== undefined;
   }

@@ -52,7 +52,7 @@ export const orderErasure = async (
   operator: Operator,
   now: () => Date,
 ): Promise<string> => {
-  const cannot = log.whyNotErase();
+  const cannot = await log.whyNotErase();
   if (cannot !== undefined) throw new OperationRefused(cannot);
   assertReason(reason, owner);
   await assertNoSkip(log, owner);

@@ -3,7 +3,7 @@ import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../history/as-of.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
 import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
-import { LogUnavailable, OutcomeUnknown, UnknownPosition } from '../ports/event-log.js';
+import { LogUnavailable, OutcomeUnknown, StreamErased, UnknownPosition } from '../ports/event-log.js';
 import {
   GenerationMissing,
   OwnerParked,
@@ -160,6 +160,14 @@ const ROWS: readonly Row[] = [
     OutcomeUnknown,
     'outcome_unknown',
     'The log did not confirm the write in time: it may have taken place. Look for it, or send the request again with an Idempotency-Key.',
+  ),
+  row(
+    StreamErased,
+    () =>
+      new Problem(
+        'owner_erasing',
+        'What was stored for this account has been erased, and the event log does not take this id or Idempotency-Key again yet: ask whoever runs this service. Others can be used.',
+      ),
   ),
   soon(LogUnavailable, 'log_unavailable', 'Nothing was written. Try again.'),
   row(OwnerParked, ({ parked }) => ownerBlocked(parked.kind, 'Your list cannot be told')),

@@ -70,9 +70,11 @@ export interface StandIn {
 export interface Erasing {
   /** Whatever the streams whose names begin with one of these hold is erased. */
   readonly prefixes: readonly string[];
+  /** One of these streams, which says what is erased: it can be read until the erasure is recorded. */
+  readonly subject: string;
   /** All events of these streams, in log order. They are events of the stream `into` afterwards, at their positions. */
   readonly standIns: readonly StandIn[];
-  /** A stream without events. */
+  /** A stream without events, but for those that an attempt before this one has put in the place of others. */
   readonly into: string;
   readonly record: {
     readonly stream: string;
@@ -132,7 +134,8 @@ export const QUIET_AFTER_MS = 250;
 export abstract class EventLog {
   /**
    * Appends one or more events to a stream. Throws WrongExpectedRevision if the stream is not as stated (nothing
-   * was written), LogUnavailable if nothing was written, OutcomeUnknown if it may or may not have been.
+   * was written), LogUnavailable if nothing was written (StreamErased where the stream was erased and cannot be written
+   * yet), OutcomeUnknown if it may or may not have been.
    */
   abstract append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended>;
 
@@ -162,22 +165,31 @@ export abstract class EventLog {
   /** The events of all streams whose names begin with one of these, in log order. */
   abstract readStreamsFrom(prefixes: readonly string[]): AsyncIterable<RecordedEvent>;
 
-  /** Why this log cannot erase events, in one line that says what to do; undefined where it can. */
-  abstract whyNotErase(): string | undefined;
+  /** Why this log cannot erase events, in one line that says what to do; undefined where it can. Throws LogUnavailable. */
+  abstract whyNotErase(): Promise<string | undefined>;
 
   /**
-   * Erases all events of some streams, and records that, in one step: both are durable when it returns, or neither
-   * happened. Returns undefined, and changes nothing, where the streams hold other events than `standIns` says, `into`
-   * is not empty, or the stream of the record is not as stated. What was erased may be left in the files of the store
-   * until `scrub`. Throws LogUnavailable and OutcomeUnknown as `append`.
+   * Erases all events of some streams, and records that: both are durable when it returns. Returns undefined, and has
+   * recorded nothing, where the streams hold other events than `standIns` says, `into` others than an earlier attempt
+   * has left, or the stream of the record is not as stated: read again, and try again. Some of the streams may be closed
+   * to appends then, and until it is recorded a reader finds each event as it was, or its stand-in. What was erased may
+   * be left in the files of the store until `scrub`. Throws LogUnavailable and OutcomeUnknown as `append`, and the
+   * signal's reason, between two steps: an attempt may go on later.
    */
-  abstract erase(erasing: Erasing): Promise<Appended | undefined>;
+  abstract erase(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined>;
 
   /**
-   * Removes from the files of the store what erased events have left there. Appends wait meanwhile. May be repeated.
-   * Throws LogUnavailable.
+   * Removes from the files of the store what erased events have left there, those of the stream `into` at least. Appends
+   * may wait meanwhile. May be repeated. Throws LogUnavailable, also where that takes longer or somebody else has to do
+   * it: its message says so, and it is to be tried again.
    */
-  abstract scrub(): Promise<void>;
+  abstract scrub(into: string): Promise<void>;
+
+  /**
+   * What somebody has to do, in one line, before `scrub` can remove what the erased events of the stream `into` have
+   * left in files; undefined where nobody has. Throws LogUnavailable.
+   */
+  abstract remains(into: string): Promise<string | undefined>;
 
   /** The position of the last event, or START in an empty log: at or after every position that this log has returned. */
   abstract head(): Promise<Position>;
@@ -258,5 +270,10 @@ export class LogDamaged extends Error {
 
 /** The log cannot be reached or used. An append that ended so wrote nothing. */
 export class LogUnavailable extends Error {
-  override readonly name = 'LogUnavailable';
+  override readonly name: string = 'LogUnavailable';
+}
+
+/** What this stream held was erased, and the store does not take new events for it yet. Nothing was written. */
+export class StreamErased extends LogUnavailable {
+  override readonly name = 'StreamErased';
 }

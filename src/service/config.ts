@@ -119,7 +119,7 @@ export const loadConfig = (env: Environment): Config => {
     auditWitnesses: auditWitnesses(env),
     verifyEverySeconds: integer(env, 'VERIFY_EVERY_SECONDS', 0, 31_536_000),
     verifyRebuild: onOrOff(env, 'VERIFY_REBUILD'),
-    ownerErasure: ownerErasure(env, eventLog),
+    ownerErasure: onOrOff(env, 'OWNER_ERASURE'),
     logLevel: oneOf(env, 'LOG_LEVEL', LOG_LEVELS),
     rateLimit: rateLimit(env, 'RATE_LIMIT'),
     strangerLimit: rateLimit(
@@ -135,15 +135,6 @@ const path = (env: Environment, name: SettingName): string => {
   const value = setting(env, name);
   if (/\p{Cc}/u.test(value)) throw bad(name, value, 'a path without control characters');
   return value;
-};
-
-const ownerErasure = (env: Environment, log: EventLogLocation): boolean => {
-  const isOn = onOrOff(env, 'OWNER_ERASURE');
-  if (isOn && log.kind !== 'sqlite')
-    throw new ConfigError(
-      'OWNER_ERASURE=on needs an event log in SQLite: this version cannot erase events in EventStoreDB',
-    );
-  return isOn;
 };
 
 const rateLimit = (env: Environment, name: SettingName): number | 'off' => {

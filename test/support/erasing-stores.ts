@@ -38,14 +38,17 @@ export class ErasingStores {
   tree!: TreeStore;
   #ends: (() => Promise<unknown>)[] = [];
 
-  static async open(): Promise<ErasingStores> {
-    const stores = new ErasingStores();
+  private constructor(private readonly openLog: ((folder: string) => Promise<EventLog>) | undefined) {}
+
+  /** `openLog`: another log than that of a file in the folder. */
+  static async open(openLog?: (folder: string) => Promise<EventLog>): Promise<ErasingStores> {
+    const stores = new ErasingStores(openLog);
     await stores.open();
     return stores;
   }
 
   async open(): Promise<void> {
-    this.log = await openSqliteEventLog(this.file('events.db'));
+    this.log = await (this.openLog?.(this.folder) ?? openSqliteEventLog(this.file('events.db')));
     this.model = await openSqliteReadModel(this.file('read-model.db'), this.log.identity());
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
     const auditor = new Auditor(this.log, this.tree, this.#key, {

@@ -1,4 +1,4 @@
-import { type AppendHealth, WrongExpectedRevision } from '../../ports/event-log.js';
+import { type AppendHealth, StreamErased, WrongExpectedRevision } from '../../ports/event-log.js';
 import { backoffMs } from '../../async/backoff.js';
 import { AppendHealthTracker } from '../append-health.js';
 
@@ -40,7 +40,7 @@ export class AppendWatch {
       this.#succeeded();
       return result;
     } catch (error) {
-      if (error instanceof WrongExpectedRevision) this.#succeeded();
+      if (error instanceof WrongExpectedRevision || error instanceof StreamErased) this.#succeeded();
       else this.#failed(stream, error);
       throw error;
     }

@@ -1,4 +1,15 @@
-import { type AllStreamSubscription, EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
+import {
+  type AllStreamSubscription,
+  convertToCommandError,
+  EventStoreDBClient,
+  type StreamingRead,
+} from '@eventstore/db-client';
+import { type GRPCClientConstructor } from '@eventstore/db-client/dist/types/index.js';
+import { GossipClient } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import type gossip from '@eventstore/db-client/generated/gossip_pb.js';
+import { OperationsClient } from '@eventstore/db-client/generated/operations_grpc_pb.js';
+import operations from '@eventstore/db-client/generated/operations_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
 import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import { finished, type Readable, type Transform } from 'node:stream';
 import { AppendCall, type Answer, type AppendOrder, type AppendStream } from './append-call.js';
@@ -123,6 +134,28 @@ export class Client extends EventStoreDBClient {
     }
   }
 
+  /** How many members the cluster of the server has that is asked: 1 where it has none. Throws what gRPC throws. */
+  members(): Promise<number> {
+    return this.#unary<GossipClient, gossip.ClusterInfo>(GossipClient, (client, answer) =>
+      client.read(new shared.Empty(), answer),
+    ).then((info) => info.getMembersList().length);
+  }
+
+  /** Starts a scavenge of the server that is asked. Throws what gRPC throws; also where one is running. */
+  async startScavenge(): Promise<void> {
+    const options = new operations.StartScavengeReq.Options().setThreadCount(1).setStartFromChunk(0);
+    const request = new operations.StartScavengeReq().setOptions(options);
+    const settings = this.callArguments({ requiresLeader: false });
+    await this.#unary(OperationsClient, (client, answer) =>
+      client.startScavenge(request, ...settings, answer),
+    );
+  }
+
+  /** Host and port of the server that it is connected to. */
+  async target(): Promise<string> {
+    return (await this.getChannel()).getTarget().replace(/^[a-z]*:/, '');
+  }
+
   /** Ends its calls and closes its connection, without waiting; listeners of `onLeave` end reads and subscriptions. */
   leave(): void {
     this.#left = true;
@@ -130,6 +163,23 @@ export class Client extends EventStoreDBClient {
     for (const call of this.#calls) endCall(call);
     this.#closeChannel();
     this.#endpoints.length = 0; // ends a search for a leader
+  }
+
+  #unary<C extends Parameters<Client['handleError']>[0], T>(
+    service: GRPCClientConstructor<C>,
+    call: (client: C, answer: (error: Error | null, value: T) => void) => void,
+  ): Promise<T> {
+    return this.execute(
+      service,
+      service.name,
+      (client) =>
+        new Promise((resolve, reject) => {
+          call(client, (error, value) => {
+            if (error) reject(convertToCommandError(error));
+            else resolve(value);
+          });
+        }),
+    );
   }
 
   #track(call: Call): void {

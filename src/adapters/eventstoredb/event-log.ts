@@ -1,30 +1,37 @@
-import { DeadlineExceededError, WrongExpectedVersionError } from '@eventstore/db-client';
+import { DeadlineExceededError, StreamDeletedError, WrongExpectedVersionError } from '@eventstore/db-client';
 import { randomUUID } from 'node:crypto';
 import {
   EventLog,
   LogUnavailable,
   OutcomeUnknown,
+  newestOf,
   START,
+  StreamErased,
   WrongExpectedRevision,
   type AppendHealth,
   type Appended,
+  type Erasing,
   type ExpectedRevision,
   type LogBatch,
   type NewEvent,
   type Position,
   type RecordedEvent,
 } from '../../ports/event-log.js';
+import { ERASED_STREAMS } from '../../plants/stream.js';
 import { assertAppend, type EventText, name, textOf } from '../stored-text.js';
 import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
+import { eraseStreams, isDeleted, lastLeft } from './erased-streams.js';
 import { explain } from './failure.js';
 import { type EventStoreConnectionString } from './connection-string.js';
 import { HeadSearch } from './head-search.js';
 import { identify, type Identity, withRetries, UUID } from './identity.js';
 import { isOurs, Namespace } from './namespace.js';
-import { commitOf, fromPosition, type LogPosition, toPosition } from './position.js';
+import { commitOf, type LogPosition, toPosition } from './position.js';
+import { PROBE_STREAM, Scavenging, whyNotErase } from './scavenging.js';
 import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
+import { STAND_IN_TIMES, StandIns, type StandInTimes } from './stand-ins.js';
 import { subscribeTo } from './subscription.js';
 import { Tail } from './tail.js';
 
@@ -35,6 +42,8 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
   readonly stallMs?: number;
   /** The most appends in flight and waiting; one more is refused, since an unbounded queue hides a slow server. */
   readonly maxQueued?: number;
+  /** How long what is known of erased events is used: the same for all processes. Tests have shorter times. */
+  readonly standInTimes?: StandInTimes;
   /** Called when appends begin to fail, or to work again. Must not throw. */
   readonly onHealth?: (health: AppendHealth) => void;
 }
@@ -61,6 +70,7 @@ export const openEventStoreDb = async (
     openMs = 10_000,
     stallMs = 5_000,
     maxQueued = 10_000,
+    standInTimes = STAND_IN_TIMES,
     onHealth = () => undefined,
   } = options;
   const server = await Server.of(place, { deadlineMs, readDeadlineMs });
@@ -69,7 +79,9 @@ export const openEventStoreDb = async (
     const identity = await withRetries(server, openMs, () =>
       identify(server, namespace.onServer(LOG_STREAM)),
     );
-    return new EventStoreLog(server, namespace, identity, { stallMs, maxQueued }, onHealth);
+    const standIns = new StandIns(server, (stream) => namespace.onServer(stream), standInTimes);
+    await withRetries(server, openMs, () => standIns.refresh());
+    return new EventStoreLog(server, namespace, identity, standIns, { stallMs, maxQueued }, onHealth);
   } catch (error) {
     server.close();
     throw error;
@@ -82,18 +94,23 @@ class EventStoreLog extends EventLog {
   readonly #watch: AppendWatch;
   readonly #headSearch: HeadSearch;
   readonly #tail = new Tail((after, signal) => this.#subscribeAlone(after, signal));
+  readonly #scavenging: Scavenging;
   #closing: Promise<void> | undefined;
 
   constructor(
     private readonly server: Server,
     private readonly namespace: Namespace,
     private readonly created: Identity,
+    private readonly standIns: StandIns,
     private readonly limits: { readonly stallMs: number; readonly maxQueued: number },
     onHealth: (health: AppendHealth) => void,
   ) {
     super();
     this.#watch = new AppendWatch((stream) => this.#probe(stream), onHealth);
-    this.#headSearch = new HeadSearch(server, namespace, created.position);
+    this.#headSearch = new HeadSearch(server, namespace, created.position, (position) =>
+      standIns.has(position),
+    );
+    this.#scavenging = new Scavenging({ server, namespace, standIns });
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -116,16 +133,48 @@ class EventStoreLog extends EventLog {
   async readStream(stream: string, after = -1n, limit?: number): Promise<RecordedEvent[]> {
     this.#assertOpen();
     if (!isOurs(stream) || after >= BigInt(Number.MAX_SAFE_INTEGER)) return [];
+    const erased = await this.#erased(stream);
+    if (erased) {
+      const first = after < 0n ? 0 : Number(after) + 1;
+      return erased.slice(first, limit === undefined ? undefined : first + limit);
+    }
     return this.#readStream(stream, after < 0n ? 0n : after + 1n, limit);
   }
 
   async readLast(stream: string): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
-    const last = isOurs(stream) ? await this.server.readLast(this.namespace.onServer(stream)) : undefined;
+    if (!isOurs(stream)) return undefined;
+    const erased = await this.#erased(stream);
+    if (erased) return erased.at(-1);
+    const last = await this.#unlessErased(undefined, () =>
+      this.server.readLast(this.namespace.onServer(stream)),
+    );
     return last && this.namespace.toRecorded(last);
   }
 
+  /** The events of a stream of erased events; undefined for another one, and for one that was copied from another log. */
+  async #erased(stream: string): Promise<readonly RecordedEvent[] | undefined> {
+    if (!stream.startsWith(ERASED_STREAMS)) return undefined;
+    await this.standIns.refresh();
+    const erased = this.standIns.of(stream);
+    return erased?.isRecorded === true ? erased.events : undefined;
+  }
+
+  /** What a read gives; `none` where its stream was deleted and events of this log were erased. */
+  async #unlessErased<T>(none: T, read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isDeleted(error)) throw error;
+      await this.standIns.refresh();
+      if (this.standIns.isEmpty) throw error;
+      return none;
+    }
+  }
+
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
+    this.#assertOpen();
+    await this.standIns.refresh(); // whoever reads that an erasure is recorded has read its stand-ins
     for await (const { events, caughtUp } of this.subscribe(after, new AbortController().signal)) {
       yield* events;
       if (caughtUp) return;
@@ -148,15 +197,16 @@ class EventStoreLog extends EventLog {
 
   /** As `subscribe`, with a subscription of the server for this caller alone. */
   #subscribeAlone(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
-    const startOf = (position: Position): LogPosition => {
-      // It has to be an event's: the server skips what is there.
-      const start = fromPosition(position === START ? this.created.position : position);
-      this.#assertOpen();
-      return start;
-    };
-    const { server, namespace, limits } = this;
+    const { server, namespace, standIns, limits } = this;
     const { stallMs } = limits;
-    return subscribeTo({ server, namespace, stallMs, startOf, head: () => this.head() }, after, signal);
+    const created = this.created.position;
+    // It has to be an event's: the server skips what is there.
+    const startOf = async (position: Position): Promise<LogPosition> => {
+      this.#assertOpen();
+      return lastLeft({ server, namespace, standIns }, created, position === START ? created : position);
+    };
+    const head = (): Promise<Position> => this.#serverHead();
+    return subscribeTo({ server, namespace, standIns, stallMs, startOf, head }, after, signal);
   }
 
   async *readStreamsFrom(prefixes: readonly string[]): AsyncGenerator<RecordedEvent, void, undefined> {
@@ -164,20 +214,35 @@ class EventStoreLog extends EventLog {
       if (prefixes.some((prefix) => event.stream.startsWith(prefix))) yield event;
   }
 
-  whyNotErase(): string {
-    return 'events in EventStoreDB cannot be erased by this version: nothing was written';
+  async whyNotErase(): Promise<string | undefined> {
+    this.#assertOpen();
+    return whyNotErase(this.server, this.namespace.onServer(PROBE_STREAM));
   }
 
-  erase(): Promise<undefined> {
-    return Promise.reject(new LogUnavailable(this.whyNotErase()));
+  async erase(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined> {
+    this.#assertOpen();
+    const { server, namespace, standIns } = this;
+    return eraseStreams({ server, namespace, standIns, log: this }, erasing, signal);
   }
 
-  scrub(): Promise<void> {
-    return Promise.reject(new LogUnavailable(this.whyNotErase()));
+  async scrub(into: string): Promise<void> {
+    this.#assertOpen();
+    return this.#scavenging.scrub(into);
+  }
+
+  async remains(into: string): Promise<string | undefined> {
+    this.#assertOpen();
+    return this.#scavenging.remains(into);
   }
 
   async head(): Promise<Position> {
+    const head = await this.#serverHead();
+    return newestOf([head, this.standIns.end]); // erased events may be gone
+  }
+
+  async #serverHead(): Promise<Position> {
     this.#assertOpen();
+    await this.standIns.fresh();
     return this.#headSearch.find();
   }
 
@@ -252,6 +317,7 @@ class EventStoreLog extends EventLog {
       if (error instanceof WrongExpectedVersionError)
         return await this.#written(stream, order, new WrongExpectedRevision(stream, expected));
       const reason = this.server.unavailable(error);
+      if (error instanceof StreamDeletedError) await this.#assertNotErased();
       if (explain(error).nothingDone) throw reason;
       const unknown = new OutcomeUnknown(reason.message, { cause: error });
       // So the server also refuses an attempt while an earlier one is being written.
@@ -262,6 +328,15 @@ class EventStoreLog extends EventLog {
     }
   }
 
+  /** Throws StreamErased for an append to a deleted stream, where events of this log were erased. */
+  async #assertNotErased(): Promise<void> {
+    await this.standIns.refresh();
+    if (!this.standIns.isEmpty)
+      throw new StreamErased(
+        `${this.server.title} takes no events of an owner who was erased before a scavenge has ended and it was restarted`,
+      );
+  }
+
   /** Resolves where an append would succeed: this one is refused for its revision, which no stream reaches. */
   async #probe(stream: string): Promise<void> {
     const event = { id: randomUUID(), type: 'Probe', data: '{}', metadata: '{}' };
@@ -269,7 +344,8 @@ class EventStoreLog extends EventLog {
     try {
       await this.server.append({ stream: this.namespace.onServer(stream), expected, events: [event] });
     } catch (error) {
-      if (!(error instanceof WrongExpectedVersionError)) throw this.server.unavailable(error);
+      if (!(error instanceof WrongExpectedVersionError || error instanceof StreamDeletedError))
+        throw this.server.unavailable(error);
     }
   }
 
@@ -291,7 +367,9 @@ class EventStoreLog extends EventLog {
   }
 
   async #readStream(stream: string, from: bigint, atMost?: number): Promise<RecordedEvent[]> {
-    const events = await this.server.readStream(this.namespace.onServer(stream), from, atMost);
+    const events = await this.#unlessErased([], () =>
+      this.server.readStream(this.namespace.onServer(stream), from, atMost),
+    );
     return events.map((event, i) => {
       if (event.revision !== from + BigInt(i))
         throw new LogUnavailable(

@@ -14,16 +14,20 @@ export class HeadSearch {
   /** No event up to `searched` is a later one of the log than `head`. */
   #last: { readonly searched: Position; readonly head: Position };
 
-  /** `created`: the position of the log's identity, before all of its events. */
+  /**
+   * `created`: the position of the log's identity, before all of its events. `mayBeGone`: whether the event of a position
+   * is being erased, or was.
+   */
   constructor(
     private readonly server: Server,
     private readonly namespace: Namespace,
     created: Position,
+    private readonly mayBeGone: (position: Position) => boolean,
   ) {
     this.#last = { searched: created, head: START };
   }
 
-  /** As `EventLog.head`. */
+  /** The last event that the server has: erased ones that are gone may have been after it. */
   async find(): Promise<Position> {
     const { searched, head } = this.#last;
     let newest: Position | undefined;
@@ -34,8 +38,8 @@ export class HeadSearch {
         const position = positionOf(event);
         newest ??= position;
         // Where the newest is older than the last search, the server was put back, and that search is void.
-        const seen = newest >= searched && position <= searched;
-        if (!seen && !this.namespace.includes(event.streamId)) continue;
+        const seen = newest >= searched && position <= searched && !this.mayBeGone(head);
+        if (!seen && !this.namespace.includes(event)) continue;
         const found = seen ? head : position;
         this.#last = { searched: newest, head: found };
         return found;

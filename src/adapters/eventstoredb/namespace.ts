@@ -9,6 +9,9 @@ export const isOurs = (stream: string): boolean => OUR_STREAMS.some((ours) => st
 /** An event's position. That the server sends one was checked when the log was opened. */
 export const positionOf = ({ position }: ReadEvent): Position => toPosition(position as LogPosition);
 
+/** Whether an event says that its stream was deleted: it stands in that stream, and is none of the log. */
+export const isTombstone = ({ type }: ReadEvent): boolean => type === '$streamDeleted';
+
 /** The streams of one log among all streams of a server: their names there begin with the prefix of the log. */
 export class Namespace {
   readonly #prefix: string;
@@ -25,8 +28,11 @@ export class Namespace {
     return this.#prefix + stream;
   }
 
-  includes(streamId: string): boolean {
-    return streamId.startsWith(this.#prefix) && isOurs(streamId.slice(this.#prefix.length));
+  includes(event: ReadEvent): boolean {
+    const { streamId } = event;
+    return (
+      streamId.startsWith(this.#prefix) && isOurs(streamId.slice(this.#prefix.length)) && !isTombstone(event)
+    );
   }
 
   toRecorded(event: ReadEvent): RecordedEvent {

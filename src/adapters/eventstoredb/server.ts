@@ -3,6 +3,7 @@ import {
   BACKWARDS,
   type ChannelCredentialOptions,
   END,
+  FORWARDS,
   NotLeaderError,
   type ReadStreamOptions,
   type SingleNodeOptions,
@@ -14,10 +15,11 @@ import { debug } from '@eventstore/db-client/dist/utils/debug.js';
 import { LogUnavailable } from '../../ports/event-log.js';
 import { type Answer, type AppendOrder } from './append-call.js';
 import { Client, closeableStream } from './client.js';
-import { explain, NoAnswer } from './failure.js';
+import { explain, inTime, NoAnswer } from './failure.js';
 import { Feed, type ReadEvent } from './feed.js';
 import { describeConnection, type Endpoint, type EventStoreConnectionString } from './connection-string.js';
 import { type LogPosition } from './position.js';
+import { readOption } from './server-option.js';
 import { sendNoAddressAsServerName } from './server-name.js';
 
 /** Deadlines, in milliseconds. */
@@ -154,6 +156,49 @@ export class Server {
     } catch (error) {
       throw this.unavailable(error);
     }
+  }
+
+  /** Events of all streams from a position on, in log order. */
+  async readForwards(from: LogPosition, maxCount: number): Promise<ReadEvent[]> {
+    const options = { direction: FORWARDS, fromPosition: from, maxCount, requiresLeader: true } as const;
+    try {
+      return await this.#read((client) => client.readAll(options));
+    } catch (error) {
+      throw this.unavailable(error);
+    }
+  }
+
+  /**
+   * Deletes a stream so that it is not written again, at the revision of its last event. Throws what the client throws (WrongExpectedVersionError
+   * and StreamDeletedError among it), NoAnswer, or LogUnavailable once closed.
+   */
+  async tombstone(stream: string, expectedRevision: bigint): Promise<void> {
+    const { deadlineMs } = this.limits;
+    const options = { expectedRevision, requiresLeader: true, deadline: deadlineMs };
+    await this.#toLeader((client) => inTime(deadlineMs, client.tombstoneStream(stream, options)));
+  }
+
+  /** As `Client.members`. Throws what it throws, or NoAnswer. */
+  members(): Promise<number> {
+    return this.#toLeader((client) => inTime(this.limits.readDeadlineMs, client.members()));
+  }
+
+  /** As `readOption`. Throws what it throws, or NoAnswer. */
+  async option(name: string): Promise<string | undefined> {
+    this.#assertOpen();
+    const { readDeadlineMs: timeoutMs } = this.limits;
+    const target = await inTime(timeoutMs, this.#client.target());
+    const { tls: isTls, credentials } = this.place;
+    const { rootCertificate: ca, userCertFile: cert, userKeyFile: key } = this.credentials;
+    const tls = Object.fromEntries(Object.entries({ ca, cert, key }).filter(([, value]) => value));
+    const origin = `${isTls ? 'https' : 'http'}://${target}`;
+    // As the client does: no password in plain text.
+    return readOption(name, { origin, tls, credentials: isTls ? credentials() : undefined, timeoutMs });
+  }
+
+  /** As `Client.startScavenge`. Throws what it throws, or NoAnswer. */
+  startScavenge(): Promise<void> {
+    return this.#toLeader((client) => inTime(this.limits.deadlineMs, client.startScavenge()));
   }
 
   /** All events after a position of streams that begin with one of these. */

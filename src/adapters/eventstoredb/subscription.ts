@@ -1,12 +1,23 @@
 import { TimeoutError } from '@eventstore/db-client';
-import { LogUnavailable, QUIET_AFTER_MS, type LogBatch, type Position } from '../../ports/event-log.js';
-import { type Feed } from './feed.js';
-import { type Namespace } from './namespace.js';
+import {
+  LogUnavailable,
+  newestOf,
+  QUIET_AFTER_MS,
+  type LogBatch,
+  type Position,
+  type RecordedEvent,
+} from '../../ports/event-log.js';
+import { type Feed, type ReadEvent } from './feed.js';
+import { isTombstone, type Namespace } from './namespace.js';
 import { type LogPosition } from './position.js';
 import { type Server } from './server.js';
+import { type StandIns } from './stand-ins.js';
 
 /** Events of a batch: fewer than the port allows, so that a rebuild gives way to requests often. */
 const MAX_BATCH = 100;
+
+/** The most events of a batch, as the port allows: stand-ins may be many more than the events between them. */
+const MAX_MERGED = 500;
 
 /** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
 const HEARTBEAT_MS = 750;
@@ -23,10 +34,15 @@ export interface SubscribedLog {
   readonly namespace: Namespace;
   /** How long a subscription may be behind the head without a sign of life from the server, in milliseconds. */
   readonly stallMs: number;
-  /** As `EventLog.head`. */
+  readonly standIns: StandIns;
+  /** The position of the last event that the server has. */
   readonly head: () => Promise<Position>;
-  /** The server's position for one of the log. Throws TypeError for another log's. */
-  readonly startOf: (position: Position) => LogPosition;
+  /**
+   * The position of an event of the server at or before a position of the log, so that everything after it is delivered:
+   * where the event at a position is gone, the server leaves out the one after it. Throws TypeError for a position of
+   * another log, LogUnavailable.
+   */
+  readonly startOf: (position: Position) => Promise<LogPosition>;
 }
 
 /** As `EventLog.subscribe`. */
@@ -38,7 +54,7 @@ export async function* subscribeTo(
   let position = after;
   for (let stuck = false; ;) {
     const from = position;
-    const start = log.startOf(from);
+    const start = await log.startOf(from);
     if (signal.aborted) return;
     const feed = log.server.subscribe(start, log.namespace.streamPrefixes);
     signal.addEventListener('abort', feed.wake);
@@ -110,7 +126,8 @@ class HeadPoll {
     try {
       this.#head = await this.log.head();
       this.#answeredAt = performance.now();
-      if (this.#head < reached)
+      // Stand-ins may be after the last event that the server has.
+      if (newestOf([this.#head, this.log.standIns.end]) < reached)
         throw new LogUnavailable(`${this.log.server.title} was put back to an earlier state`);
     } catch (error) {
       this.#failure = error;
@@ -133,13 +150,22 @@ async function* batchesOf(
   let wasAtHead = false;
   const poll = new HeadPoll(log, feed.wake);
   while (!signal.aborted) {
-    const events = feed.take(MAX_BATCH).map((event) => log.namespace.toRecorded(event));
-    if (events.length === 0) assertDelivers(feed, poll, log, position);
-    position = events.at(-1)?.position ?? position;
-    if (events.length === MAX_BATCH) poll.forget();
+    const taken = feed.take(MAX_BATCH);
+    if (taken.length === 0) assertDelivers(feed, poll, log, position);
+    if (taken.length === MAX_BATCH) poll.forget();
+    if (taken.length > 0) await log.standIns.fresh(); // a gap among these events is known now
+    let events = log.standIns.merge(position, eventsAfter(position, taken, log.namespace));
     const now = performance.now();
     const head = poll.validAt(now);
-    const caughtUp = head !== undefined && position >= head && feed.empty;
+    const atHead = head !== undefined && (events.at(-1)?.position ?? position) >= head && feed.empty;
+    if (events.length === 0 && atHead && log.standIns.end > position) events = await goneAfter(position, log);
+    for (; events.length > MAX_MERGED; events = events.slice(MAX_MERGED)) {
+      const part = events.slice(0, MAX_MERGED);
+      position = part.at(-1)?.position ?? position;
+      yield { events: part, position, caughtUp: false };
+    }
+    position = events.at(-1)?.position ?? position;
+    const caughtUp = atHead && position >= log.standIns.end;
     if (events.length > 0 || now - sentAt >= silenceMs || (caughtUp && !wasAtHead)) {
       wasAtHead = caughtUp;
       sentAt = now;
@@ -150,6 +176,27 @@ async function* batchesOf(
     await feed.wait(Math.min(sentAt + silenceMs, poll.poll(now, position)) - now);
   }
 }
+
+/** The events of the log after a position among those that the server has sent. */
+const eventsAfter = (
+  position: Position,
+  sent: readonly ReadEvent[],
+  namespace: Namespace,
+): readonly RecordedEvent[] =>
+  sent
+    .filter((event) => !isTombstone(event))
+    .map((event) => namespace.toRecorded(event))
+    .filter((event) => event.position > position);
+
+/** The stand-ins after a position, where the server has no event after it; else none. */
+const goneAfter = async (
+  position: Position,
+  { standIns, head }: SubscribedLog,
+): Promise<readonly RecordedEvent[]> => {
+  await standIns.refresh();
+  // Read after the stand-ins: those of events that the server still has are not after its head.
+  return (await head()) > position ? [] : standIns.after(position);
+};
 
 /** Throws LogUnavailable where the feed or the poll has failed, and where events are there that do not come. */
 const assertDelivers = (feed: Feed, poll: HeadPoll, log: SubscribedLog, position: Position): void => {

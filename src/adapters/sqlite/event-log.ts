@@ -250,8 +250,12 @@ class SqliteEventLog extends EventLog {
     }
   }
 
-  whyNotErase(): undefined {
-    return undefined;
+  whyNotErase(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  remains(): Promise<undefined> {
+    return Promise.resolve(undefined);
   }
 
   async erase({ prefixes, standIns, into, record }: Erasing): Promise<Appended | undefined> {

@@ -23,7 +23,7 @@ others and request logs: docs/erasure.md lists them.
 
 Example:
   npx plants erase --owner alice --reason 'request 4711'
-${EXITS} Not confirmed is failure.`,
+${EXITS} Not confirmed is failure, and so is an erasure of which something remains to be done by hand.`,
     )
     .action(erase);
 };

@@ -8,7 +8,7 @@ import { until } from '../../support/waiting.js';
 let http: HttpClient;
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start(STORES === 'servers' ? {} : { OWNER_ERASURE: 'on' }));
+  http = new HttpClient(await TestService.start({ OWNER_ERASURE: 'on' }));
   await http.service.ready();
   token = http.keepSecret(await http.service.token('edda', 'plants:erase'));
 });
@@ -45,7 +45,6 @@ it('refuses what is not valid, and owners whom the log does not know', async () 
   ]);
   problemIn(await order({}), 400, 'invalid_request', ['/owner', '/reason']);
   problemIn(await show(`/operations/erasures/${randomUUID()}`), 404, 'erasure_not_found');
-  if (STORES === 'servers') return;
   const unknown = await order({ owner: 'nobody at all', reason: 'r' });
   expect(problemIn(unknown, 409, 'operation_refused').detail).toContain('no event of that owner');
 });
@@ -55,10 +54,6 @@ it('erases an owner, refuses the writes of that one meanwhile, and lets it begin
   await http.create({ name: 'Monstera', tag: 't', id: 1 }, { token: mallory });
   const key = { 'idempotency-key': `"${randomUUID()}"` };
   const ordered = await order(ORDER, key);
-  if (STORES === 'servers') {
-    expect(problemIn(ordered, 409, 'operation_refused').detail).toContain('cannot be erased by this version');
-    return;
-  }
   expect(ordered.status).toBe(202);
   const { erasure } = JSON.parse(ordered.text) as { erasure: string };
   expect(ordered.headers.location).toBe(`/operations/erasures/${erasure}`);
@@ -73,7 +68,11 @@ it('erases an owner, refuses the writes of that one meanwhile, and lets it begin
   expect(JSON.parse((await order(ORDER, key)).text)).toEqual({ erasure });
   const list = await http.send({ token: mallory, path: '/plants' });
   expect(list.text).not.toContain('Monstera');
-  expect((await http.create({ name: 'Anew', tag: '', id: 1 }, { token: mallory })).status).toBe(201);
+  const anew = await http.create({ name: 'Anew', tag: '', id: 1 }, { token: mallory });
+  // EventStoreDB takes what was deleted again once it was restarted; other ids at once.
+  if (STORES === 'servers') problemIn(anew, 410, 'owner_erasing');
+  else expect(anew.status).toBe(201);
+  expect((await http.create({ name: 'Anew', tag: '', id: 3 }, { token: mallory })).status).toBe(201);
 });
 
 const eraseOwn = (as: string, headers: Record<string, string> = { 'confirm-erasure': 'everything' }) =>
@@ -82,10 +81,6 @@ const eraseOwn = (as: string, headers: Record<string, string> = { 'confirm-erasu
 it('lets owners erase themselves where that is set, and only when they mean it', async () => {
   const nora = await http.token('nora');
   await http.create({ name: 'Monstera', tag: 't', id: 1 }, { token: nora });
-  if (STORES === 'servers') {
-    await http.refused(eraseOwn(nora), 409, 'operation_refused');
-    return;
-  }
   problemIn(await eraseOwn(nora, {}), 400, 'invalid_request', ['Confirm-Erasure']);
   problemIn(await eraseOwn(nora, { 'confirm-erasure': 'yes' }), 400, 'invalid_request', ['Confirm-Erasure']);
   await http.refused(eraseOwn(await http.token('nora', 'plants:read')), 403, 'scope_missing');
@@ -111,6 +106,6 @@ it('lets owners erase themselves where that is set, and only when they mean it',
   );
   // Each process notices within a second that it is over.
   await until(
-    async () => (await http.create({ name: 'Ficus', tag: '', id: 1 }, { token: nora })).status === 201,
+    async () => (await http.create({ name: 'Ficus', tag: '', id: 2 }, { token: nora })).status === 201,
   );
 });

@@ -21,10 +21,25 @@ export class Door {
     return this.#passages.size;
   }
 
-  /** Lets clients in on the port (0 for any free one) and leads them to the other port. Returns the port. */
-  async listen(port: number, to: number): Promise<number> {
+  /**
+   * Lets clients in on the port (0 for any free one) and leads them to the port `to`, those that speak HTTP/1.1 to `web`.
+   * Returns the port.
+   */
+  async listen(port: number, to: number, web = to): Promise<number> {
     const server = createServer({ noDelay: true }, (outside) => {
-      this.#let(outside, to);
+      if (web === to) {
+        this.#let(outside, to);
+        return;
+      }
+      outside
+        .on('error', () => undefined)
+        .once('readable', () => {
+          const first = outside.read() as Buffer | null;
+          if (!first) return;
+          outside.unshift(first);
+          // HTTP/2 begins with "PRI * HTTP/2.0".
+          this.#let(outside, first.toString('latin1', 0, 4) === 'GET ' ? web : to);
+        });
     });
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');

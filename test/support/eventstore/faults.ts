@@ -1,7 +1,8 @@
 import { type Failure } from './failure.js';
 
 /** What a client can ask of the server, as far as tests tell it apart. */
-export type Method = 'append' | 'batchAppend' | 'read' | 'subscribe' | 'gossip' | 'features' | 'delete';
+export type Method =
+  'append' | 'batchAppend' | 'read' | 'subscribe' | 'gossip' | 'features' | 'delete' | 'scavenge';
 
 /** Calls of one method that wait. */
 export interface Hold {

@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server as WebServer, type ServerResponse } from 'node:http';
+import { type AddressInfo } from 'node:net';
 import gossip from '@eventstore/db-client/generated/gossip_pb.js';
 import { GossipService } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import operations from '@eventstore/db-client/generated/operations_pb.js';
+import { OperationsService } from '@eventstore/db-client/generated/operations_grpc_pb.js';
 import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import { ServerFeaturesService } from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
@@ -35,6 +40,10 @@ export interface StandInOptions {
   readonly batchAppend?: boolean;
   /** Events that may wait for a live subscription before it is dropped as too slow. Default: any number. */
   readonly liveBuffer?: number;
+  /** The option UnsafeIgnoreHardDelete: whether a scavenge removes tombstones. Default true. */
+  readonly ignoresHardDeletes?: boolean;
+  /** Whether the account may see the server's options, and start scavenges. Default true. */
+  readonly isOperator?: boolean;
   /** Default: any free one. */
   readonly port?: number;
 }
@@ -62,6 +71,8 @@ export class StandIn {
   readonly #instanceId = randomUUID();
   readonly #streams: Streams;
   #server: Server | undefined;
+  #web: WebServer | undefined;
+  #scavenges = 0;
   #port: number;
   /** The cluster that it is a member of, where it is one. */
   cluster: StandInCluster | undefined;
@@ -112,7 +123,12 @@ export class StandIn {
 
   /** All events in the order of `$all`, the server's own included. */
   get events(): readonly StoredEvent[] {
-    return this.store.all;
+    return this.store.all.filter(({ gone }) => !gone);
+  }
+
+  /** How many scavenges were started. */
+  get scavenges(): number {
+    return this.#scavenges;
   }
 
   /** Cuts all connections and lets nobody in; the events stay. */
@@ -120,14 +136,18 @@ export class StandIn {
     await this.#door.close();
     this.#server?.forceShutdown();
     this.#server = undefined;
+    this.#web?.close();
+    this.#web = undefined;
   }
 
   /** Lets clients in (again), on the same port, with the same events. */
   async restart(): Promise<void> {
     await this.stop();
+    this.store.restart();
     const server = new Server({ 'grpc.max_receive_message_length': MAX_RECEIVE_BYTES });
     server.addService(StreamsDefinition, this.#streams.implementation);
     server.addService(GossipService, { read: this.#gossip.bind(this) });
+    server.addService(OperationsService, { startScavenge: this.#scavenge.bind(this) });
     server.addService(ServerFeaturesService, { getSupportedMethods: this.#features.bind(this) });
     const inside = await new Promise<number>((resolve, reject) => {
       server.bindAsync('127.0.0.1:0', this.#serverCredentials(), (error, port) => {
@@ -136,7 +156,10 @@ export class StandIn {
       });
     });
     this.#server = server;
-    this.#port = await this.#door.listen(this.#port, inside);
+    this.#web = createServer(this.#answerWeb.bind(this)).listen(0, '127.0.0.1');
+    await once(this.#web, 'listening');
+    const { port } = this.#web.address() as AddressInfo;
+    this.#port = await this.#door.listen(this.#port, inside, this.#options.tls ? inside : port);
   }
 
   /** The next calls of the method fail so; an append that fails has written nothing. */
@@ -225,6 +248,25 @@ export class StandIn {
     return call.metadata.get('requires-leader').includes('true')
       ? notLeader('127.0.0.1', leader.port)
       : undefined;
+  }
+
+  #scavenge(call: AnyCall, answer: sendUnaryData<operations.ScavengeResp>): void {
+    const mayNot = (this.#options.isOperator ?? true) ? undefined : accessDenied;
+    begin(this.#faults, 'scavenge', () => this.#refuses(call) ?? mayNot).then(() => {
+      this.#scavenges += 1;
+      this.store.scavenge(this.#options.ignoresHardDeletes ?? true);
+      answer(null, new operations.ScavengeResp().setScavengeId(randomUUID()));
+    }, answer);
+  }
+
+  /** The server's options, over HTTP/1.1 on the same port; not with TLS. */
+  #answerWeb({ url }: IncomingMessage, response: ServerResponse): void {
+    if (!(this.#options.isOperator ?? true)) response.writeHead(401).end();
+    else if (url !== '/info/options') response.writeHead(404).end();
+    else {
+      const value = String(this.#options.ignoresHardDeletes ?? true);
+      response.end(JSON.stringify([{ name: 'UnsafeIgnoreHardDelete', value }]));
+    }
   }
 
   #gossip(_call: unknown, answer: sendUnaryData<gossip.ClusterInfo>): void {

@@ -22,6 +22,8 @@ export interface StoredEvent extends ProposedEvent, LogPosition {
   readonly next: LogPosition;
   /** The answer to a read that holds this event, encoded when it is first wanted. */
   frame?: Buffer;
+  /** Whether a scavenge has removed it: then only its place is left, so that the places of others stay. */
+  gone?: boolean;
 }
 
 export type Expected = 'any' | 'no_stream' | 'stream_exists' | bigint;
@@ -241,6 +243,32 @@ export class EventStore {
     const written = this.write(name, [event]);
     this.#stream(name).tombstoned = true;
     return written;
+  }
+
+  /**
+   * Removes the events of streams that were deleted for ever and, where the server ignores hard deletes, the tombstones.
+   * The index in memory keeps them: such a stream is deleted until `restart`.
+   */
+  scavenge(ignoresHardDeletes: boolean): void {
+    for (const event of this.all) {
+      if (!this.isTombstoned(event.stream) || (event.type === TOMBSTONE && !ignoresHardDeletes)) continue;
+      event.gone = true;
+      delete event.frame;
+      Object.assign(event, { data: NO_BYTES, metadata: NO_BYTES });
+    }
+  }
+
+  /** Forgets streams of which a scavenge has left nothing: they begin anew. */
+  restart(): void {
+    for (const [name, { events, tombstoned }] of this.#streams)
+      if (tombstoned && events.every(({ gone }) => gone)) this.#streams.delete(name);
+  }
+
+  /** The index of the first event that is left, from this one on. */
+  firstLeft(index: number): number {
+    let left = index;
+    while (this.all[left]?.gone) left += 1;
+    return left;
   }
 
   /** The answer to an append that has been written before. Where its last event stands is looked up by reading it. */

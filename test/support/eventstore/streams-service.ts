@@ -267,10 +267,10 @@ export class Streams {
     if (index === 'after the end' && forwards) return;
     if (typeof index === 'string') throw asGrpc(unreadable('ReadAllResult'));
     if (forwards) {
-      for (const event of all.slice(index)) yield eventFrame(event);
+      for (const event of all.slice(index)) if (!event.gone) yield eventFrame(event);
     } else {
       // Backwards a position stands after what is read: the event at the position itself does not come.
-      for (const event of backwards(all, index)) yield eventFrame(event);
+      for (const event of backwards(all, index)) if (!event.gone) yield eventFrame(event);
     }
   }
 }
@@ -451,7 +451,8 @@ class Subscription {
       this.#pageStart = positionOf(at);
       const index = store.find(this.#pageStart);
       if (index === 'no position' || index === 'within a record') throw asGrpc(unknown);
-      this.#cursor = index === 'after the end' ? store.all.length : index;
+      // Also where the event of this position was scavenged: then the next one that is left is not sent.
+      this.#cursor = store.firstLeft(index === 'after the end' ? store.all.length : index);
       this.#step();
     } else {
       this.#pageStart = { commit: 0n, prepare: 0n };
@@ -501,7 +502,7 @@ class Subscription {
       }
       considered += 1;
       this.#step();
-      if (!this.#matches(event)) continue;
+      if (event.gone || !this.#matches(event)) continue;
       matched += 1;
       position = event;
       await this.#write(eventFrame(event));
@@ -525,7 +526,7 @@ class Subscription {
       return;
     }
     this.#step();
-    if (this.#matches(event)) await this.#write(eventFrame(event));
+    if (!event.gone && this.#matches(event)) await this.#write(eventFrame(event));
     this.#considered += 1;
     if (this.#considered < this.#checkpointInterval) return;
     this.#considered = 0;

@@ -247,7 +247,6 @@ describe('bad values are refused in one line that names the setting, the value a
     ],
     [{ EVENT_LOG: 'esdb://127.0.0.1,db.example?tls=false' }, /^EVENT_LOG says tls=false/],
     [{ EVENT_LOG: 'esdb://127.0.0.1.example?tls=false' }, /^EVENT_LOG says tls=false/],
-    [{ OWNER_ERASURE: 'on', EVENT_LOG: 'esdb://h' }, /^OWNER_ERASURE=on needs an event log in SQLite/],
     [{ EVENT_LOG_PLAINTEXT: 'yes' }, 'EVENT_LOG_PLAINTEXT must be refuse or allow, not "yes"'],
     [{ READ_MODEL: 'sqlite:data/../data/events.db' }, 'READ_MODEL must name another file than EVENT_LOG'],
     [{ AUTH_JWKS_URL: issuer.AUTH_JWKS_URL }, 'AUTH_JWKS_URL needs AUTH_ISSUER'],

@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
+import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import { leafHash } from '../../../src/audit/merkle.js';
+import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
+import { readErasures } from '../../../src/erasure/erasures.js';
+import { erasedStream, plantStream } from '../../../src/plants/stream.js';
+import { type EventLog, LogUnavailable, START, StreamErased } from '../../../src/ports/event-log.js';
+import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
+import * as failures from '../../support/eventstore/failure.js';
+import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
+import { all, follow } from '../../support/log-events.js';
+import { until } from '../../support/waiting.js';
+
+/** Short: the real times are as long as other processes need. */
+const standInTimes = { validMs: 200, settleMs: 300 };
+
+describe('the erasure of an owner on EventStoreDB', () => {
+  let server: StandIn;
+  let stores: ErasingStores;
+  let cleanUp: (() => Promise<unknown>)[];
+  beforeEach(async () => {
+    cleanUp = [];
+    await open();
+  });
+  afterEach(async () => {
+    for (const clean of cleanUp.reverse()) await clean();
+  });
+
+  const openLog = (url: string): Promise<EventLog> =>
+    openEventStoreDb(parseEventStoreUrl(url), { standInTimes, openMs: 5_000 });
+
+  const open = async (options: StandInOptions = {}): Promise<void> => {
+    server = await StandIn.start(options);
+    const { url } = server;
+    cleanUp.push(() => server.stop());
+    const opened = await ErasingStores.open(() => openLog(url));
+    stores = opened;
+    cleanUp.push(() => opened.remove());
+  };
+
+  /** What the server still has of the owner. */
+  const left = (): string[] =>
+    server.events.filter((event) => JSON.stringify(textsOf(event)).includes(MARKER)).map(({ type }) => type);
+
+  const textsOf = ({ stream, data, metadata }: StandIn['events'][number]): string[] => [
+    stream,
+    Buffer.from(data).toString(),
+    Buffer.from(metadata).toString(),
+  ];
+
+  it('leaves nothing of the owner on the server, and every leaf hash as it was', async () => {
+    for (let id = 1; id <= 20; id++) {
+      await stores.create(MARKER, id, id % 3 === 0 ? `key ${id}` : undefined);
+      await stores.create('bob', id);
+    }
+    const bob = await stores.listOf('bob');
+    const before = await all(stores.log.readAll(START));
+    const leaves = before.map((event) => leafHash(leafOf(event)));
+    expect(left()).not.toEqual([]);
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(left()).toEqual([]);
+    expect(await stores.listOf('bob')).toBe(bob);
+    const after = await all(stores.log.readAll(START));
+    expect(after.slice(0, before.length).map(({ position }) => position)).toEqual(
+      before.map(({ position }) => position),
+    );
+    const stored = await stores.tree.tile(0, 0);
+    leaves.forEach((hash, index) => {
+      expect(Buffer.compare(stored.subarray(32 * index, 32 * index + 32), hash)).toBe(0);
+    });
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it.each(ERASURE_STEPS)('continues after a process died at the step "%s"', async (step) => {
+    for (let id = 1; id <= 3; id++) {
+      await stores.create(MARKER, id, `key ${id}`);
+      await stores.create('bob', id);
+    }
+    const bob = await stores.listOf('bob');
+    const erasure = await stores.order(MARKER);
+    const died = new AbortController();
+    const eraser = stores.startEraser((reached) => {
+      if (reached !== step) return;
+      died.abort();
+      throw new Error('the process has died');
+    });
+    await until(() => died.signal.aborted);
+    await eraser.end();
+    await stores.close();
+    await stores.open();
+    stores.startEraser();
+    await stores.finished(erasure);
+    expect(left()).toEqual([]);
+    expect(await stores.listOf('bob')).toBe(bob);
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('goes on where the streams were deleted, and somebody has scavenged, before it was recorded', async () => {
+    for (let id = 1; id <= 3; id++) {
+      await stores.create('bob', id);
+      await stores.create(MARKER, id);
+    }
+    const bob = await stores.listOf('bob');
+    const before = (await all(stores.log.readAll(START))).map(({ position }) => position);
+    const erase = stores.log.erase.bind(stores.log);
+    let isScavenged = false;
+    stores.log.erase = async (erasing, signal) => {
+      if (isScavenged) return erase(erasing, signal);
+      const append = stores.log.append.bind(stores.log);
+      stores.log.append = () => Promise.reject(new LogUnavailable('gone'));
+      await expect(erase(erasing, signal)).rejects.toThrow('gone');
+      stores.log.append = append;
+      server.store.scavenge(true);
+      isScavenged = true;
+      // Readers still find every event, or what stands in for it, from any position.
+      const reader = await openLog(server.url);
+      expect((await reader.head()) >= (erasing.standIns.at(-1)?.position ?? START)).toBe(true);
+      for (const [index, position] of [START, ...before].entries()) {
+        const seen = await follow(reader, position, (_, batch) => batch.caughtUp);
+        const positions = seen.map((event) => event.position);
+        expect(positions.slice(0, before.length - index)).toEqual(before.slice(index));
+      }
+      expect((await all(reader.readAll(START))).at(-1)?.position).toBe(erasing.standIns.at(-1)?.position);
+      await reader.close();
+      throw new LogUnavailable('gone');
+    };
+    const { problems } = stores.startEraser();
+    const erasure = await stores.order(MARKER);
+    await stores.finished(erasure);
+    expect(problems[0]).toContain('gone');
+    expect(left()).toEqual([]);
+    expect(await stores.listOf('bob')).toBe(bob);
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('begins again where the owner writes in the middle, to a stream that there is and to a new one', async () => {
+    await stores.create(MARKER, 1);
+    let wrote = false;
+    const settled = stores.log.erase.bind(stores.log);
+    stores.log.erase = async (erasing, signal) => {
+      if (!wrote) {
+        const writing = settled(erasing, signal);
+        wrote = true;
+        await stores.create(MARKER, 1);
+        await stores.create(MARKER, 2);
+        expect(await writing).toBeUndefined();
+        return undefined;
+      }
+      return settled(erasing, signal);
+    };
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(left()).toEqual([]);
+    expect(await stores.listOf(MARKER)).toBe('[]');
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('lets the same owner begin again: new plants at once, those of before once the server was restarted', async () => {
+    await stores.create(MARKER, 1, 'key');
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    await expect(stores.create(MARKER, 1)).rejects.toThrow(StreamErased);
+    await stores.create(MARKER, 2);
+    await server.restart();
+    await until(() =>
+      stores.log.ready().then(
+        () => true,
+        () => false,
+      ),
+    );
+    await stores.create(MARKER, 1, 'key');
+    expect((await stores.log.readStream(plantStream(MARKER, 1))).map(({ revision }) => revision)).toEqual([
+      0n,
+    ]);
+    expect(JSON.parse(await stores.listOf(MARKER))).toHaveLength(2);
+    await stores.finished(await stores.order(MARKER));
+    expect(left()).toEqual([]);
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('says what remains to be done where it may not start a scavenge, and finishes once somebody has', async () => {
+    await open({ isOperator: false });
+    await stores.create(MARKER, 1);
+    const { problems } = stores.startEraser();
+    const erasure = await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('start a scavenge on it')));
+    expect(problems.join()).not.toContain(MARKER);
+    expect(await stores.log.remains(erasedStream(erasure))).toContain('UnsafeIgnoreHardDelete set to true');
+    expect((await readErasures(stores.log)).all).toMatchObject([{ state: 'erased' }]);
+    expect(left()).not.toEqual([]);
+    server.store.scavenge(true);
+    await stores.finished(erasure);
+    expect(await stores.log.remains(erasedStream(erasure))).toBeUndefined();
+  });
+
+  it('waits for a scavenge that cannot be started now', async () => {
+    await stores.create(MARKER, 1);
+    server.answerNext('scavenge', failures.unknown);
+    const { problems } = stores.startEraser();
+    const erasure = await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('starting one failed')));
+    server.store.scavenge(true);
+    await stores.finished(erasure);
+    await stores.create(MARKER, 2);
+    server.answerNext('scavenge', failures.accessDenied);
+    const another = await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('as this account may not')));
+    server.store.scavenge(true);
+    await stores.finished(another);
+  });
+
+  it('refuses, and writes nothing, where names would stay, it may not delete, or there is a cluster', async () => {
+    await stores.create(MARKER, 1);
+    const head = await stores.log.head();
+    server.answerNext('delete', failures.accessDenied);
+    await expect(stores.order(MARKER)).rejects.toThrow(
+      'does not let the account of this service delete streams',
+    );
+    server.answerNext('delete', failures.unknown);
+    await expect(stores.order(MARKER)).rejects.toThrow(LogUnavailable);
+    expect(await stores.log.head()).toBe(head);
+    await open({ ignoresHardDeletes: false });
+    await stores.create(MARKER, 1);
+    await expect(stores.order(MARKER)).rejects.toThrow('set its option UnsafeIgnoreHardDelete to true');
+    const cluster = await StandInCluster.start(3);
+    cleanUp.push(() => cluster.stop());
+    const log = await openLog(cluster.url);
+    cleanUp.push(() => log.close());
+    expect(await log.whyNotErase()).toContain('has 3 members');
+  });
+
+  it('ends between two steps where it is to end', async () => {
+    await stores.create(MARKER, 1);
+    const erase = stores.log.erase.bind(stores.log);
+    const over = jest.fn<() => void>();
+    stores.log.erase = (erasing, signal) => {
+      const ended = AbortSignal.any([signal, AbortSignal.abort(new Error('over'))]);
+      over();
+      return erase(erasing, ended);
+    };
+    const { problems } = stores.startEraser();
+    await stores.order(MARKER);
+    await until(() => problems.some((problem) => problem.includes('over')));
+    expect(left().filter((type) => type === '$streamDeleted')).toEqual([]);
+    expect(over).toHaveBeenCalled();
+  });
+});
