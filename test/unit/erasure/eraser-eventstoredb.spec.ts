@@ -32,9 +32,10 @@ describe('the erasure of an owner on EventStoreDB', () => {
     openEventStoreDb(parseEventStoreUrl(url), { standInTimes, openMs: 5_000 });
 
   const open = async (options: StandInOptions = {}): Promise<void> => {
-    server = await StandIn.start(options);
-    const { url } = server;
-    cleanUp.push(() => server.stop());
+    const started = await StandIn.start(options);
+    const { url } = started;
+    server = started; // a test may open another one
+    cleanUp.push(() => started.stop());
     const opened = await ErasingStores.open(() => openLog(url));
     stores = opened;
     cleanUp.push(() => opened.remove());
