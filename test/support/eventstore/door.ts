@@ -13,12 +13,14 @@ interface Passage {
  */
 export class Door {
   readonly #passages = new Set<Passage>();
+  /** Clients that have not said anything yet. */
+  readonly #silent = new Set<Socket>();
   #server: Server | undefined;
   #frozen = false;
 
   /** The clients' connections that are open. */
   get open(): number {
-    return this.#passages.size;
+    return this.#passages.size + this.#silent.size;
   }
 
   /**
@@ -31,11 +33,17 @@ export class Door {
         this.#let(outside, to);
         return;
       }
+      this.#silent.add(outside);
       outside
         .on('error', () => undefined)
+        .once('close', () => this.#silent.delete(outside))
         .once('readable', () => {
+          this.#silent.delete(outside);
           const first = outside.read() as Buffer | null;
-          if (!first) return;
+          if (!first) {
+            outside.destroy();
+            return;
+          }
           outside.unshift(first);
           // HTTP/2 begins with "PRI * HTTP/2.0".
           this.#let(outside, first.toString('latin1', 0, 4) === 'GET ' ? web : to);
@@ -61,6 +69,7 @@ export class Door {
 
   /** Cuts the connections, all or the one that the server behind knows by this port. New ones are let in. */
   cut(insidePort?: number): void {
+    if (insidePort === undefined) for (const outside of this.#silent) outside.resetAndDestroy();
     for (const { outside, inside } of this.#passages) {
       if (insidePort !== undefined && inside.localPort !== insidePort) continue;
       // A reset, as from a machine that went down: the client must not take it for an orderly end.
