@@ -7,6 +7,7 @@ import { appendRaw } from '../support/domain-stores.js';
 import { runCli } from '../support/http-cli.js';
 import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
+import { until } from '../support/waiting.js';
 
 /** Two owners of one partition, and nobody else's on a shared server. */
 const ANNE = `anne ${randomUUID()}`;
@@ -122,6 +123,8 @@ describe('an event that cannot be read', () => {
       { id: randomUUID(), type: 'PlantCreated', data: { id: 3 }, metadata: metadata as never },
     ]);
     await http.logged({ stream: plantStream(ANNE, 3), level: 'error', kind: 'newer_version' });
+    // Written behind the service's back: lists may be two seconds behind it.
+    await until(async () => (await http.list('', { token: annes })).status === 503);
     const { detail } = problemIn(await http.list('', { token: annes }), 503, 'owner_blocked');
     expect(detail).toContain('upgraded');
     const skip = ['skip', '--position', newer, '--reason', 'a test', '--yes'];
