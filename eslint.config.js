@@ -3,6 +3,22 @@ import { defineConfig } from 'eslint/config';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
 
+/** The rooms that the simulator runs: what differs from run to run comes from src/async/runtime.ts (docs/simulation.md). */
+const SIMULATED = [
+  'plants',
+  'rebuilds',
+  'ports',
+  'write',
+  'read',
+  'projector',
+  'history',
+  'audit',
+  'erasure',
+  'trie',
+];
+const FROM_RUNTIME =
+  'Take it from src/async/runtime.ts, which the simulator replaces; the time of day is handed over as `now`.';
+
 /** Words that comments must not contain, as documents must not. */
 const FORBIDDEN = Object.keys(JSON.parse(readFileSync('forbidden-words.json', 'utf8')));
 
@@ -41,6 +57,48 @@ export default defineConfig(
       'max-lines': ['error', 400],
       'max-lines-per-function': ['error', 70],
       'no-warning-comments': ['error', { terms: FORBIDDEN, location: 'anywhere' }],
+    },
+  },
+  {
+    files: [...SIMULATED.map((room) => `src/${room}/**/*.ts`), 'src/async/**/*.ts'],
+    ignores: ['src/async/runtime.ts'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        ...['performance', 'setTimeout', 'setInterval', 'setImmediate', 'clearTimeout', 'clearInterval'].map(
+          (name) => ({ name, message: FROM_RUNTIME }),
+        ),
+      ],
+      'no-restricted-properties': [
+        'error',
+        ...[
+          ['Date', 'now'],
+          ['Math', 'random'],
+          ['AbortSignal', 'timeout'],
+          ['process', 'hrtime'],
+        ].map(([object, property]) => ({ object, property, message: FROM_RUNTIME })),
+      ],
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message: FROM_RUNTIME },
+      ],
+      'no-restricted-imports': [
+        'error',
+        {
+          paths: [
+            ...['node:timers', 'node:timers/promises', 'node:perf_hooks'].map((name) => ({
+              name,
+              message: FROM_RUNTIME,
+            })),
+            {
+              name: 'node:crypto',
+              importNames: ['randomUUID', 'randomBytes', 'randomInt', 'getRandomValues', 'webcrypto'],
+              message: FROM_RUNTIME,
+            },
+            { name: 'uuid', importNames: ['v1', 'v4', 'v6', 'v7'], message: FROM_RUNTIME },
+          ],
+        },
+      ],
     },
   },
   {

@@ -1,3 +1,4 @@
+import { random } from './runtime.js';
 /** Pauses between tries, in milliseconds. */
 export interface BackoffRange {
   /** After the first failure; doubled by each further one. */
@@ -10,4 +11,4 @@ export const backoffMs = (failuresBefore: number, { firstMs, longestMs }: Backof
   Math.min(firstMs * 2 ** failuresBefore, longestMs);
 
 /** Shortens a pause at random, by up to half, so that processes which failed together do not retry together. */
-export const withJitter = (ms: number): number => ms * (0.5 + Math.random() / 2);
+export const withJitter = (ms: number): number => ms * (0.5 + random() / 2);

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { abortAfter, monotonicMs, startTimer, stopTimer, type Timer } from './runtime.js';
 
 /** Settles as `work`, or rejects with `late()` after `ms` milliseconds, while `work` continues. */
 export const within = async <Result>(
@@ -6,16 +7,16 @@ export const within = async <Result>(
   work: Promise<Result>,
   late: () => Error,
 ): Promise<Result> => {
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   const tooLate = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
+    timer = startTimer(() => {
       reject(late());
     }, ms);
   });
   try {
     return await Promise.race([work, tooLate]);
   } finally {
-    clearTimeout(timer);
+    stopTimer(timer);
   }
 };
 
@@ -36,9 +37,9 @@ export class SharedDeadline {
 
   /** A signal that aborts after that time, or a fortieth of it sooner. */
   signal(): AbortSignal {
-    const now = performance.now();
+    const now = monotonicMs();
     if (!this.#signal || now >= this.#sharedUntil) {
-      this.#signal = AbortSignal.timeout(this.afterMs);
+      this.#signal = abortAfter(this.afterMs);
       this.#sharedUntil = now + this.afterMs * SLACK;
       setMaxListeners(Infinity, this.#signal); // one for each write in flight: no leak
     }

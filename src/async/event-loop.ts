@@ -1,3 +1,4 @@
+import { monotonicMs, soon, startTimer } from './runtime.js';
 /** How long after a request more are expected, in milliseconds. */
 const REQUESTS_EXPECTED_MS = 250;
 
@@ -25,20 +26,20 @@ let lastRequest = -Infinity;
 
 /** Records a short request. */
 export const noteRequest = (): void => {
-  lastRequest = performance.now();
+  lastRequest = monotonicMs();
 };
 
 /**
  * Resolves in a later turn of the event loop, for one caller a turn: after `setImmediate` all callers would run in the
  * same turn.
  */
-export const nextLoopTurn = new LoopTurns(setImmediate).next;
+export const nextLoopTurn = new LoopTurns(soon).next;
 
 /**
  * As `nextLoopTurn`, for long work in steps of a millisecond at most: while requests come it pauses after each step, so
  * that all long work together takes half of the event loop's time.
  */
 export const nextStep = new LoopTurns((go) => {
-  if (performance.now() - lastRequest < REQUESTS_EXPECTED_MS) setTimeout(go, PAUSE_MS);
-  else setImmediate(go);
+  if (monotonicMs() - lastRequest < REQUESTS_EXPECTED_MS) startTimer(go, PAUSE_MS);
+  else soon(go);
 }).next;

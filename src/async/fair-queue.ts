@@ -1,3 +1,4 @@
+import { startTimer, stopTimer } from './runtime.js';
 /** Work was not begun: too much is waiting, or it has waited too long. */
 export class NotBegun extends Error {
   override readonly name = 'NotBegun';
@@ -54,7 +55,7 @@ export class FairQueue {
     this.#waitingInAll += 1;
     return new Promise((resolve, reject) => {
       const leave = (): void => {
-        clearTimeout(timer);
+        stopTimer(timer);
         signal.removeEventListener('abort', aborted);
         own.delete(go);
         if (own.size === 0) this.#waiting.delete(key);
@@ -68,7 +69,7 @@ export class FairQueue {
         leave();
         reject(signal.reason as Error);
       };
-      const timer = setTimeout(() => {
+      const timer = startTimer(() => {
         leave();
         reject(new NotBegun(`it was not its turn within ${waitMs} ms`));
       }, waitMs);

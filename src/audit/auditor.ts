@@ -2,6 +2,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type RecordedEvent, START } from '../ports/event-log.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from '../ports/tree-store.js';
 import { AUDITOR_STATES, type AuditorStatus, type AuditorTransition } from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
@@ -288,8 +289,7 @@ export class Auditor {
   async #recheckAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // Not while the tree is empty: there is nothing to compare.
-      if (performance.now() >= this.#recheckAt && (await this.store.tree()).size > 0)
-        await this.#recheck(signal);
+      if (monotonicMs() >= this.#recheckAt && (await this.store.tree()).size > 0) await this.#recheck(signal);
       await pause(Math.min(LOOK_EVERY_MS, this.options.recheckMs), signal);
     }
   }
@@ -309,7 +309,7 @@ export class Auditor {
     if (signal.aborted) return;
     const times = this.#reread.times.doubtful;
     this.#reread = new Reread();
-    this.#recheckAt = performance.now() + this.options.recheckMs;
+    this.#recheckAt = monotonicMs() + this.options.recheckMs;
     this.#show({ recheckedAt: this.#now(), times });
     if (times) this.#warn(times.message);
   }

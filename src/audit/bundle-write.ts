@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { abortAfter, nextTurn } from '../async/runtime.js';
 import { AUDIT_STREAM, ownedBy } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -133,7 +133,7 @@ export async function* bundleOf(
     if (next % BLOCK_EVENTS === 0) {
       if (owner === undefined) piece += `${await tree.blockLine(index, checkpoint, altered)}\n`;
       onProgress(next - from, size - from);
-      await setImmediate(); // lets an abort of `signal` arrive
+      await nextTurn(); // lets an abort of `signal` arrive
       signal.throwIfAborted();
     }
     if (piece.length < PIECE) continue;
@@ -158,7 +158,7 @@ export async function* bundleOf(
 /** As `provenState`. Throws ExportRefused where the stored state is not the one that was signed. */
 const provenOf = async (store: TreeStore, owner: string): Promise<ProvenState | undefined> => {
   try {
-    return await provenState(store, owner, AbortSignal.timeout(STATE_WAIT_MS));
+    return await provenState(store, owner, abortAfter(STATE_WAIT_MS));
   } catch (error) {
     if (error instanceof RangeError) throw damaged(error);
     throw error;

@@ -1,3 +1,4 @@
+import { monotonicMs } from '../async/runtime.js';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { ERASURES_STREAM } from '../plants/stream.js';
@@ -160,8 +161,8 @@ class Recheck {
         shortSince = undefined;
         continue;
       }
-      shortSince ??= performance.now();
-      if (performance.now() - shortSince >= this.options.patienceMs) return shorter(this.#rebuilt.size, size);
+      shortSince ??= monotonicMs();
+      if (monotonicMs() - shortSince >= this.options.patienceMs) return shorter(this.#rebuilt.size, size);
     }
     return undefined;
   }

@@ -1,4 +1,5 @@
 import { v5 as uuidV5 } from 'uuid';
+import { monotonicMs } from '../async/runtime.js';
 import { encode, versionOf } from '../plants/codec.js';
 import { type RecordedCheckpoint } from '../plants/operation.js';
 import { AUDIT_STREAM } from '../plants/stream.js';
@@ -166,8 +167,8 @@ export class RecordedCheckpoints {
     const latest = await this.store.latestCheckpoint();
     const treeSince = await this.#treeSince();
     if (!recording || !this.#compared || !latest || treeSince === undefined) return;
-    this.#firstTry ??= performance.now();
-    if (performance.now() < this.#nextTry || !(await this.#isDue(latest, recording))) return;
+    this.#firstTry ??= monotonicMs();
+    if (monotonicMs() < this.#nextTry || !(await this.#isDue(latest, recording))) return;
     try {
       await this.#readOn(treeSince);
       if (await this.#isDue(latest, recording)) await this.#record(latest, treeSince, recording);
@@ -176,7 +177,7 @@ export class RecordedCheckpoints {
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return; // another auditor was faster: look again
       if (!(error instanceof LogUnavailable || error instanceof OutcomeUnknown)) throw error;
-      this.#nextTry = performance.now() + RETRY_MS;
+      this.#nextTry = monotonicMs() + RETRY_MS;
       this.#failure = `the last checkpoint cannot be recorded in the log: ${error.message}`;
     }
   }
@@ -212,7 +213,7 @@ export class RecordedCheckpoints {
   async #isDue({ size }: SignedCheckpoint, { afterMs, everyMs }: RecordingOptions): Promise<boolean> {
     const { last, ours } = this.#records;
     if (!last || !ours)
-      return size > 0 && (last !== undefined || performance.now() - (this.#firstTry ?? 0) >= afterMs);
+      return size > 0 && (last !== undefined || monotonicMs() - (this.#firstTry ?? 0) >= afterMs);
     if (!(await this.#isKnown())) return true;
     const elapsed = Math.abs(this.options.now().getTime() - Date.parse(ours.at));
     return !(elapsed < everyMs) && size - last.checkpoint.size > 1;

@@ -1,3 +1,4 @@
+import { abortAfter, monotonicMs } from '../async/runtime.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type Checkpoint } from './checkpoint.js';
 import { type Finding } from './findings.js';
@@ -29,7 +30,7 @@ interface Shown {
  */
 export class WitnessedBefore {
   #asked: Promise<readonly Shown[]> | undefined;
-  /** Since when a witness has shown a tree that is greater than ours, in milliseconds of performance.now(). */
+  /** Since when a witness has shown a tree that is greater than ours, in milliseconds of monotonicMs(). */
   #aheadSince: number | undefined;
 
   constructor(
@@ -57,8 +58,8 @@ export class WitnessedBefore {
       else if (!(await hasRoot(this.store, shown.checkpoint)))
         return otherHistory(shown.target, this.key, shown.checkpoint);
     if (!ahead) return 'yes';
-    this.#aheadSince ??= performance.now();
-    if (performance.now() - this.#aheadSince < this.options.patienceMs) return 'later';
+    this.#aheadSince ??= monotonicMs();
+    if (monotonicMs() - this.#aheadSince < this.options.patienceMs) return 'later';
     return eventsGone(ahead.target, this.key, ahead.checkpoint, size);
   }
 
@@ -69,7 +70,7 @@ export class WitnessedBefore {
   }
 
   async #askAll(signal: AbortSignal): Promise<readonly Shown[]> {
-    const late = AbortSignal.any([signal, AbortSignal.timeout(this.options.timeoutMs)]);
+    const late = AbortSignal.any([signal, abortAfter(this.options.timeoutMs)]);
     const answers = await Promise.allSettled(
       this.targets.map(async (target) => ({
         target,

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs, startTimer, stopTimer } from '../async/runtime.js';
 import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
 import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
 import { type Checkpoint, openCheckpoint } from './checkpoint.js';
@@ -85,7 +86,7 @@ interface Followed {
   known: number;
   status: WitnessStatus;
   failures: number;
-  /** Since when it has known a tree that is greater than ours, in milliseconds of performance.now(). */
+  /** Since when it has known a tree that is greater than ours, in milliseconds of monotonicMs(). */
   aheadSince: number | undefined;
 }
 
@@ -246,8 +247,8 @@ export class Witnessing {
       return failure;
     }
     // Another auditor with this key may be ahead of ours, which then gets there.
-    followed.aheadSince ??= performance.now();
-    if (performance.now() - followed.aheadSince >= this.options.patienceMs)
+    followed.aheadSince ??= monotonicMs();
+    if (monotonicMs() - followed.aheadSince >= this.options.patienceMs)
       await this.#raise(eventsGone(target, this.key, shown, ours));
     return failure;
   }
@@ -274,12 +275,12 @@ export class Witnessing {
   #woken(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const wake = (): void => {
-        clearTimeout(timer);
+        stopTimer(timer);
         this.#waiting.delete(wake);
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      const timer = setTimeout(wake, LOOK_EVERY_MS);
+      const timer = startTimer(wake, LOOK_EVERY_MS);
       this.#waiting.add(wake);
       signal.addEventListener('abort', wake);
       if (signal.aborted) wake();

@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../audit/erased-events.js';
 import { type Hash } from '../audit/merkle.js';
 import { pause } from '../async/pause.js';
+import { randomId } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
@@ -215,7 +215,7 @@ export class Eraser {
     const ids = [...present];
     const deleteNext = async (): Promise<void> => {
       for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
-        const context = { commandId: randomUUID(), actor: ERASER.actor, correlationId: erasure };
+        const context = { commandId: randomId(), actor: ERASER.actor, correlationId: erasure };
         try {
           await runCommand(dependencies, owner, { type: 'DeletePlant', id }, context);
         } catch (error) {

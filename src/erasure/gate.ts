@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { monotonicMs } from '../async/runtime.js';
 import { ownerErasing } from '../plants/errors.js';
 import { type EventLog } from '../ports/event-log.js';
 import { ERASURES_STREAM } from '../plants/stream.js';
@@ -24,7 +25,7 @@ export class ErasureGate {
 
   /** Throws DomainError `owner_erasing`, and what the log throws; gives a promise only where the log has to be read. */
   admit(owner: string): Promise<void> | undefined {
-    if (performance.now() - this.#lookedAt >= FRESH_MS || this.#looking)
+    if (monotonicMs() - this.#lookedAt >= FRESH_MS || this.#looking)
       return this.look().then(() => {
         this.#assert(owner);
       });
@@ -41,7 +42,7 @@ export class ErasureGate {
   }
 
   async #look(): Promise<void> {
-    const at = performance.now();
+    const at = monotonicMs();
     const last = await this.log.readLast(ERASURES_STREAM);
     if (last && (last.revision !== this.#revision || this.#owners.size > 0)) {
       const owners = new Set<string>();

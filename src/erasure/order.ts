@@ -1,4 +1,5 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac } from 'node:crypto';
+import { randomOctets } from '../async/runtime.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { nameFault } from '../plants/fields.js';
 import { encodeOwner, ERASURES_STREAM, erasureStream, ownerOfStream, streamsOf } from '../plants/stream.js';
@@ -56,7 +57,7 @@ export const orderErasure = async (
   if (cannot !== undefined) throw new OperationRefused(cannot);
   assertReason(reason, owner);
   await assertNoSkip(log, owner);
-  const key = randomBytes(32);
+  const key = randomOctets(32);
   const data = { erasure, ownerHash: ownerHash(key, owner), reason };
   const by = nameless(operator, owner);
   const found = await execute<Erasures, string>(log, ERASURES_STREAM, {

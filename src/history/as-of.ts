@@ -6,6 +6,7 @@ import { type EventLog, type Position, type RecordedEvent, START } from '../port
 import { readSkipsInForce } from '../rebuilds/read.js';
 import { decidedAtOf } from './cloud-event.js';
 import { FairQueue, NotBegun, type QueueLimits } from '../async/fair-queue.js';
+import { startTimer, stopTimer } from '../async/runtime.js';
 import { readHistory } from './read.js';
 import { type Instant } from './instant.js';
 
@@ -151,7 +152,7 @@ export class PastLists {
     signal: AbortSignal,
   ): Promise<PastPage> {
     const tooLong = new AbortController();
-    const timer = setTimeout(() => {
+    const timer = startTimer(() => {
       tooLong.abort(
         new PastUnavailable(
           `Reading the log up to there took more than ${this.foldMs / 1_000} s. Ask for an earlier position, or ask an operator: plants history --as-of has no such limit.`,
@@ -162,7 +163,7 @@ export class PastLists {
     try {
       return await plantsAsOf(this.log, owner, point, page, head, AbortSignal.any([signal, tooLong.signal]));
     } finally {
-      clearTimeout(timer);
+      stopTimer(timer);
     }
   }
 }

@@ -10,6 +10,7 @@ import {
   type RecordedEvent,
 } from '../ports/event-log.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { readHistory } from './read.js';
 
 /** Events that wait for a slow follower: one that is further behind reads the log for itself, and then goes on. */
@@ -171,12 +172,12 @@ export class ChangesOfLists {
       yield reload;
       return;
     }
-    const giveUp = performance.now() + this.catchUpMs;
+    const giveUp = monotonicMs() + this.catchUpMs;
     for await (const { events, position, done } of readHistory(this.log, { owner }, after, upTo, signal)) {
       const changes = events.filter(({ stream }) => stream.startsWith(PLANT_STREAMS)).map(changeOf);
       yield { changes, position, waiting: undefined };
       if (done) return;
-      if (performance.now() <= giveUp) continue;
+      if (monotonicMs() <= giveUp) continue;
       yield reload;
       return;
     }
@@ -220,8 +221,8 @@ export class ChangesOfLists {
         for await (const batch of this.log.subscribe(reading.position, signal)) {
           reading.waiting = undefined;
           deliver(reading, batch);
-          if (performance.now() - tickedAt < TICK_MS) continue;
-          tickedAt = performance.now();
+          if (monotonicMs() - tickedAt < TICK_MS) continue;
+          tickedAt = monotonicMs();
           wakeAll(reading);
         }
       } catch (error) {

@@ -1,6 +1,7 @@
 import { type EventLog, newestOf, type Position } from '../ports/event-log.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 
 /** How long the log must be shorter than the lists before that is an error, in milliseconds: a read may be stale. */
 const TOLERANCE_MS = 3_000;
@@ -19,12 +20,12 @@ export const assertNotAhead = async (
   generation: Generation,
   signal: AbortSignal,
 ): Promise<Position> => {
-  const giveUp = performance.now() + TOLERANCE_MS;
+  const giveUp = monotonicMs() + TOLERANCE_MS;
   for (;;) {
     const applied = newestOf(await model.positions(generation)); // before the head, which only goes forward
     const head = await log.head();
     if (applied <= head || signal.aborted) return head;
-    if (performance.now() > giveUp) throw aheadOf(applied, head);
+    if (monotonicMs() > giveUp) throw aheadOf(applied, head);
     await pause(LOOK_EVERY_MS, signal);
   }
 };

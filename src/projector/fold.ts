@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { monotonicMs } from '../async/runtime.js';
 import { EventRefused } from '../plants/errors.js';
 import { type Skips } from '../plants/skips.js';
 import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
@@ -77,7 +78,7 @@ export class Fold {
   /** Folds up to a position. Returns the ids of an owner's plants that changed meanwhile. */
   async to(position: Position, owner: string): Promise<number[]> {
     const touched: number[] = [];
-    const giveUp = performance.now() + TOLERANCE_MS;
+    const giveUp = monotonicMs() + TOLERANCE_MS;
     for (;;) {
       const complete = this.#applyPending(position, (whose, id) => {
         if (whose === owner) touched.push(id);
@@ -88,7 +89,7 @@ export class Fold {
       }
       // The lists may be newer than the last batch, for a moment.
       const { caughtUp } = await this.#pull();
-      if (caughtUp && this.#reached < position && performance.now() > giveUp)
+      if (caughtUp && this.#reached < position && monotonicMs() > giveUp)
         throw aheadOf(position, this.#reached);
     }
   }

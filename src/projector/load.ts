@@ -1,3 +1,4 @@
+import { monotonicMs } from '../async/runtime.js';
 /** How long after a request the process counts as loaded, in milliseconds: ten requests a second are constant load. */
 const QUIET_MS = 250;
 
@@ -5,7 +6,7 @@ const QUIET_MS = 250;
 export class Load {
   #last = -Infinity;
 
-  constructor(private readonly now: () => number = () => performance.now()) {}
+  constructor(private readonly now: () => number = () => monotonicMs()) {}
 
   /** A request has arrived, or a write was projected. */
   note(): void {

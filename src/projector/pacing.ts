@@ -1,6 +1,5 @@
-import { performance } from 'node:perf_hooks';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pause } from '../async/pause.js';
+import { type LoopTimes, loopTimes, nextTurn } from '../async/runtime.js';
 import { type Load } from './load.js';
 
 /** Under load, the pause after a slice of work, as a multiple of the time for which the event loop was busy. */
@@ -15,12 +14,6 @@ const LONGEST_REST_MS = 100;
 /** The shortest slice of work, in milliseconds: a timer is not much more exact, and costs a tenth of it. */
 const SLICE_MS = 1;
 
-/** Busy and idle time of the event loop, in milliseconds. */
-export interface LoopTimes {
-  readonly active: number;
-  readonly idle: number;
-}
-
 /** The event loop's times, pauses and turns; tests replace them. */
 export interface Clockwork {
   readonly times: () => LoopTimes;
@@ -29,9 +22,9 @@ export interface Clockwork {
 }
 
 const REAL: Clockwork = {
-  times: () => performance.eventLoopUtilization(),
+  times: loopTimes,
   rest: pause,
-  turn: () => nextTurn(),
+  turn: nextTurn,
 };
 
 /**

@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { randomOctets } from '../async/runtime.js';
 import { type Position, START } from '../ports/event-log.js';
 
 /** The least capacity, in entries. */
@@ -153,4 +153,4 @@ const enlarged = <A extends Int32Array | Float64Array>(array: A, least: number):
   return larger;
 };
 
-const randomOdd = (): number => 2 * randomInt(2 ** 31) + 1;
+const randomOdd = (): number => 2 * (randomOctets(4).readUInt32LE() >>> 1) + 1;

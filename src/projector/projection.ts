@@ -1,3 +1,4 @@
+import { monotonicMs } from '../async/runtime.js';
 import { type EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
 import {
@@ -121,7 +122,7 @@ class Projection {
   /** Read, and not applied yet. */
   #batch: Batch;
   #inFlight: Promise<void> = Promise.resolve();
-  /** When all partitions were applied last, in milliseconds of `performance.now()`. */
+  /** When all partitions were applied last, in milliseconds of `monotonicMs()`. */
   #advancedAt = -Infinity;
   /** When the first event came that idle partitions have not been moved past. */
   #idleBehindSince = Infinity;
@@ -180,7 +181,7 @@ class Projection {
     // Once live, a client may wait for each event, and the log may not report that none follows.
     const live = caughtUp || this.#state !== 'catching_up';
     const size = live ? 1 : this.#batchSize();
-    const now = performance.now();
+    const now = monotonicMs();
     if (live && read.events.length > 0) this.#idleBehindSince = Math.min(this.#idleBehindSince, now);
     // The first one, too: it shows early how much there is to do, and whether the store has lost data.
     const due = now - this.#advancedAt >= ADVANCE_EVERY_MS || now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
@@ -193,7 +194,7 @@ class Projection {
     this.#inFlight = this.#apply(batch, caughtUp, all);
     this.#batch = new Batch(batch.position, this.#skips);
     if (all) {
-      this.#advancedAt = performance.now();
+      this.#advancedAt = monotonicMs();
       this.#idleBehindSince = Infinity;
     }
     const next = PROJECTION_STATES[this.#state][blocked ? 'unreadable' : caughtUp ? 'end' : 'more'];

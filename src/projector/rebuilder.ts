@@ -5,6 +5,7 @@ import { assertNotAhead } from './ahead.js';
 import { Pacing } from './pacing.js';
 import { Healer } from './healer.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Operator, record } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
@@ -165,9 +166,9 @@ export class Rebuilder {
     if (!standby.caughtUp) return;
     this.options.onStep('caught up');
     const pacing = new Pacing(this.options.load);
-    const began = performance.now();
+    const began = monotonicMs();
     const onProgress = ({ share }: { readonly share: number }): void => {
-      const outlook = standby.estimate.verifying(share, performance.now() - began);
+      const outlook = standby.estimate.verifying(share, monotonicMs() - began);
       this.#progress = standby.progress(rebuild, 'verifying', outlook);
     };
     onProgress({ share: 0 });
@@ -250,7 +251,7 @@ export class Rebuilder {
         this.#standby(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
       await this.#promote(wanted, active, signal); // where it is refused, again in the next round
-      this.#switchedAt = performance.now();
+      this.#switchedAt = monotonicMs();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
       onSwitch();
@@ -267,7 +268,7 @@ export class Rebuilder {
     }
     const over =
       rollback === 'done'
-        ? performance.now() - this.#switchedAt > READERS_MS
+        ? monotonicMs() - this.#switchedAt > READERS_MS
         : this.options.now().getTime() - promotedAt.getTime() > this.options.graceMs;
     if (over) await this.#close(state, promoted, wanted);
     return over;
@@ -308,7 +309,7 @@ export class Rebuilder {
     generations: readonly GenerationInfo[],
   ): Promise<void> {
     // A reader that has read the pointer just before a switch still reads the generation that it pointed to.
-    if (performance.now() - this.#switchedAt < READERS_MS) return;
+    if (monotonicMs() - this.#switchedAt < READERS_MS) return;
     for (const { generation } of generations)
       if (!used.includes(generation)) {
         await this.#stop(generation);

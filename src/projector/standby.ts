@@ -1,4 +1,5 @@
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
@@ -45,7 +46,7 @@ export class Standby {
   events = 0;
   caughtUp = false;
   problem: string | undefined;
-  readonly began = performance.now();
+  readonly began = monotonicMs();
   readonly estimate = new Estimate();
   readonly #pacing: Pacing;
   /** Where this process began. */
@@ -72,7 +73,7 @@ export class Standby {
       done: this.log.distance(START, this.position),
       total: this.log.distance(START, head),
       doneHere: this.log.distance(this.#from ?? this.position, this.position),
-      elapsedMs: performance.now() - this.began,
+      elapsedMs: monotonicMs() - this.began,
       idleMs: this.#idleMs,
     };
   }
@@ -109,7 +110,7 @@ export class Standby {
     this.problem = undefined;
     if (!caughtUp) await this.#pacing.giveWay(this.#ending.signal);
     const due = (this.events / this.rate) * RATE_WINDOW_MS;
-    const early = this.began + due - performance.now();
+    const early = this.began + due - monotonicMs();
     if (early > 0) {
       this.#idleMs += early;
       await pause(early, this.#ending.signal);
@@ -126,7 +127,7 @@ export class Standby {
       generation: this.generation,
       position: this.position,
       events: this.events,
-      elapsedMs: performance.now() - this.began,
+      elapsedMs: monotonicMs() - this.began,
       problem: this.problem,
     };
   }

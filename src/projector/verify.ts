@@ -12,6 +12,7 @@ import {
 } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { changeOf } from './changes.js';
 import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
@@ -124,7 +125,7 @@ class Verification {
   #left: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
   #events = 0;
   #share = 0;
-  /** When progress is reported next, in milliseconds of `performance.now()`. */
+  /** When progress is reported next, in milliseconds of `monotonicMs()`. */
   #reportAt = -Infinity;
 
   constructor(
@@ -148,8 +149,8 @@ class Verification {
     const comparedBefore = this.#total.plants;
     const whole = log.distance(START, await log.head());
     const report = (): void => {
-      if (performance.now() < this.#reportAt) return;
-      this.#reportAt = performance.now() + REPORT_EVERY_MS;
+      if (monotonicMs() < this.#reportAt) return;
+      this.#reportAt = monotonicMs() + REPORT_EVERY_MS;
       const folded = fold.settled ? 1 : Math.min(1, log.distance(START, fold.position) / Math.max(1, whole));
       const compared = Math.min(1, (this.#total.plants - comparedBefore) / Math.max(1, fold.plants));
       const ofPass = FOLDING * folded + (fold.settled ? (1 - FOLDING) * compared : 0);
@@ -272,11 +273,11 @@ const pageNotBefore = async (
   position: Position,
   signal: AbortSignal,
 ): Promise<Page> => {
-  const giveUp = performance.now() + TOLERANCE_MS;
+  const giveUp = monotonicMs() + TOLERANCE_MS;
   for (;;) {
     const page = await model.page(generation, owner, after, PAGE);
     if (page.position >= position) return page;
-    if (performance.now() > giveUp)
+    if (monotonicMs() > giveUp)
       throw new ReadModelUnavailable(
         `generation ${generation} has stood still at ${page.position || 'the start'} for ${TOLERANCE_MS / 1_000} s: does a projector run, or is it blocked?`,
       );

@@ -1,5 +1,6 @@
 import { SharedDeadline } from '../async/deadline.js';
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
@@ -64,7 +65,7 @@ export class Freshness {
     this.#leastWaitMs = bounded * LEAST_WAIT;
     this.#regression = new LogRegression(model, first.head);
     this.#head = new LogHead(log, this.boundMs, first, (head) => {
-      this.#regression.observe(head, performance.now());
+      this.#regression.observe(head, monotonicMs());
     });
     this.#patienceOfWrites = new SharedDeadline(waitMs);
     this.#patienceOfLists = new SharedDeadline(Math.max(waitMs, LEAST_LIST_WAIT_MS));
@@ -78,7 +79,7 @@ export class Freshness {
   static async from(log: EventLog, model: ReadModel & Generations, waitMs: number): Promise<Freshness> {
     const active = (await model.generations()).find((generation) => generation.active);
     const positions = active ? await model.positions(active.generation) : [START];
-    const askedAt = performance.now();
+    const askedAt = monotonicMs();
     const head = await log.head();
     if (positions.some((position) => position > head))
       throw new ReadModelAhead('the read model contains events that the log does not hold');
@@ -97,7 +98,7 @@ export class Freshness {
   }
 
   /**
-   * The least position that a list must be at which was asked for at `arrived` (of `performance.now()`), by the log;
+   * The least position that a list must be at which was asked for at `arrived` (of `monotonicMs()`), by the log;
    * undefined where the log has to be asked first.
    */
   knownHorizon(arrived: number): Position | undefined {
@@ -144,13 +145,13 @@ export class Freshness {
    * asked for after that, in whatever process, contains it or is refused.
    */
   async listed(owner: string, position: Position): Promise<boolean> {
-    const appended = performance.now();
+    const appended = monotonicMs();
     // Lists that are ahead of the log pass for having reached whatever it holds.
     const waits = this.waitMs > 0 && !this.#regression.noticed;
     if (waits && (await this.#reached(owner, position, this.#patienceOfWrites))) return true;
     // Also where that wait has ended early: other processes may have asked the log before the append.
     for (;;) {
-      const left = appended + this.#leastWaitMs - performance.now();
+      const left = appended + this.#leastWaitMs - monotonicMs();
       if (left <= 0) return false;
       await pause(left);
     }

@@ -1,4 +1,5 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { monotonicMs } from '../async/runtime.js';
 import { EventLog, LogUnavailable, type Position, START, UnknownPosition } from '../ports/event-log.js';
 import { type LongPage, type Page, ReadModel } from '../ports/read-model.js';
 import { Freshness, NotFreshYet } from './freshness.js';
@@ -34,7 +35,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   ) {}
 
   async execute({ owner, after, limit, atLeast = START }: ListPlantsQuery): Promise<Page | LongPage> {
-    const arrived = performance.now();
+    const arrived = monotonicMs();
     const read = (): Promise<Page | LongPage> =>
       limit > LONG_LIST ? this.model.longList(owner, after, limit) : this.model.list(owner, after, limit);
     let page = await read();
@@ -60,7 +61,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
    * to be waited for. Throws ReadModelIncomplete and ReadModelUnavailable.
    */
   async atOnce(owner: string, limit: number): Promise<Page | undefined> {
-    const arrived = performance.now();
+    const arrived = monotonicMs();
     const page = await this.model.list(owner, undefined, limit);
     const horizon = this.freshness.knownHorizon(arrived);
     if (horizon === undefined || page.position < horizon) return undefined;

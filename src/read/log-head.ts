@@ -1,6 +1,7 @@
+import { monotonicMs, startIdleTimer, stopTimer, type Timer } from '../async/runtime.js';
 import { type EventLog, type Position } from '../ports/event-log.js';
 
-/** The head of the log, as it was at `askedAt` or later, in milliseconds of `performance.now()`. */
+/** The head of the log, as it was at `askedAt` or later, in milliseconds of `monotonicMs()`. */
 export interface Sample {
   readonly askedAt: number;
   readonly head: Position;
@@ -30,7 +31,7 @@ export class LogHead {
   readonly #samples: Sample[];
   #asking: Asking | undefined;
   #queued: Promise<Sample> | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #wantedAt = -Infinity;
   #closed = false;
 
@@ -47,7 +48,7 @@ export class LogHead {
 
   /**
    * The head at the earliest moment after `since` at which it was asked for; undefined where it was not, or no answer
-   * has come. Moments are those of `performance.now()`; what is older than `since` is forgotten.
+   * has come. Moments are those of `monotonicMs()`; what is older than `since` is forgotten.
    */
   knownSince(since: number): Position | undefined {
     this.#wantedAt = since;
@@ -69,7 +70,7 @@ export class LogHead {
   /** Asks nothing any more. */
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
   }
 
   #ask(since: number): Promise<Sample> {
@@ -86,7 +87,7 @@ export class LogHead {
   }
 
   #begin(): Promise<Sample> {
-    const askedAt = performance.now();
+    const askedAt = monotonicMs();
     const answer = this.log
       .head()
       .then((head) => {
@@ -107,13 +108,13 @@ export class LogHead {
     // In a window that is shorter than the pause, no sample would be found.
     if (this.#closed || this.windowMs < LEAST_PAUSE_MS) return;
     const pause = Math.max(this.windowMs / SAMPLES_IN_WINDOW, LEAST_PAUSE_MS);
-    this.#timer = setTimeout(() => {
+    this.#timer = startIdleTimer(() => {
       this.#timer = undefined;
-      const now = performance.now();
+      const now = monotonicMs();
       if (now - this.#wantedAt > WANTED_MS + this.windowMs) return;
       // Where it fails, lists find no sample that is young enough, ask by themselves, and say so.
       this.#ask(now).catch(() => undefined);
       this.#sampleLater();
-    }, pause).unref();
+    }, pause);
   }
 }

@@ -12,7 +12,7 @@ const PATIENCE_MS = 3_000;
  */
 export class LogRegression {
   #greatest: Position;
-  /** Since when the log has been shorter, in milliseconds of `performance.now()`. */
+  /** Since when the log has been shorter, in milliseconds of `monotonicMs()`. */
   #since: number | undefined;
   /** What lists were answered from when the regression was noticed. */
   #damaged: Generation | 'none' | undefined;
@@ -24,7 +24,7 @@ export class LogRegression {
     this.#greatest = head;
   }
 
-  /** Compares a head of the log, newer than those before, at `now` (of `performance.now()`). */
+  /** Compares a head of the log, newer than those before, at `now` (of `monotonicMs()`). */
   observe(head: Position, now: number): void {
     if (head < this.#greatest) {
       this.#since ??= now;

@@ -1,0 +1,83 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+
+/** A timer that was started. */
+export type Timer = NodeJS.Timeout;
+
+/** For how long the event loop had work and for how long none, in milliseconds. */
+export interface LoopTimes {
+  readonly active: number;
+  readonly idle: number;
+}
+
+/**
+ * What the same code finds different each time it runs: time, turns of the event loop, and chance. The rooms that the
+ * simulator runs (docs/simulation.md) take these from here alone, which lint checks. The time of day is handed to them
+ * as `now`.
+ */
+export interface Runtime {
+  /** Milliseconds since some moment, fractions included; it never goes back. */
+  readonly monotonicMs: () => number;
+  /** Calls `run` once after `ms` milliseconds, unless it is stopped. The process waits for it before it ends. */
+  readonly startTimer: (run: () => void, ms: number) => Timer;
+  /** As `startTimer`; the process does not wait for it. */
+  readonly startIdleTimer: (run: () => void, ms: number) => Timer;
+  readonly stopTimer: (timer: Timer | undefined) => void;
+  /** Calls `run` in the next turn of the event loop. */
+  readonly soon: (run: () => void) => void;
+  /** A signal that aborts with a TimeoutError after `ms` milliseconds, a whole number. */
+  readonly abortAfter: (ms: number) => AbortSignal;
+  readonly loopTimes: () => LoopTimes;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+  /** A random UUID. */
+  readonly randomId: () => string;
+  /** Bytes that nobody can guess. */
+  readonly randomOctets: (count: number) => Buffer;
+}
+
+let runtime: Runtime = {
+  monotonicMs: () => performance.now(),
+  startTimer: (run, ms) => setTimeout(run, ms),
+  startIdleTimer: (run, ms) => setTimeout(run, ms).unref(),
+  stopTimer: (timer) => {
+    clearTimeout(timer);
+  },
+  soon: (run) => {
+    setImmediate(run);
+  },
+  abortAfter: (ms) => AbortSignal.timeout(ms),
+  loopTimes: () => performance.eventLoopUtilization(),
+  random: () => Math.random(),
+  randomId: () => randomUUID(),
+  randomOctets: (count) => randomBytes(count),
+};
+
+/**
+ * Replaces the machine, and returns what puts it back.
+ * @public for the simulator alone: it runs several processes, each with a clock of its own, in one.
+ */
+export const replaceRuntime = (other: Runtime): (() => void) => {
+  const before = runtime;
+  runtime = other;
+  return () => {
+    runtime = before;
+  };
+};
+
+export const monotonicMs = (): number => runtime.monotonicMs();
+export const startTimer = (run: () => void, ms: number): Timer => runtime.startTimer(run, ms);
+export const startIdleTimer = (run: () => void, ms: number): Timer => runtime.startIdleTimer(run, ms);
+export const stopTimer = (timer: Timer | undefined): void => {
+  runtime.stopTimer(timer);
+};
+export const soon = (run: () => void): void => {
+  runtime.soon(run);
+};
+export const abortAfter = (ms: number): AbortSignal => runtime.abortAfter(ms);
+export const loopTimes = (): LoopTimes => runtime.loopTimes();
+export const random = (): number => runtime.random();
+export const randomId = (): string => runtime.randomId();
+export const randomOctets = (count: number): Buffer => runtime.randomOctets(count);
+
+/** Resolves in the next turn of the event loop. */
+export const nextTurn = (): Promise<void> => new Promise(soon);
