@@ -10,6 +10,7 @@ import { GrowingState } from '../src/audit/state-tree/growing-state.js';
 import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
 import { type EventLog } from '../src/ports/event-log.js';
 import { type TreeStore } from '../src/ports/tree-store.js';
+import { limitHeapGrowth } from '../src/service/heap-growth.js';
 import { type Sample } from './round.js';
 
 /** What is built where. */
@@ -51,6 +52,7 @@ const buildState = async (log: EventLog, store: TreeStore): Promise<number> => {
   return (await state.save()).size;
 };
 
+limitHeapGrowth(); // as the service does
 const { log: file, tree, part } = JSON.parse(process.argv[2] ?? '{}') as TreeBuild;
 const log = await openSqliteEventLog(file);
 const store = await openSqliteTreeStore(tree, log.identity());

@@ -210,8 +210,7 @@ export class Auditor {
     let refused: BlockedAt | undefined;
     for (const event of events) {
       try {
-        const { stream, position } = event;
-        leaves.push({ stream, position, ...hashesOf(event) });
+        leaves.push({ position: event.position, ...hashesOf(event) });
         if (leaves.length % SLICE === 0) await this.options.giveWay(signal);
       } catch (error) {
         if (!(error instanceof EventRefused)) throw error;

@@ -54,15 +54,7 @@ export interface StateSnapshot extends Pick<StoredState, 'size' | 'position'> {
   readonly node: TrieNodeReader;
 }
 
-/** What an event does to the state: `value` is undefined where the plant is removed. */
-export interface StateChange {
-  /** 40 bytes. */
-  readonly key: Uint8Array;
-  /** 32 bytes. */
-  readonly value: Uint8Array | undefined;
-}
-
-/** Changes of the state by the events from one size to another; at most one of each key. */
+/** Changes of the state by the events from one size to another. */
 export interface StateGrowth {
   /** The size that the stored state has; 0 where it is forgotten. */
   readonly from: number;
@@ -70,7 +62,8 @@ export interface StateGrowth {
   readonly again?: boolean;
   readonly size: number;
   readonly position: Position;
-  readonly changes: readonly StateChange[];
+  /** As PackedChanges has them: the last one of a key counts. */
+  readonly changes: Uint8Array;
 }
 
 /** A signed checkpoint. Its note is published byte by byte. */

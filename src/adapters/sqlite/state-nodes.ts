@@ -1,6 +1,6 @@
 import { isTwig, type StoredNode, type StoredNodeReader, type TrieState } from '../../trie/growing-trie.js';
 import { type TrieEntry } from '../../trie/trie.js';
-import { type StateChange, type StateSnapshot } from '../../ports/tree-store.js';
+import { type StateSnapshot } from '../../ports/tree-store.js';
 import { type Database, prepareRows } from './database.js';
 
 const KEY_BYTES = 40;
@@ -9,35 +9,8 @@ const HASH_BYTES = 32;
 /** An entry of a twig. No number of them is as long as a branch. */
 const ENTRY_BYTES = KEY_BYTES + HASH_BYTES;
 
-/** A change in a block of them: its key, whether it has a value (1 or 0), and the value. */
-const CHANGE_BYTES = KEY_BYTES + 1 + HASH_BYTES;
-
 /** A branch as it is stored: its bit in 2 bytes, the numbers of its sides in 6 each, their hashes. */
 const BRANCH_BYTES = 2 + 6 + 6 + 2 * HASH_BYTES;
-
-/** Changes, one behind the other. */
-export const packChanges = (changes: readonly StateChange[]): Uint8Array => {
-  const packed = new Uint8Array(changes.length * CHANGE_BYTES);
-  for (const [index, { key, value }] of changes.entries()) {
-    const at = index * CHANGE_BYTES;
-    packed.set(key, at);
-    if (!value) continue;
-    packed[at + KEY_BYTES] = 1;
-    packed.set(value, at + KEY_BYTES + 1);
-  }
-  return packed;
-};
-
-/** The changes in what `packChanges` gave. */
-export function* unpackChanges(packed: Uint8Array): Generator<StateChange, void, undefined> {
-  for (let at = 0; at < packed.length; at += CHANGE_BYTES) {
-    const value = at + KEY_BYTES + 1;
-    yield {
-      key: packed.subarray(at, at + KEY_BYTES),
-      value: packed[value - 1] === 1 ? packed.subarray(value, value + HASH_BYTES) : undefined,
-    };
-  }
-}
 
 /** A node as it is stored. */
 export const encodeNode = (node: StoredNode): Uint8Array => {

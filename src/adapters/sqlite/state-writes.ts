@@ -4,32 +4,48 @@ import {
   GrowingTrie,
   isTwig,
   type StoredNode,
+  type TrieGrowth,
   type StoredNodeReader,
+  type TrieState,
 } from '../../trie/growing-trie.js';
-import { type Hash } from '../../trie/trie.js';
-import { type StoredState, TreeMoved } from '../../ports/tree-store.js';
+import { changesByKey, type TrieChange } from '../../trie/packed-changes.js';
+import { type StateGrowth, type StoredState, TreeMoved } from '../../ports/tree-store.js';
 import { type Database } from './database.js';
-import { encodeNode, nodeReader, stateReader, unpackChanges } from './state-nodes.js';
-import { type PackedStateGrowth } from './tree-work.js';
+import { encodeNode, nodeReader, stateReader } from './state-nodes.js';
 
 /** Branches that are kept in memory, some 400 bytes each: those near the root are part of every change. */
-const MAX_BRANCHES = 32_768;
+const MAX_BRANCHES = 8_192;
+
+/** Changes whose nodes are in memory together, some 2 kB each. */
+const SLICE = 1_024;
+
+function* slicesOf(changes: Iterable<TrieChange>): Generator<readonly TrieChange[], void, undefined> {
+  let slice: TrieChange[] = [];
+  for (const change of changes) {
+    slice.push(change);
+    if (slice.length < SLICE) continue;
+    yield slice;
+    slice = [];
+  }
+  if (slice.length > 0) yield slice;
+}
 
 /** The branches that were read or written last. */
 class BranchCache {
   #branches = new Map<number, Branch>();
   #older: ReadonlyMap<number, Branch> = new Map();
-  /** The root of the state that they are of. */
-  #root: Hash | undefined;
+  /** The trie that they are of. */
+  #trie: TrieState | undefined;
 
   constructor(private readonly readStored: StoredNodeReader) {}
 
   /** Forgets everything where the stored state is another: a transaction failed, or another process wrote. */
-  keepIf(root: Hash): void {
-    if (this.#root && Buffer.compare(this.#root, root) === 0) return;
+  keepIf(trie: TrieState): void {
+    const known = this.#trie;
+    if (known?.next === trie.next && Buffer.compare(known.hash, trie.hash) === 0) return;
     this.#branches = new Map();
     this.#older = new Map();
-    this.#root = root;
+    this.#trie = trie;
   }
 
   readonly read: StoredNodeReader = (number) => {
@@ -40,11 +56,11 @@ class BranchCache {
     return node;
   };
 
-  update(nodes: ReadonlyMap<number, StoredNode | undefined>, root: Hash): void {
+  update({ nodes, state }: TrieGrowth): void {
     for (const [number, node] of nodes)
       // What was removed has a number that is never used again.
       if (node) this.#put(number, node);
-    this.#root = root;
+    this.#trie = state;
   }
 
   #put(number: number, node: StoredNode): void {
@@ -57,7 +73,7 @@ class BranchCache {
 }
 
 /** Applies changes to the state; in a transaction of the caller. */
-export const stateWrites = (db: Database): ((growth: PackedStateGrowth) => StoredState) => {
+export const stateWrites = (db: Database): ((growth: StateGrowth) => StoredState) => {
   const stateNow = stateReader(db);
   const selectTree = db.prepare('SELECT size FROM tree');
   const readNode = nodeReader(db);
@@ -76,17 +92,21 @@ export const stateWrites = (db: Database): ((growth: PackedStateGrowth) => Store
     const { size: leaves } = selectTree.get() as { size: number };
     if (stored.size !== from || size > leaves)
       throw new TreeMoved(`the state is of ${stored.size} events, not of ${from}, in a tree of ${leaves}`);
-    cache.keepIf(stored.trie.hash);
-    const trie = new GrowingTrie(cache.read, stored.trie);
-    for (const { key, value } of unpackChanges(changes))
-      if (value) trie.set({ key, value });
-      else trie.delete(key);
-    const { state, nodes } = trie.grown();
-    for (const [number, node] of nodes)
-      if (node) putNode.run(number, encodeNode(node));
-      else removeNode.run(number);
+    cache.keepIf(stored.trie);
+    let state: TrieState = stored.trie;
+    for (const slice of slicesOf(changesByKey(changes))) {
+      const trie = new GrowingTrie(cache.read, state);
+      for (const { key, value } of slice)
+        if (value) trie.set({ key, value });
+        else trie.delete(key);
+      const growth = trie.grown();
+      for (const [number, node] of growth.nodes)
+        if (node) putNode.run(number, encodeNode(node));
+        else removeNode.run(number);
+      cache.update(growth);
+      ({ state } = growth);
+    }
     updateState.run(size, position, state.root, state.next, state.hash);
-    cache.update(nodes, state.hash);
     return { size, position, root: state.hash };
   };
 };

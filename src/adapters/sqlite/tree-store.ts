@@ -15,10 +15,11 @@ import {
   TreeUnavailable,
 } from '../../ports/tree-store.js';
 import { DatabaseSync, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
+import { countOfChanges } from '../../trie/packed-changes.js';
 import { nodesOf } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { createFile, createFolder, inTransaction } from './open-file.js';
-import { nodeReader, packChanges, stateReader } from './state-nodes.js';
+import { nodeReader, stateReader } from './state-nodes.js';
 import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
 import { CALL_DEADLINE_MS, portErrorOf, WorkerCalls } from './worker-call.js';
 
@@ -27,6 +28,12 @@ import { CALL_DEADLINE_MS, portErrorOf, WorkerCalls } from './worker-call.js';
  * lock.
  */
 const READ_BUSY_MS = 100;
+
+/** How much longer each change of the state may take, in milliseconds: ten times what it does on a busy machine. */
+const CHANGE_MS = 1;
+
+/** Most of what the writer makes is garbage at once: with V8's default a state of a million plants took 15 MB more. */
+const YOUNG_MB = 8;
 
 type TreeWriter = WorkerCalls<TreeWork, TreeAnswers, string, FileFault>;
 
@@ -93,8 +100,9 @@ class SqliteTreeStore extends TreeStore {
     return this.readState(({ size, position, trie }) => ({ size, position, root: trie.hash }));
   }
 
-  growState({ changes, ...growth }: StateGrowth): Promise<StoredState> {
-    return this.#write({ kind: 'state', growth: { ...growth, changes: packChanges(changes) } });
+  growState(growth: StateGrowth): Promise<StoredState> {
+    const deadlineMs = CALL_DEADLINE_MS + countOfChanges(growth.changes) * CHANGE_MS;
+    return this.#write({ kind: 'state', growth }, deadlineMs);
   }
 
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
@@ -211,7 +219,11 @@ export const openSqliteTreeStore = async (file: string, logIdentity: string): Pr
   const workerData: TreeWriterData = { file, log: logIdentity };
   let fault: FileFault | undefined;
   const writer: TreeWriter = new WorkerCalls(
-    new Worker(new URL('./tree-store.worker.js', import.meta.url), { workerData, name: 'tree writer' }),
+    new Worker(new URL('./tree-store.worker.js', import.meta.url), {
+      workerData,
+      name: 'tree writer',
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+    }),
     {
       file,
       maxQueued: Infinity, // one auditor has one call at a time

@@ -11,14 +11,11 @@ import { type FileFault } from './file-names.js';
 /** The work of the writer thread, each in a transaction, in the order of the calls. */
 export type TreeWork =
   | { readonly kind: 'append'; readonly growth: TreeGrowth }
-  | { readonly kind: 'state'; readonly growth: PackedStateGrowth }
+  | { readonly kind: 'state'; readonly growth: StateGrowth }
   | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
   | { readonly kind: 'raise'; readonly alarm: Alarm }
   | { readonly kind: 'lift'; readonly by: string; readonly reason: string }
   | { readonly kind: 'scrub' };
-
-/** A StateGrowth whose changes are one block of bytes: what is copied to the thread is then one object and not thousands. */
-export type PackedStateGrowth = Omit<StateGrowth, 'changes'> & { readonly changes: Uint8Array };
 
 export interface TreeWriterData {
   readonly file: string;

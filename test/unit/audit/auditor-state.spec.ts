@@ -3,9 +3,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
-import { PlantsState } from '../../../src/audit/state-tree/state.js';
+import { plantKey, PlantsState, stateChangeOf } from '../../../src/audit/state-tree/state.js';
 import { START } from '../../../src/ports/event-log.js';
-import { TreeMoved } from '../../../src/ports/tree-store.js';
+import { type StoredState, TreeMoved } from '../../../src/ports/tree-store.js';
+import { PackedChanges } from '../../../src/trie/packed-changes.js';
+import { sha256 } from '../../../src/trie/sha256.js';
+import { type TrieEntry, trieRoot } from '../../../src/trie/trie.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
@@ -103,7 +106,7 @@ describe('the state that an auditor signs', () => {
     await log.fill(20);
     const { size, position } = await log.grow();
     // Whoever can write the file, and knows how, leaves out what these events changed.
-    await log.tree.growState({ from: 300, size, position, changes: [] });
+    await log.tree.growState({ from: 300, size, position, changes: new Uint8Array() });
     await log.sign();
     const { auditor } = run();
     await until(() => auditor.status.state === 'live');
@@ -131,6 +134,9 @@ describe('the state that an auditor signs', () => {
 });
 
 describe('a stored state', () => {
+  const rootOf = (plants: ReadonlyMap<string, TrieEntry>): string =>
+    hex(trieRoot([...plants.values()].sort((one, other) => Buffer.compare(one.key, other.key))));
+
   it('takes no changes that do not follow it, or go beyond the tree', async () => {
     const log = await AuditedLog.open();
     try {
@@ -142,12 +148,47 @@ describe('a stored state', () => {
         { from: 9, size: 10 },
         { from: 10, size: 11 },
       ])
-        await expect(log.tree.growState({ ...wrong, position, changes: [] })).rejects.toThrow(TreeMoved);
-      expect(await log.tree.growState({ from: 10, size: 10, position, changes: [] })).toEqual({
+        await expect(log.tree.growState({ ...wrong, position, changes: new Uint8Array() })).rejects.toThrow(
+          TreeMoved,
+        );
+      expect(await log.tree.growState({ from: 10, size: 10, position, changes: new Uint8Array() })).toEqual({
         size,
         position,
         root,
       });
+    } finally {
+      await log.remove();
+    }
+  });
+
+  it('has the root of a sorted map after many changes at once, in whatever order, the last one of a key counting', async () => {
+    const log = await AuditedLog.open();
+    try {
+      await log.fill(10);
+      await log.sign();
+      const { size, position } = await log.tree.state();
+      const plants = new Map<string, TrieEntry>();
+      for await (const event of log.log.readAll(START)) {
+        const change = stateChangeOf(event);
+        if (change?.value) plants.set(hex(change.key), { key: change.key, value: change.value });
+        else if (change) plants.delete(hex(change.key));
+      }
+      const grow = (changes: PackedChanges): Promise<StoredState> =>
+        log.tree.growState({ from: size, size, position, changes: changes.bytes() });
+      expect(hex((await grow(new PackedChanges())).root)).toBe(rootOf(plants));
+      for (const round of [1, 2, 3]) {
+        const changes = new PackedChanges();
+        for (let n = 0; n < 5_000; n++) {
+          // Some keys come again: set twice, set and removed, removed and set.
+          const owner = sha256(`owner ${(n * 7) % 400}`);
+          const key = plantKey(owner, (n * 13 * round) % 9);
+          const value = (n + round) % 5 === 0 ? undefined : sha256(`${round} ${n}`);
+          changes.add({ key, value });
+          if (value) plants.set(hex(key), { key, value });
+          else plants.delete(hex(key));
+        }
+        expect(hex((await grow(changes)).root)).toBe(rootOf(plants));
+      }
     } finally {
       await log.remove();
     }

@@ -377,7 +377,7 @@ describe('a stored state that was altered', () => {
       await ahead.sign();
       await ahead.fill(10);
       const { size, position } = await ahead.grow();
-      await ahead.tree.growState({ from: 10, size, position, changes: [] });
+      await ahead.tree.growState({ from: 10, size, position, changes: new Uint8Array() });
       const asked = { owner: 'alice', after: undefined, limit: 3 };
       await expect(publish(ahead).of(asked, AbortSignal.timeout(50))).rejects.toThrow(NotSignedYet);
     } finally {
