@@ -150,6 +150,21 @@ module.exports = {
       to: { path: '^src/service/workers/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     {
+      name: 'console-knows-the-api-only',
+      comment:
+        'What the console can do a script can do as well: it is a client, and has nothing of the service.',
+      severity: 'error',
+      from: { path: '^console/' },
+      to: { pathNot: '^console/|node_modules/(preact|@preact)/' },
+    },
+    {
+      name: 'nobody-imports-the-console',
+      comment: 'The service sends its files, and runs none of them.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^console/' },
+    },
+    {
       name: 'no-cycles',
       comment: 'A cycle means that two files are one thing with two names.',
       severity: 'error',
@@ -160,7 +175,7 @@ module.exports = {
       name: 'no-orphans',
       comment: 'A file that nothing imports is dead.',
       severity: 'error',
-      from: { orphan: true, pathNot: '^src/cli/plants\\.ts$|worker\\.ts$' },
+      from: { orphan: true, pathNot: '^src/cli/plants\\.ts$|^console/main\\.tsx$|worker\\.ts$' },
       to: {},
     },
   ],

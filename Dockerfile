@@ -8,6 +8,7 @@ FROM base AS build
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY nest-cli.json tsconfig.json .swcrc ./
 COPY src ./src
+COPY console ./console
 RUN npm run build
 
 FROM base AS production
@@ -28,6 +29,7 @@ COPY package.json LICENSE CHANGELOG.md ./
 COPY bin ./bin
 COPY deploy/eventstoredb-account.js ./deploy/
 COPY --from=production /app/node_modules ./node_modules
+COPY --from=build /app/build/console ./build/console
 COPY --from=build /app/build/src ./build/src
 
 # 0.0.0.0 is every interface of the container, not of the host: nothing is reachable until a port is published.

@@ -26,7 +26,7 @@ export default defineConfig(
   // The generated clients are compiled by their test, with what is generated.
   { ignores: ['build', 'coverage', 'data', 'test/generated-clients'] },
   {
-    files: ['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
+    files: ['src/**/*.ts', 'console/**/*.{ts,tsx}', 'test/**/*.ts', 'bench/**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
@@ -52,7 +52,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['src/**/*.ts'],
+    files: ['src/**/*.ts', 'console/**/*.{ts,tsx}'],
     rules: {
       'max-lines': ['error', 400],
       'max-lines-per-function': ['error', 70],

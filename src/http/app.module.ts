@@ -77,6 +77,8 @@ export interface Parts {
   readonly metrics: Config['metrics'];
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
+  /** Whether the console is served. */
+  readonly console: boolean;
   readonly corsOrigins: CorsOrigins;
   readonly now: () => Date;
 }

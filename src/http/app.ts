@@ -6,6 +6,8 @@ import { type Logger } from 'pino';
 import { AppModule, MetricsModule, type Parts } from './app.module.js';
 import { type OnAnswered } from './request-log.js';
 import { answerOptions } from './cors.js';
+import { consoleFiles } from './console/files.js';
+import { serveConsole } from './console/console.js';
 import { serveDocs } from './openapi/docs.js';
 import { keptDocuments, makeDocuments } from './openapi/documents.js';
 import { limitStrangers } from './auth/stranger-limit.js';
@@ -49,6 +51,7 @@ export const createApp = async (
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
   if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
+  if (parts.console) serveConsole(adapter.getInstance(), () => consoleFiles(version));
   // Spans and rate limits are Fastify's and Nest's.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {

@@ -49,6 +49,8 @@ export interface Config {
   readonly metrics: 'api' | 'off' | ListenAddress;
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
+  /** Whether the console is served. */
+  readonly console: boolean;
   readonly corsOrigins: CorsOrigins;
   readonly roles: ReadonlySet<Role>;
   /** Processes that answer requests. */
@@ -104,6 +106,7 @@ export const loadConfig = (env: Environment): Config => {
     port: integer(env, 'PORT', 0, 65_535),
     metrics: metrics(env),
     docs: onOrOff(env, 'DOCS'),
+    console: onOrOff(env, 'CONSOLE'),
     corsOrigins: corsOrigins(env),
     roles,
     workers: workers(env, roles),

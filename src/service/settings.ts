@@ -17,6 +17,11 @@ export const SETTINGS = [
     meaning: 'Whether /docs and /openapi.json are there: on or off.',
   },
   {
+    name: 'CONSOLE',
+    default: 'on',
+    meaning: 'Whether the console, a page for browsers, is there at /console (docs/console.md): on or off.',
+  },
+  {
     name: 'CORS_ORIGINS',
     default: '',
     meaning:

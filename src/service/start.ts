@@ -107,6 +107,7 @@ export const start = async (
         figures: link ? () => link.scrape() : () => registry.metrics(),
         metrics: config.metrics,
         docs: config.docs,
+        console: config.console && config.roles.has('api'),
         corsOrigins: config.corsOrigins,
         now,
       },

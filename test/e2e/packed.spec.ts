@@ -37,7 +37,7 @@ afterAll(() => {
 
 it('ships the files that the other tests run, byte for byte', () => {
   const installed = join(elsewhere, 'node_modules', 'plant-store');
-  for (const part of ['bin', 'build/src']) {
+  for (const part of ['bin', 'build/console', 'build/src']) {
     const files = readdirSync(part, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
     );

@@ -12,12 +12,21 @@ export interface DocsAnswer {
 /** Answers a request for the document or its page; undefined where there is nothing. Throws what an answer fails with. */
 export type Docs = (request: Pick<FastifyRequest, 'url' | 'headers'>) => Promise<DocsAnswer | undefined>;
 
-/**
- * Serves the API's document at /openapi.json, and a page to read and try it at /docs. They are opened when they are
- * first asked for, once for all who ask meanwhile; where that fails, all of them have failed, and the next one tries
- * again.
- */
+/** Serves the API's document at /openapi.json, and a page to read and try it at /docs. */
 export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): void => {
+  serveOpened(fastify, ['/openapi.json', '/docs', '/docs/*'], DOCS_HEADERS, open);
+};
+
+/**
+ * Serves documents at these paths, with these header fields. They are opened when they are first asked for, once for all
+ * who ask meanwhile; where that fails, all of them have failed, and the next one tries again.
+ */
+export const serveOpened = (
+  fastify: FastifyInstance,
+  paths: readonly string[],
+  fields: Readonly<Record<string, string>>,
+  open: () => Promise<Docs>,
+): void => {
   let opening: Promise<Docs> | undefined;
   const opened = (): Promise<Docs> => {
     opening ??= open().catch((error: unknown) => {
@@ -26,7 +35,7 @@ export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): 
     });
     return opening;
   };
-  for (const path of ['/openapi.json', '/docs', '/docs/*'])
+  for (const path of paths)
     fastify.get(path, { config: { shared: true } }, async (request, reply) => {
       const docs = await opened();
       const answer = await docs(request);
@@ -37,7 +46,7 @@ export const serveDocs = (fastify: FastifyInstance, open: () => Promise<Docs>): 
       const type = answer.headers['content-type'];
       return reply
         .status(answer.status)
-        .headers({ ...answer.headers, ...DOCS_HEADERS, ...(type && { 'content-type': withCharset(type) }) })
+        .headers({ ...answer.headers, ...fields, ...(type && { 'content-type': withCharset(type) }) })
         .send(answer.body);
     });
 };

@@ -1,0 +1,23 @@
+/** The console's pages: one line each. A page's code is loaded when it is opened first. */
+import { type ComponentType } from 'preact';
+import { type Scope } from './session.js';
+
+export interface Page {
+  /** Its path below /console. */
+  readonly path: string;
+  /** What its link and its heading say. */
+  readonly title: string;
+  /** Shown to tokens with this scope; to all, and without a token too, where there is none. */
+  readonly scope?: Scope;
+  readonly load: () => Promise<{ readonly default: ComponentType }>;
+}
+
+/** In the order of the navigation. The first one that a token may see is where it begins. */
+export const PAGES: readonly Page[] = [
+  {
+    path: 'plants',
+    title: 'Plants',
+    scope: 'plants:read',
+    load: () => import('./pages/owner/plants-page.js'),
+  },
+];

@@ -1,0 +1,94 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect } from '@jest/globals';
+import axe from 'axe-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { ensureChromium } from './chromium.js';
+
+/** Where the pictures of a run are. */
+const PICTURES = 'build/console-screenshots';
+
+const executablePath = ensureChromium();
+
+/** `describe` where there is a browser; else its tests are skipped, which was said. */
+export const describeInBrowser = executablePath === undefined ? describe.skip : describe;
+
+/** How long something may take to be seen, in milliseconds, on a machine that does something else as well. */
+const SEEN_MS = 20_000;
+
+/** What a browser shows of one file of tests, and everything that it complained of. */
+export class TestBrowser {
+  /** Errors of scripts, reports of the Content Security Policy, and requests that left the service. */
+  readonly complaints: string[] = [];
+  readonly #contexts: BrowserContext[] = [];
+
+  private constructor(private readonly browser: Browser) {}
+
+  static async start(): Promise<TestBrowser> {
+    // Root has no sandbox of Chromium's.
+    const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
+    return new TestBrowser(
+      await chromium.launch({ ...(executablePath !== undefined && { executablePath }), args }),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.browser.close();
+  }
+
+  /** A new page in a browser that knows nothing of the others, for a service at this address. */
+  async page(
+    origin: string,
+    { width = 1280, dark = false }: { readonly width?: number; readonly dark?: boolean } = {},
+  ): Promise<Page> {
+    const height = width < 600 ? 780 : width > 2_000 ? 1_440 : 860;
+    const context = await this.browser.newContext({
+      viewport: { width, height },
+      colorScheme: dark ? 'dark' : 'light',
+      locale: 'en-GB',
+      timezoneId: 'Europe/Berlin',
+      baseURL: origin,
+    });
+    context.setDefaultTimeout(SEEN_MS);
+    this.#contexts.push(context);
+    const page = await context.newPage();
+    page.on('pageerror', (error) => this.complaints.push(`error: ${error.message}`));
+    page.on('console', (message) => {
+      const { url } = message.location();
+      // The browser notes each answer of the API that is an error, and each request that it could not send.
+      const isAnswer = message.text().startsWith('Failed to load resource') && !url.includes('/console/_');
+      if (!isAnswer && ['error', 'warning'].includes(message.type()))
+        this.complaints.push(`${message.type()}: ${message.text()} ${url}`);
+    });
+    context.on('request', (request) => {
+      const url = new URL(request.url());
+      if (url.protocol !== 'blob:' && url.origin !== new URL(origin).origin)
+        this.complaints.push(`another origin: ${request.url()}`);
+    });
+    return page;
+  }
+
+  /** Closes all pages. Throws for whatever was wrong with them, unless that was expected and is taken out. */
+  async finish(): Promise<void> {
+    for (const context of this.#contexts.splice(0)) await context.close();
+    expect(this.complaints.splice(0)).toEqual([]);
+  }
+}
+
+/** Takes a picture of what is seen, for whoever looks at the run. */
+export const picture = async (page: Page, name: string): Promise<void> => {
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+};
+
+/** What axe-core finds wrong with a page, by the rules of WCAG 2.2 AA and good practice: nothing. */
+export const expectAccessible = async (page: Page): Promise<void> => {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate<axe.AxeResults>('axe.run()');
+  expect(
+    violations.map(({ id, nodes }) => [
+      id,
+      ...nodes.map(({ html, failureSummary }) => `${html} ${failureSummary ?? ''}`),
+    ]),
+  ).toEqual([]);
+};
