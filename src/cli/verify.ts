@@ -5,17 +5,27 @@ import { readSkipsInForce } from '../rebuilds/read.js';
 import { type Difference, type Verified, verify as compare } from '../projector/verify.js';
 import { type CliContext, print } from './context.js';
 import { printable } from './terminal.js';
+import { type TreeStore } from '../ports/tree-store.js';
 import { activeGeneration } from '../operations/status.js';
+import { type StateVerified, verifyState } from '../operations/verify-state.js';
+
+export interface VerifyDependencies {
+  /** The tree of this log, where an auditor keeps one here. */
+  readonly tree?: TreeStore | undefined;
+  /** Called with the number of plants that differ from the log, where all owners could be compared. */
+  readonly onCompared?: (differing: number) => Promise<void>;
+}
 
 /**
- * Compares what lists are answered from with the fold of the log, and prints the differences. Returns whether there is
- * none. A list that is refused, because an event of its owner cannot be read, is no difference. Calls `onCompared` with
- * the number of plants that differ, where all owners could be compared. Throws LogDamaged where the log contradicts
- * itself, ReadModelIncomplete where no generation is active, and what `verify` of the projector and `onCompared` throw.
+ * Compares what lists are answered from with the fold of the log, then with the state that the last checkpoint commits
+ * to, and prints the differences. Returns whether there is none. A list that is refused, because an event of its owner
+ * cannot be read, is no difference. Throws LogDamaged where the log contradicts itself, StateAltered where the stored
+ * state is not the signed one, ReadModelIncomplete where no generation is active, and what `verify` of the projector,
+ * `verifyState` and `onCompared` throw.
  */
 export const verify = async (
   context: CliContext,
-  onCompared: (differing: number) => Promise<void> = () => Promise.resolve(),
+  { tree, onCompared = () => Promise.resolve() }: VerifyDependencies = {},
 ): Promise<boolean> => {
   const { log } = context;
   const generation = await activeGeneration(context);
@@ -26,6 +36,7 @@ export const verify = async (
   // Lists that agree with the log prove nothing where the log does not agree with itself.
   await checkLog(context, total);
   const { differences, differing, plants, comparedOwners, position, parked, unreadable } = found;
+  const state = tree && (await compareWithState(context, generation, tree));
   print(
     context,
     {
@@ -37,12 +48,13 @@ export const verify = async (
       parked,
       unreadable,
       differences: differences.map(asJson),
+      state: state ? stateAsJson(state) : null,
     },
-    resultText(found, generation),
+    [resultText(found, generation), ...(tree ? [stateText(state)] : [])].join('\n'),
   );
   // Where owners could not be compared, the last complete comparison stays the last one.
   if (differing > 0 || unreadable === 0) await onCompared(differing);
-  return differing === 0 && unreadable === 0;
+  return differing === 0 && unreadable === 0 && (state?.differing ?? 0) === 0;
 };
 
 /** Compares, and once more where an event was skipped meanwhile: the lists of its owner were mended then. */
@@ -71,6 +83,23 @@ const compareWithLog = async (
     return await compare(log, model, generation, { skips: skipsNow, onProgress, signal });
   } finally {
     folding.end();
+    comparing.end();
+  }
+};
+
+const compareWithState = async (
+  { log, model, json, signal }: CliContext,
+  generation: Generation,
+  tree: TreeStore,
+): Promise<StateVerified | undefined> => {
+  const comparing = new Progress('plants', process.stderr, json);
+  try {
+    const skips = await readSkipsInForce(log);
+    const onProgress = (plants: number): void => {
+      comparing.show('comparing with the signed state', plants, undefined);
+    };
+    return await verifyState(log, model, generation, tree, { skips, signal, onProgress });
+  } finally {
     comparing.end();
   }
 };
@@ -108,6 +137,30 @@ const resultText = (
       : []),
   ].join('\n');
 };
+
+const stateText = (state: StateVerified | undefined): string => {
+  if (!state)
+    return 'no checkpoint commits to the present state, so the lists were not compared with one: see plants status';
+  const { size, root, plants, differing, differences } = state;
+  const signed = `the state that was signed with ${size} events`;
+  if (differing === 0)
+    return `they are ${signed}: compared ${plants} plants, root ${Buffer.from(root).toString('base64')}`;
+  return [
+    ...differences.map(({ owner, id, what }) =>
+      printable(`${owner === undefined ? 'an owner' : `owner ${JSON.stringify(owner)}`}, id ${id}: ${what}`),
+    ),
+    ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
+    `${differing} plants differ from ${signed}: see docs/audit.md`,
+  ].join('\n');
+};
+
+const stateAsJson = ({ size, root, plants, differing, differences }: StateVerified) => ({
+  events: size,
+  root: Buffer.from(root).toString('base64'),
+  plants,
+  differing,
+  differences: differences.map(({ owner, id, what }) => ({ owner: owner ?? null, id, what })),
+});
 
 const asJson = ({ owner, id, expected, found }: Difference) => ({
   owner,

@@ -67,6 +67,23 @@ export const withStores = (
     }
   });
 
+/** Does something with the tree of a log in this folder, undefined where there is none, and closes it. */
+export const withTreeOf = async <T>(
+  log: EventLog,
+  dataDir: string,
+  work: (tree: TreeStore | undefined) => Promise<T>,
+): Promise<T> => {
+  const file = join(dataDir, 'tree.db');
+  if (!existsSync(file)) return work(undefined);
+  const { openTreeStore } = await import('../adapters/stores.js');
+  const tree = await openTreeStore(file, log.identity());
+  try {
+    return await work(tree);
+  } finally {
+    await tree.close();
+  }
+};
+
 /**
  * Runs a command on the event log and the tree of the settings, and closes both. Throws StartError with `missing` where
  * there is no tree.
@@ -79,15 +96,12 @@ export const withTree = async (
   const file = join(dataDir, 'tree.db');
   assertLogExists(eventLog);
   if (!existsSync(file)) throw new StartError(missing(file));
-  const { openEventLog, openTreeStore } = await import('../adapters/stores.js');
+  const { openEventLog } = await import('../adapters/stores.js');
   const log = await openEventLog(eventLog);
   try {
-    const tree = await openTreeStore(file, log.identity());
-    try {
-      await work(log, tree);
-    } finally {
-      await tree.close();
-    }
+    await withTreeOf(log, dataDir, async (tree) => {
+      if (tree) await work(log, tree);
+    });
   } finally {
     await log.close();
   }

@@ -160,7 +160,7 @@ export class Eraser {
       if (signal.aborted) return;
       // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
       // no event would say that they were deleted.
-      await this.model.scrub();
+      await this.model.sync();
       this.#step('lists and tree follow');
       show('erasing');
       if (!(await this.#erase(owner, erasure, covered, signal))) return; // something was written meanwhile: again

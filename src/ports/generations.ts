@@ -30,9 +30,12 @@ export abstract class Generations {
    */
   abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
 
+  /** Makes what was applied before durable, as far as the store can make it so. */
+  abstract sync(): Promise<void>;
+
   /**
    * Removes from the files of the store what rows that were deleted have left there. What was applied before is durable
-   * then, as far as the store can make it so. May be repeated.
+   * then, as by `sync`. May be repeated.
    */
   abstract scrub(): Promise<void>;
 

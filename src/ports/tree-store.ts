@@ -1,5 +1,6 @@
 import { type TrieState } from '../trie/growing-trie.js';
 import { type TrieNodeReader } from '../trie/read-trie.js';
+import { type TrieEntry } from '../trie/trie.js';
 import { type Position } from './event-log.js';
 
 /** Leaves between two marks of the map from positions to indices. */
@@ -52,6 +53,8 @@ export interface StateSnapshot extends Pick<StoredState, 'size' | 'position'> {
   readonly trie: TrieState;
   /** Throws RangeError for a number without a node. */
   readonly node: TrieNodeReader;
+  /** All entries, in order of their keys, read as they are asked for. Throws RangeError where a node is missing. */
+  readonly entries: () => Iterable<TrieEntry>;
 }
 
 /** Changes of the state by the events from one size to another. */

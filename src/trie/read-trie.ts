@@ -1,4 +1,10 @@
-import { type Branch, isTwig, type StoredNode, type StoredNodeReader } from './growing-trie.js';
+import {
+  type Branch,
+  isTwig,
+  type StoredNode,
+  type StoredNodeReader,
+  type TrieState,
+} from './growing-trie.js';
 import { bitOf, branchHash, entryHash, firstDifference, type Hash, type TrieEntry } from './trie.js';
 
 /** A node as the hashing has it: twigs are subtrees of their entries. */
@@ -40,6 +46,19 @@ export const nodesOf = (read: StoredNodeReader): TrieNodeReader => {
     return known;
   };
 };
+
+/** The entries of a stored trie, in order of their keys: each node is read once, and none is kept. */
+export function* storedEntries(
+  read: StoredNodeReader,
+  { root }: TrieState,
+): Generator<TrieEntry, void, undefined> {
+  const stack = root === 0 ? [] : [root];
+  for (let number = stack.pop(); number !== undefined; number = stack.pop()) {
+    const node = read(number);
+    if (isTwig(node)) yield* node.entries;
+    else stack.push(node.right, node.left);
+  }
+}
 
 /** The numbers from the root to the entry that a lookup of a key ends at; none in an empty trie. */
 export const pathTo = (read: TrieNodeReader, root: number, key: Uint8Array): number[] => {

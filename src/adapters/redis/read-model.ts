@@ -128,8 +128,8 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#generations.promote(generation, replaces, logEnd);
   }
 
-  // What is deleted is gone, but for snapshots and append-only files, which are the server's operator's.
-  scrub = (): Promise<void> => Promise.resolve();
+  sync = (): Promise<void> => Promise.resolve(); // when the server writes to its disk is its setting
+  scrub = (): Promise<void> => Promise.resolve(); // but for snapshots and append-only files, its operator's
 
   drop(generation: Generation): Promise<void> {
     return this.#generations.drop(generation);

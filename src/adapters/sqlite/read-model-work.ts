@@ -31,6 +31,8 @@ export type Work =
     }
   /** Moves all pages from the write-ahead log into the database, and lets that log begin again. */
   | { readonly kind: 'checkpoint' }
+  /** Makes what was committed before durable. */
+  | { readonly kind: 'sync' }
   /** Removes what deleted rows have left in the file. */
   | { readonly kind: 'scrub' }
   | { readonly kind: 'heal'; readonly generation: Generation; readonly healing: Healing }
@@ -58,6 +60,7 @@ export interface Answers {
   readonly sweep: boolean;
   readonly apply: Applied;
   readonly checkpoint: undefined;
+  readonly sync: undefined;
   readonly scrub: undefined;
   readonly heal: boolean;
   readonly takeLease: boolean;

@@ -92,6 +92,10 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     while (!(await this.#write({ kind: 'sweep' })));
   }
 
+  async sync(): Promise<void> {
+    await this.#write({ kind: 'sync' });
+  }
+
   async scrub(): Promise<void> {
     await this.#write({ kind: 'scrub' }, Infinity);
   }

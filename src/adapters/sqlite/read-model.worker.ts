@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads';
 import { coordinationWrites } from './coordination-writes.js';
+import { syncFile } from '../../files/new-file.js';
 import { BUSY_TIMEOUT_MS, type Database, pragma } from './database.js';
 import { generationSweep, generationWrites } from './generation-writes.js';
 import { applyingWith, listWrites } from './list-writes.js';
@@ -42,6 +43,10 @@ const prepareWrites = (db: Database) => {
         return sweep();
       case 'apply':
         return apply(work.generation, work.partitions);
+      case 'sync':
+        // Commits are not synced one by one (synchronous = NORMAL); what was moved out of this file before was.
+        syncFile(`${file}-wal`);
+        return undefined;
       case 'scrub':
         assertScrubbed(file, unavailable);
         return undefined;

@@ -66,7 +66,7 @@ export const nodeReader = (db: Database): StoredNodeReader => {
 };
 
 /** Reads the row of the state. */
-export const stateReader = (db: Database): (() => Omit<StateSnapshot, 'node'>) => {
+export const stateReader = (db: Database): (() => Omit<StateSnapshot, 'node' | 'entries'>) => {
   const select = db.prepare('SELECT size, position, root, next, hash FROM state');
   return () => {
     const { size, position, ...trie } = select.get() as unknown as TrieState &

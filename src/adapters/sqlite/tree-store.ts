@@ -16,7 +16,7 @@ import {
 } from '../../ports/tree-store.js';
 import { DatabaseSync, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
 import { countOfChanges } from '../../trie/packed-changes.js';
-import { nodesOf } from '../../trie/read-trie.js';
+import { nodesOf, storedEntries } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { createFile, createFolder, inTransaction } from './open-file.js';
 import { nodeReader, stateReader } from './state-nodes.js';
@@ -107,7 +107,10 @@ class SqliteTreeStore extends TreeStore {
 
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
     return this.#read(({ db, state, node }) =>
-      inTransaction(db, 'BEGIN', () => read({ ...state(), node: nodesOf(node) })),
+      inTransaction(db, 'BEGIN', () => {
+        const found = state();
+        return read({ ...found, node: nodesOf(node), entries: () => storedEntries(node, found.trie) });
+      }),
     );
   }
 

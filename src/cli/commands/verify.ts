@@ -1,16 +1,16 @@
 import { type Command } from 'commander';
 import { recordRun } from '../record-run.js';
 import { settings } from '../settings.js';
-import { withStores } from '../with-stores.js';
+import { withStores, withTreeOf } from '../with-stores.js';
 
 /** Adds `plants verify`. */
 export const addVerify = (program: Command): void => {
   program
     .command('verify')
-    .description('compare the lists with the fold of the event log')
+    .description('compare the lists with the fold of the event log, and with the state that was signed')
     .option(
       '--json',
-      'print {generation, plants, owners, position, differing, parked, unreadable, differences}, and no progress',
+      'print {generation, plants, owners, position, differing, parked, unreadable, differences, state}, and no progress',
     )
     .addHelpText(
       'after',
@@ -22,6 +22,9 @@ Example:
 
 A list that is not answered, since an event of its owner cannot be read, is no difference: it is counted as parked. An
 owner whose events this version cannot read, but is answered, is counted as unreadable: another version projects.
+
+Where DATA_DIR has the tree of an auditor, each plant is also compared with the state that the last checkpoint commits
+to; "state" is null where there is none.
 
 Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
     )
@@ -35,7 +38,7 @@ const verify = (options: { readonly json?: true }): Promise<void> =>
       import('../../operations/last-runs.js'),
     ]);
     const { dataDir } = settings();
-    return verify(context, (differing) =>
-      recordRun(() => recordVerify(dataDir, { at: new Date().toISOString(), differing })),
-    );
+    const onCompared = (differing: number): Promise<void> =>
+      recordRun(() => recordVerify(dataDir, { at: new Date().toISOString(), differing }));
+    return withTreeOf(context.log, dataDir, (tree) => verify(context, { tree, onCompared }));
   });
