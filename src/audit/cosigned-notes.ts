@@ -12,6 +12,21 @@ export interface CosignedCheckpoint {
   readonly by: readonly Cosignature[];
 }
 
+/** A file that is read, and replaced, as a whole. */
+export interface TextFile {
+  /** Empty where the file cannot be read. */
+  readonly read: () => string;
+  /** Throws an error of the file system. */
+  readonly replace: (text: string) => void;
+}
+
+export const textFile = (path: string): TextFile => ({
+  read: () => textOf(path),
+  replace: (text) => {
+    replaceFile(path, text);
+  },
+});
+
 /** What the file holds. */
 interface Stored {
   /** Cosigned notes. */
@@ -40,7 +55,7 @@ export class CosignedNotes {
   #stored: Verified = NOTHING;
 
   constructor(
-    private readonly file: string,
+    private readonly file: TextFile,
     /** The keys of the witnesses. */
     readonly keys: readonly VerifierKey[],
     /** How many of them are enough. */
@@ -104,12 +119,12 @@ export class CosignedNotes {
 
   #write(checkpoints: readonly CosignedCheckpoint[], expected: boolean): void {
     const stored: Stored = { notes: checkpoints.map(({ note }) => note), expected };
-    replaceFile(this.file, `${JSON.stringify(stored)}\n`);
+    this.file.replace(`${JSON.stringify(stored)}\n`);
   }
 
   /** The file as it is now: another process may have written it. */
   #refreshed(): Verified {
-    const text = textOf(this.file);
+    const text = this.file.read();
     if (text !== this.#read) {
       this.#read = text;
       this.#stored = this.#parsed(text);

@@ -6,7 +6,7 @@ import { fileLock } from '../adapters/sqlite/file-lock.js';
 import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Auditor } from '../audit/auditor.js';
-import { CosignedNotes } from '../audit/cosigned-notes.js';
+import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
 import { WitnessedBefore } from '../audit/witnessed-before.js';
 import { Witnessing, type WitnessTarget } from '../audit/witnessing.js';
 import { askWitness } from '../witness/ask.js';
@@ -85,7 +85,7 @@ export const openTree = async (
   const witnesses = auditWitnesses && {
     targets: auditWitnesses.targets,
     notes: new CosignedNotes(
-      join(dataDir, 'witnessed.json'),
+      textFile(join(dataDir, 'witnessed.json')),
       auditWitnesses.targets.map((target) => target.key),
       auditWitnesses.required,
       [key],

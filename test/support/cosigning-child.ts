@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileLock } from '../../src/adapters/sqlite/file-lock.js';
 import { cosignaturesOf } from '../../src/audit/cosignature.js';
-import { CosignedNotes } from '../../src/audit/cosigned-notes.js';
+import { CosignedNotes, textFile } from '../../src/audit/cosigned-notes.js';
 import { parseVerifierKey } from '../../src/audit/note.js';
 
 /** What a child adds to the file that an auditor's processes share. */
@@ -22,7 +22,7 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const { folder, log, witnesses, mine, notes } = JSON.parse(String((await lines.next()).value)) as ToCosign;
 const keys = witnesses.map((vkey) => parseVerifierKey(vkey, 'cosignature'));
 const kept = new CosignedNotes(
-  join(folder, 'witnessed.json'),
+  textFile(join(folder, 'witnessed.json')),
   keys,
   keys.length + 1,
   [parseVerifierKey(log)],

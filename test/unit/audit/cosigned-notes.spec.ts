@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { fileLock } from '../../../src/adapters/sqlite/file-lock.js';
 import { cosign, cosignaturesOf } from '../../../src/audit/cosignature.js';
-import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
+import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
 import { formatVerifierKey, parseNote, signerKey, type SignerKey } from '../../../src/audit/note.js';
 import { type ToCosign } from '../../support/cosigning-child.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';
@@ -34,7 +34,7 @@ describe('the cosigned checkpoints of several processes', () => {
 
   const opened = (required: number): CosignedNotes =>
     new CosignedNotes(
-      join(folder, 'witnessed.json'),
+      textFile(join(folder, 'witnessed.json')),
       keys,
       required,
       [log.key],

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { fileLock } from '../../../src/adapters/sqlite/file-lock.js';
 import { openWitnessStore } from '../../../src/adapters/sqlite/witness-store.js';
 import { cosign, cosignaturesOf } from '../../../src/audit/cosignature.js';
-import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
+import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
 import { keyName, parseNote, signerKey, type SignerKey, verifyNote } from '../../../src/audit/note.js';
 import {
   type AskWitness,
@@ -70,7 +70,7 @@ describe('an auditor with witnesses', () => {
 
   const notesFor = (keys: readonly SignerKey[], required: number): CosignedNotes =>
     new CosignedNotes(
-      join(folder, 'witnessed.json'),
+      textFile(join(folder, 'witnessed.json')),
       keys,
       required,
       [audited.key],

@@ -1,0 +1,29 @@
+import { ListServer } from '../simulation/world/list-server.js';
+import { LogServer } from '../simulation/world/log-server.js';
+import { REAL_HOST, realConnection } from '../simulation/world/contract-hosts.js';
+import { SimulatedEventLog } from '../simulation/world/simulated-log.js';
+import { SimulatedLists } from '../simulation/world/simulated-lists.js';
+import { SimulatedTree, TreeDisk } from '../simulation/world/simulated-tree.js';
+import { eventLogContract } from './event-log.contract.js';
+import { eventLogErasureContract } from './event-log-erasure.contract.js';
+import { parkedOwnersContract } from './parked-owners.contract.js';
+import { readModelContract } from './read-model.contract.js';
+import { treeStoreContract } from './tree-store.contract.js';
+
+// What the simulator puts in the place of the stores has to be what the stores are.
+const log = new LogServer(REAL_HOST, () => 0);
+const openLog = () =>
+  Promise.resolve(new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }));
+eventLogContract('simulated', openLog);
+eventLogErasureContract('simulated', openLog);
+
+const lists = new Map<string, ListServer>();
+const openLists = (logIdentity: string) => {
+  const server = lists.get(logIdentity) ?? new ListServer(REAL_HOST);
+  lists.set(logIdentity, server);
+  return Promise.resolve(new SimulatedLists(server, realConnection()));
+};
+readModelContract('simulated', openLists);
+parkedOwnersContract('simulated', openLists);
+
+treeStoreContract('simulated', () => Promise.resolve(new SimulatedTree(new TreeDisk(() => 0))));

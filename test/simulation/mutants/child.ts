@@ -1,0 +1,20 @@
+import { simulate } from '../world/simulation.js';
+import { PLANTED_FAULTS } from './mutants.js';
+
+// One planted fault, from a copy of the build where it is in the source: child.js NAME [most seeds] [seconds] [from].
+const [name = '', most = '10000', seconds = '60', from = '1'] = process.argv.slice(2);
+const fault = PLANTED_FAULTS.find((one) => one.name === name);
+const end = performance.now() + Number(seconds) * 1_000;
+let seed = Number(from);
+let found: { readonly steps: number; readonly rule: string } | undefined;
+for (const last = seed + Number(most); seed < last && performance.now() < end; seed += 1) {
+  try {
+    const { broken, steps } = await simulate(seed, { ...(fault?.mutant && { mutant: fault.mutant }) });
+    if (broken[0]) found = { steps, rule: broken[0].rule };
+  } catch (error) {
+    found = { steps: 0, rule: (error as Error).message };
+  }
+  if (found) break;
+}
+process.stdout.write(`${JSON.stringify({ name, seed, ...found })}\n`);
+process.exit(0);

@@ -1,0 +1,386 @@
+import { decorate } from '../../../src/ports/decorate.js';
+import {
+  type NewEvent,
+  LogUnavailable,
+  OutcomeUnknown,
+  type Position,
+  START,
+} from '../../../src/ports/event-log.js';
+import { type Mutant } from '../world/simulation.js';
+
+/** A wrong line: of the compiled service, in which a text is replaced by another, or of what stands for the stores. */
+export interface PlantedFault {
+  readonly name: string;
+  /** What is wrong, in a few words. */
+  readonly what: string;
+  /** A file of build/src. */
+  readonly file?: string;
+  readonly find?: string;
+  readonly replace?: string;
+  readonly mutant?: Mutant;
+}
+
+/** Faults of the stores: what their adapters must not do. */
+const STORE_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'acknowledged-before-sync',
+    what: 'the log acknowledges an append before it is synced',
+    mutant: { log: { acknowledgesBeforeSync: true } },
+  },
+  {
+    name: 'repeated-append-refused',
+    what: 'the log refuses the repetition of an append',
+    mutant: { log: { ignoresRepeats: true } },
+  },
+  {
+    name: 'expected-revision-ignored',
+    what: 'the log appends whatever revision is expected',
+    mutant: { log: { ignoresExpected: true } },
+  },
+  {
+    name: 'promotion-without-comparison',
+    what: 'the lists promote a generation that is not as far',
+    mutant: { lists: { promotesUnchecked: true } },
+  },
+  {
+    name: 'gaps-applied',
+    what: 'the lists apply a batch that leaves a gap',
+    mutant: { lists: { appliesGaps: true } },
+  },
+  {
+    name: 'applied-twice',
+    what: 'the lists apply changes again that they contain',
+    mutant: { lists: { appliesTwice: true } },
+  },
+  {
+    name: 'position-apart-from-rows',
+    what: 'the lists commit a position before its rows',
+    mutant: { lists: { positionsWithoutRows: true } },
+  },
+  {
+    name: 'lease-outlives-its-clock',
+    what: 'the lease of a projector that has died does not end',
+    mutant: { lists: { leaseForever: true } },
+  },
+  {
+    name: 'checkpoint-unsynced',
+    what: 'a checkpoint is served that a crash loses',
+    mutant: { tree: { savesUnsynced: true } },
+  },
+  {
+    name: 'new-ids-on-retry',
+    what: 'a retry of an append has new event ids',
+    mutant: {
+      service: {
+        log: (log) => {
+          let count = 0;
+          const renamed = (event: NewEvent): NewEvent => ({
+            ...event,
+            id: `${event.id.slice(0, 24)}${String((count += 1)).padStart(12, '0')}`,
+          });
+          return decorate(log, {
+            append: (stream, expected, events) => log.append(stream, expected, events.map(renamed)),
+          });
+        },
+      },
+    },
+  },
+  {
+    name: 'unknown-as-unavailable',
+    what: 'an append whose outcome is unknown is told as not written',
+    mutant: {
+      service: {
+        log: (log) =>
+          decorate(log, {
+            append: async (stream, expected, events) => {
+              try {
+                return await log.append(stream, expected, events);
+              } catch (error) {
+                throw error instanceof OutcomeUnknown ? new LogUnavailable(error.message) : error;
+              }
+            },
+          }),
+      },
+    },
+  },
+  {
+    name: 'stale-head',
+    what: 'the log answers nine of ten times with the head of before',
+    mutant: {
+      service: {
+        log: (log) => {
+          let asked = 0;
+          let known: Promise<Position> | undefined;
+          return decorate(log, {
+            head: () => {
+              if (!known || asked++ % 10 === 0) known = log.head();
+              return known;
+            },
+          });
+        },
+      },
+    },
+  },
+  {
+    name: 'subscription-skips',
+    what: 'a subscription that is opened again leaves out an event',
+    mutant: {
+      service: {
+        log: (log) =>
+          decorate(log, {
+            subscribe: (after, signal) =>
+              log.subscribe(
+                after === START ? after : (String(Number(after) + 1).padStart(after.length, '0') as Position),
+                signal,
+              ),
+          }),
+      },
+    },
+  },
+  {
+    name: 'caught-up-too-early',
+    what: 'a subscription says that it has caught up where it has not',
+    mutant: {
+      service: {
+        log: (log) =>
+          decorate(log, {
+            async *subscribe(after, signal) {
+              for await (const batch of log.subscribe(after, signal))
+                yield { ...batch, events: batch.events.slice(0, 1), caughtUp: true };
+            },
+          }),
+      },
+    },
+  },
+  {
+    name: 'failover-unnoticed',
+    what: 'a store of lists that was started again passes for the same',
+    mutant: {
+      service: {
+        model: (model) => {
+          Object.defineProperty(model, 'steadySince', { get: () => -Infinity, set: () => undefined });
+          return model;
+        },
+      },
+    },
+  },
+  {
+    name: 'reached-at-once',
+    what: 'a write does not wait for its list, and is told as listed',
+    mutant: { service: { model: (model) => Object.assign(model, { reached: () => Promise.resolve() }) } },
+  },
+  {
+    name: 'apply-not-sent',
+    what: 'an apply answers before the store has it',
+    mutant: {
+      service: {
+        model: (model) => {
+          const apply = model.apply.bind(model);
+          return Object.assign(model, {
+            apply: (...[generation, parts]: Parameters<typeof apply>) => {
+              apply(generation, parts).catch(() => undefined);
+              return Promise.resolve(parts.map(({ upTo }) => upTo));
+            },
+          });
+        },
+      },
+    },
+  },
+];
+
+/** Wrong lines of the service itself. */
+const SOURCE_FAULTS: readonly PlantedFault[] = [
+  {
+    name: 'unavailable-after-unknown',
+    what: 'a later try that cannot reach the log says that nothing was written',
+    file: 'write/execute.js',
+    find: 'unknown && error instanceof LogUnavailable',
+    replace: 'false',
+  },
+  {
+    name: 'own-event-not-known',
+    what: 'a command does not recognise its own event after a lost race',
+    file: 'write/plant-commands.js',
+    find: 'if (next && isOf(context.commandId, next))',
+    replace: 'if (false)',
+  },
+  {
+    name: 'resumed-command-decides-again',
+    what: 'a repeated request with a key does not look for its first outcome',
+    file: 'write/plant-commands.js',
+    find: 'if (earlier) return',
+    replace: 'if (false) return',
+  },
+  {
+    name: 'key-resumes-from-the-start',
+    what: 'a request with a key is decided on states from before it',
+    file: 'write/idempotency.js',
+    find: 'firstRevision: last ? Number(last.revision) + 1 : 0',
+    replace: 'firstRevision: 0',
+  },
+  {
+    name: 'created-twice',
+    what: 'a plant is created that is present',
+    file: 'plants/plant.js',
+    find: 'if (plant) throw plantExists(command.id);',
+    replace: '',
+  },
+  {
+    name: 'deletion-keeps-row',
+    what: 'a deleted plant stays in lists',
+    file: 'projector/changes.js',
+    find: 'rowOf(event.data.name, event.data.tag) : undefined',
+    replace: 'rowOf(event.data.name, event.data.tag) : event.data.id === 3 ? "{}" : undefined',
+  },
+  {
+    name: 'regression-not-noticed',
+    what: 'a projection goes on where the store has lost data',
+    file: 'projector/projection.js',
+    find: 'if (position < from) throw',
+    replace: 'if (false) throw',
+  },
+  {
+    name: 'idle-partitions-stay',
+    what: 'idle partitions are not moved to the end of the log',
+    file: 'projector/projection.js',
+    find: 'part.changes.length > 0 || part.refused || all',
+    replace: 'part.changes.length > 0 || part.refused',
+  },
+  {
+    name: 'batch-in-flight-forgotten',
+    what: 'an apply begins before the one before it has ended',
+    file: 'projector/projection.js',
+    find: 'await this.#inFlight;\n        this.#inFlight = this.#apply',
+    replace: 'this.#inFlight = this.#apply',
+  },
+  {
+    name: 'bound-longer-than-wait',
+    what: 'lists may be further behind the log than writes wait',
+    file: 'read/freshness.js',
+    find: 'const BOUND = 0.95;',
+    replace: 'const BOUND = 3;',
+  },
+  {
+    name: 'write-does-not-wait-it-out',
+    what: 'a write that no list contains is answered at once',
+    file: 'read/freshness.js',
+    find: 'if (left <= 0) return false;',
+    replace: 'return false;',
+  },
+  {
+    name: 'steady-since-ignored',
+    what: 'a failover of the lists does not count for what they have to contain',
+    file: 'read/freshness.js',
+    find: 'Math.max(arrived - this.boundMs, this.model.steadySince)',
+    replace: 'arrived - this.boundMs',
+  },
+  {
+    name: 'floors-forgotten',
+    what: 'a process does not remember what it has answered',
+    file: 'read/freshness.js',
+    find: 'if (position > (this.#floors[partition] ?? START))',
+    replace: 'if (false)',
+  },
+  {
+    name: 'stale-list-answered',
+    what: 'a list that is not fresh enough in time is answered',
+    file: 'read/list-plants.js',
+    find: "if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');",
+    replace: '',
+  },
+  {
+    name: 'horizon-of-the-fast-path',
+    what: 'the fast path does not ask what the log holds',
+    file: 'read/list-plants.js',
+    find: 'if (horizon === undefined || page.position < horizon) return undefined;',
+    replace: '',
+  },
+  {
+    name: 'older-question-answers',
+    what: 'a list takes the answer to a question that the log was asked before',
+    file: 'read/log-head.js',
+    find: 'if (this.#asking.askedAt >= since)',
+    replace: 'if (true)',
+  },
+  {
+    name: 'sample-dated-late',
+    what: 'a head of the log is dated when its answer has come',
+    file: 'read/log-head.js',
+    find: 'const sample = {\n                askedAt',
+    replace: 'const sample = {\n                askedAt: monotonicMs()',
+  },
+  {
+    name: 'promoted-while-building',
+    what: 'a rebuild goes on before its generation has caught up, without a verification',
+    file: 'projector/rebuilder.js',
+    find: 'if (!standby.caughtUp) return;',
+    replace: '',
+  },
+  {
+    name: 'rebuild-skips-wrong',
+    what: 'the generation that is replaced is kept with the skips of the new one',
+    file: 'projector/rebuilder.js',
+    find: 'one === generation ? state.skipsAfter : promoted.skippedAfterBefore',
+    replace: 'state.skipsAfter',
+  },
+  {
+    name: 'erased-before-followed',
+    what: 'an owner is erased before lists and tree have the deletions',
+    file: 'erasure/eraser.js',
+    find: 'await this.#followed(covered, signal);',
+    replace: '',
+  },
+  {
+    name: 'erased-before-durable',
+    what: 'an owner is erased before the deletions are durable in the lists',
+    file: 'erasure/eraser.js',
+    find: 'await this.model.scrub();', // the first of two
+    replace: '',
+  },
+  {
+    name: 'erased-while-read-unnoticed',
+    what: 'lists that were read while an owner was erased are taken as right',
+    file: 'projector/erased-while-read.js',
+    find: 'throw new ErasedWhileRead(',
+    replace: 'void (',
+  },
+  {
+    name: 'put-back-before-erasure-unnoticed',
+    what: 'lists that a crash has put back to before an erasure are taken as right',
+    file: 'projector/projector.js',
+    find: 'const erasure = await erasureAcross(this.log, await this.model.positions(generation));',
+    replace: 'const erasure = undefined;',
+  },
+  {
+    name: 'healed-without-reading',
+    what: 'a parked owner is answered without the events that were left out',
+    file: 'projector/healer.js',
+    find: 'this.changes.push(change);',
+    replace: '',
+  },
+  {
+    name: 'later-race-lost',
+    what: 'a lost race is told as a failure of the log',
+    file: 'write/execute.js',
+    find: 'if (!(error instanceof WrongExpectedRevision)) throw error;',
+    replace: 'throw error;',
+  },
+  {
+    name: 'first-generation-promoted-early',
+    what: 'the first generation is active before it has caught up',
+    file: 'projector/projector.js',
+    find: 'if (caughtUp && active === undefined)',
+    replace: 'if (active === undefined)',
+  },
+];
+
+/** Not wrong, and not to be found: two projectors at a time do no harm. */
+const CONTROLS: readonly PlantedFault[] = [
+  {
+    name: 'lease-for-two',
+    what: 'two projectors have the lease at a time (this is no fault)',
+    mutant: { lists: { leaseForTwo: true } },
+  },
+];
+
+export const PLANTED_FAULTS: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS, ...CONTROLS];

@@ -1,0 +1,88 @@
+import { type Operation } from '../support/history.js';
+
+/**
+ * Whether all that one owner was told can be explained. Writes and refusals are one linearizable history, that of the
+ * log, and writes and lists are another one: a refusal may show a write that has no answer yet, and lists need not
+ * contain it before it has one.
+ */
+export const isExplained = (history: readonly Operation[]): boolean =>
+  isLinearizable(history.filter(({ wish }) => wish.kind !== 'list')) &&
+  isLinearizable(history.filter(({ outcome }) => outcome.kind !== 'refused'));
+
+/**
+ * Whether a history of one owner is linearizable: whether each operation can be put at one moment between its start and
+ * its end so that all outcomes follow from the moments alone. The algorithm is that of Wing and Gong (Testing and
+ * Verifying Concurrent Objects, 1993), with the states that were visited remembered as Lowe proposes (Testing for
+ * Linearizability, 2017). It knows neither the log nor positions, so that it shares nothing with test/support/history.ts.
+ *
+ * A write whose outcome nobody knows may have happened at any moment after its start, or never.
+ */
+const isLinearizable = (history: readonly Operation[]): boolean => {
+  // What has certainly not happened has no moment.
+  const operations = history
+    .filter(
+      ({ outcome, wish }) =>
+        outcome.kind !== 'nothing' && !(outcome.kind === 'unknown' && wish.kind === 'list'),
+    )
+    .sort((a, b) => a.started - b.started);
+  if (operations.some(({ outcome }) => outcome.kind === 'unexpected')) return false;
+  const isOptional = ({ outcome }: Operation): boolean => outcome.kind === 'unknown';
+  const done = new Array<boolean>(operations.length).fill(false);
+  const visited = new Set<string>();
+  let left = operations.filter((one) => !isOptional(one)).length;
+
+  const search = (plants: ReadonlyMap<number, string>): boolean => {
+    if (left === 0) return true;
+    const key = `${done.map(Number).join('')} ${textOf(plants)}`;
+    if (visited.has(key)) return false;
+    visited.add(key);
+    // Whatever started after another one has ended comes after it.
+    let firstEnd = Infinity;
+    for (const [index, one] of operations.entries())
+      if (!done[index] && !isOptional(one)) firstEnd = Math.min(firstEnd, one.ended);
+    for (const [index, one] of operations.entries()) {
+      if (one.started > firstEnd) break;
+      if (done[index]) continue;
+      const after = apply(plants, one);
+      if (!after) continue;
+      done[index] = true;
+      if (!isOptional(one)) left -= 1;
+      if (search(after)) return true;
+      done[index] = false;
+      if (!isOptional(one)) left += 1;
+    }
+    return false;
+  };
+  return search(new Map());
+};
+
+/** The plants after an operation at this moment; undefined where its outcome would have been another one. */
+const apply = (
+  plants: ReadonlyMap<number, string>,
+  { wish, outcome }: Operation,
+): ReadonlyMap<number, string> | undefined => {
+  if (wish.kind === 'list') {
+    if (outcome.kind !== 'listed') return undefined;
+    const rows = [...plants].sort(([a], [b]) => a - b).map(([, row]) => row);
+    const isSame =
+      outcome.body === `[${rows.slice(0, wish.limit).join(',')}]` &&
+      outcome.more === rows.length > wish.limit;
+    return isSame ? plants : undefined;
+  }
+  const isPresent = plants.has(wish.id);
+  if (outcome.kind === 'refused') return isPresent === (outcome.because === 'present') ? plants : undefined;
+  if (wish.kind === 'create') {
+    if (isPresent) return undefined;
+    return new Map(plants).set(wish.id, JSON.stringify({ name: wish.name, tag: wish.tag }));
+  }
+  if (!isPresent) return undefined;
+  const after = new Map(plants);
+  after.delete(wish.id);
+  return after;
+};
+
+const textOf = (plants: ReadonlyMap<number, string>): string =>
+  [...plants]
+    .sort(([a], [b]) => a - b)
+    .map(([id, row]) => `${id}${row}`)
+    .join();

@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { PLANTED_FAULTS } from './mutants/mutants.js';
+import { type Replay } from './world/shrink.js';
+import { type Result, simulate } from './world/simulation.js';
+
+/** Worlds of the short form: `npm run simulate -- --minutes M` runs more. */
+const WORLDS = 25;
+
+/** Every world that has ever failed, and what was wrong. */
+type Known = Replay & { readonly found: string };
+
+const known = JSON.parse(
+  readFileSync(join(process.cwd(), 'test/simulation/seeds.json'), 'utf8'),
+) as readonly Known[];
+
+/** What is to be read where a world fails. */
+const told = ({ seed, broken }: Result): string[] =>
+  broken.map(({ rule, detail, step }) => `seed ${seed}, step ${step}: ${rule}: ${detail}`);
+
+describe('the simulated world', () => {
+  it('is well where it failed before', async () => {
+    const failures: string[] = [];
+    for (const { seed, options } of known) failures.push(...told(await simulate(seed, { options })));
+    expect(failures).toEqual([]);
+  }, 120_000);
+
+  it(`is well in ${WORLDS} others`, async () => {
+    const failures: string[] = [];
+    for (let seed = 1; seed <= WORLDS; seed += 1) failures.push(...told(await simulate(seed)));
+    expect(failures).toEqual([]);
+  }, 240_000);
+
+  it('has the same trace when the same seed runs again', async () => {
+    for (const seed of [3, 5, 8]) {
+      const [first, again] = [await simulate(seed), await simulate(seed)];
+      expect(again.hash).toBe(first.hash);
+      expect(again.steps).toBe(first.steps);
+    }
+  }, 60_000);
+
+  // Faults of the stores: those of the source are run by `npm run simulate:mutants`.
+  it.each([
+    'expected-revision-ignored',
+    'gaps-applied',
+    'position-apart-from-rows',
+    'unknown-as-unavailable',
+    'lease-outlives-its-clock',
+  ])('finds a planted fault: %s', async (name) => {
+    const mutant = PLANTED_FAULTS.find((fault) => fault.name === name)?.mutant;
+    if (!mutant) throw new Error(`there is no fault ${name}`);
+    let found = false;
+    for (let seed = 1; seed <= 60 && !found; seed += 1)
+      found = (await simulate(seed, { mutant })).broken.length > 0;
+    expect(found).toBe(true);
+  });
+});

@@ -1,0 +1,360 @@
+import { type Report } from '../../../src/ports/coordination.js';
+import { type Position, START } from '../../../src/ports/event-log.js';
+import {
+  ActiveChanged,
+  GenerationActive,
+  type GenerationInfo,
+  NotAsFar,
+} from '../../../src/ports/generations.js';
+import {
+  type Generation,
+  GenerationMissing,
+  type Healing,
+  OwnerParked,
+  type Page,
+  type ParkedOwner,
+  partitionOf,
+  PARTITIONS,
+  type PartitionChanges,
+  ReadModelIncomplete,
+  type RowChange,
+} from '../../../src/ports/read-model.js';
+import { type Host } from './network.js';
+
+interface Parked {
+  readonly owner: ParkedOwner;
+  /** The last change that was left out. */
+  readonly leftOut: Position;
+}
+
+/** One generation. */
+export interface StoredGeneration {
+  readonly positions: Position[];
+  readonly rows: Map<string, Map<number, string>>;
+  readonly parked: Map<string, Parked>;
+}
+
+interface State {
+  readonly generations: Map<Generation, StoredGeneration>;
+  active: Generation | undefined;
+  last: number;
+  lease: { readonly holder: string; readonly until: number } | undefined;
+  readonly reports: Map<string, { readonly text: string; readonly until: number }>;
+}
+
+interface Waiter {
+  readonly partition: number;
+  readonly position: Position;
+  readonly go: () => void;
+}
+
+/** What planted faults change. */
+export interface ListFaults {
+  promotesUnchecked?: boolean;
+  appliesGaps?: boolean;
+  appliesTwice?: boolean;
+  leaseForever?: boolean;
+  leaseForTwo?: boolean;
+  positionsWithoutRows?: boolean;
+}
+
+/** How old what a crash leaves may be, in milliseconds: the last second is on no disk. */
+const LOST_MS = 1_000;
+
+/** How often the state is kept at most, in milliseconds. */
+const KEPT_EVERY_MS = 200;
+
+const emptyState = (): State => ({
+  generations: new Map(),
+  active: undefined,
+  last: 0,
+  lease: undefined,
+  reports: new Map(),
+});
+
+const copyOf = (state: State): State => ({
+  ...state,
+  generations: new Map(
+    Array.from(state.generations, ([generation, { positions, rows, parked }]) => [
+      generation,
+      {
+        positions: [...positions],
+        rows: new Map(Array.from(rows, ([owner, plants]) => [owner, new Map(plants)])),
+        parked: new Map(parked),
+      },
+    ]),
+  ),
+  reports: new Map(state.reports),
+});
+
+/** A store of lists in memory, of which a crash leaves the present state or one of the last second. */
+export class ListServer {
+  #state = emptyState();
+  /** Oldest first. */
+  #kept: { readonly at: number; readonly state: State }[] = [];
+  readonly #waiters = new Set<Waiter>();
+  /** Called after each change of a generation, with the partitions that have changed. */
+  onApplied: (generation: Generation, partitions: readonly number[]) => void = () => undefined;
+  /** Called before a switch. */
+  onPromote: (generation: Generation, before: Generation | undefined, logEnd: Position | undefined) => void =
+    () => undefined;
+
+  constructor(
+    private readonly host: Host,
+    readonly faults: ListFaults = {},
+  ) {}
+
+  get active(): Generation | undefined {
+    return this.#state.active;
+  }
+
+  get stored(): ReadonlyMap<Generation, StoredGeneration> {
+    return this.#state.generations;
+  }
+
+  generations(): GenerationInfo[] {
+    return [...this.#state.generations.keys()]
+      .sort((a, b) => a - b)
+      .map((generation) => ({ generation, active: generation === this.#state.active }));
+  }
+
+  createGeneration(): Generation {
+    this.#keep();
+    this.#state.last += 1;
+    const generation = this.#state.last as Generation;
+    const positions = Array<Position>(PARTITIONS).fill(START);
+    this.#state.generations.set(generation, { positions, rows: new Map(), parked: new Map() });
+    return generation;
+  }
+
+  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): void {
+    const { active } = this.#state;
+    const next = this.generation(generation);
+    if (active === generation) return;
+    if (replaces !== undefined && replaces !== (active ?? 'none'))
+      throw new ActiveChanged(`generation ${active ?? 'none'} is active, not ${replaces}`);
+    if (active !== undefined && !this.faults.promotesUnchecked) {
+      const before = this.generation(active).positions;
+      for (const [partition, position] of before.entries()) {
+        const needed = logEnd !== undefined && position > logEnd ? logEnd : position;
+        if ((next.positions[partition] ?? START) < needed)
+          throw new NotAsFar(`partition ${partition} of generation ${generation} is behind`);
+      }
+    }
+    this.#keep();
+    this.onPromote(generation, active, logEnd);
+    this.#state.active = generation;
+    this.#wake();
+  }
+
+  drop(generation: Generation): void {
+    if (generation === this.#state.active) throw new GenerationActive(`generation ${generation} is active`);
+    this.#keep();
+    this.#state.generations.delete(generation);
+  }
+
+  /** What was applied before is durable then. */
+  scrub(): void {
+    this.#kept = [];
+  }
+
+  positions(generation: Generation): Position[] {
+    return [...this.generation(generation).positions];
+  }
+
+  apply(number: Generation, parts: readonly PartitionChanges[]): Position[] {
+    const generation = this.generation(number);
+    this.#keep();
+    const { positions } = generation;
+    const changed: number[] = [];
+    const reached = parts.map(({ partition, from, upTo, changes, refused = [] }) => {
+      const position = positions[partition] ?? START;
+      if (position < from && !this.faults.appliesGaps) return position;
+      const isNew = (at: Position): boolean => this.faults.appliesTwice === true || at > position;
+      for (const parked of refused)
+        if (isNew(parked.position)) this.#park(generation, parked, changes, isNew);
+      if (!this.faults.positionsWithoutRows)
+        for (const change of changes) if (isNew(change.position)) this.#change(generation, change);
+      if (upTo > position) positions[partition] = upTo;
+      changed.push(partition);
+      if (this.faults.positionsWithoutRows)
+        this.host.after(1, 'rows', () => {
+          for (const change of changes) if (isNew(change.position)) this.#change(generation, change);
+        });
+      return positions[partition] ?? START;
+    });
+    this.onApplied(number, changed);
+    if (number === this.#state.active) this.#wake();
+    return reached;
+  }
+
+  heal(number: Generation, { owner, from, upTo, changes, then }: Healing): boolean {
+    const generation = this.generation(number);
+    const parked = generation.parked.get(owner);
+    const partition = partitionOf(owner);
+    const position = generation.positions[partition] ?? START;
+    if (parked?.owner.applied !== from || position < upTo) return false;
+    if (typeof then === 'object' && position < then.position) return false;
+    if (then === 'answered' && parked.leftOut > upTo) return false;
+    this.#keep();
+    for (const change of changes) this.#setRow(generation, change);
+    if (then === 'answered') generation.parked.delete(owner);
+    else {
+      const next = then === 'parked' ? { ...parked.owner, applied: upTo } : then;
+      generation.parked.set(owner, { ...parked, owner: next });
+    }
+    this.onApplied(number, [partition]);
+    return true;
+  }
+
+  parked(generation: Generation): ParkedOwner[] {
+    return Array.from(this.generation(generation).parked.values(), ({ owner }) => owner);
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Page {
+    const { active } = this.#state;
+    if (active === undefined) throw new ReadModelIncomplete('no generation is active');
+    const page = this.page(active, owner, after, limit);
+    if (page.parked) throw new OwnerParked(page.parked);
+    return page;
+  }
+
+  page(number: Generation, owner: string, after: number | undefined, limit: number): Page {
+    const { positions, rows, parked } = this.generation(number);
+    const found = [...(rows.get(owner) ?? [])]
+      .filter(([id]) => after === undefined || id > after)
+      .sort(([a], [b]) => a - b);
+    const position = positions[partitionOf(owner)] ?? START;
+    const by = parked.get(owner)?.owner;
+    return {
+      rows: found.slice(0, limit).map(([id, row]) => ({ id, row })),
+      more: found.length > limit,
+      position,
+      ...(by && { parked: by }),
+    };
+  }
+
+  owners(generation: Generation): string[] {
+    return [...this.generation(generation).rows.keys()];
+  }
+
+  /** Calls `go` once the partition of the active generation is there, or after so many milliseconds. */
+  whenReached(partition: number, position: Position, waitMs: number, go: (isThere: boolean) => void): void {
+    if (this.#isReached(partition, position)) {
+      go(true);
+      return;
+    }
+    const waiter = {
+      partition,
+      position,
+      go: () => {
+        go(true);
+      },
+    };
+    this.#waiters.add(waiter);
+    this.host.after(waitMs, 'long poll', () => {
+      if (this.#waiters.delete(waiter)) go(false);
+    });
+  }
+
+  takeLease(holder: string, forMs: number): boolean {
+    const now = this.host.nowMs();
+    const { lease } = this.#state;
+    if (lease && lease.holder !== holder && lease.until > now && !this.faults.leaseForTwo) return false;
+    this.#state.lease = { holder, until: this.faults.leaseForever ? Infinity : now + forMs };
+    return true;
+  }
+
+  returnLease(holder: string): void {
+    if (this.#state.lease?.holder === holder) this.#state.lease = undefined;
+  }
+
+  report(process: string, text: string, forMs: number): void {
+    this.#state.reports.set(process, { text, until: this.host.nowMs() + forMs });
+  }
+
+  reports(): Report[] {
+    const now = this.host.nowMs();
+    return Array.from(this.#state.reports, ([process, { text, until }]) => ({ process, text, until }))
+      .filter(({ until }) => until > now)
+      .map(({ process, text }) => ({ process, text }))
+      .sort((a, b) => (a.process < b.process ? -1 : 1));
+  }
+
+  /** Loses its memory; `age` from 0 to 1: how much of what may be lost is. */
+  crash(age: number): void {
+    const oldest = this.host.nowMs() - LOST_MS * age;
+    const left = age === 0 ? undefined : this.#kept.find(({ at }) => at >= oldest);
+    if (left) this.#state = copyOf(left.state);
+    this.#kept = [];
+    this.#waiters.clear();
+  }
+
+  /** Loses everything. */
+  forget(): void {
+    this.#state = emptyState();
+    this.#kept = [];
+  }
+
+  generation(number: Generation): StoredGeneration {
+    const generation = this.#state.generations.get(number);
+    if (!generation) throw new GenerationMissing(`there is no generation ${number}`);
+    return generation;
+  }
+
+  /** Keeps the state before a change, for a crash. */
+  #keep(): void {
+    const now = this.host.nowMs();
+    if (now - (this.#kept.at(-1)?.at ?? -Infinity) < KEPT_EVERY_MS) return;
+    this.#kept.push({ at: now, state: copyOf(this.#state) });
+    while (now - (this.#kept[0]?.at ?? now) > LOST_MS) this.#kept.shift();
+  }
+
+  #park(
+    generation: StoredGeneration,
+    refused: ParkedOwner,
+    changes: readonly RowChange[],
+    isNew: (at: Position) => boolean,
+  ): void {
+    const known = generation.parked.get(refused.owner);
+    if (known) {
+      generation.parked.set(refused.owner, { ...known, leftOut: later(known.leftOut, refused.position) });
+      return;
+    }
+    for (const change of changes)
+      if (change.owner === refused.owner && change.position < refused.position && isNew(change.position))
+        this.#setRow(generation, change);
+    generation.parked.set(refused.owner, { owner: refused, leftOut: START });
+  }
+
+  #change(generation: StoredGeneration, change: RowChange): void {
+    const parked = generation.parked.get(change.owner);
+    if (!parked) this.#setRow(generation, change);
+    else if (change.position > parked.owner.position)
+      generation.parked.set(change.owner, { ...parked, leftOut: later(parked.leftOut, change.position) });
+  }
+
+  #setRow({ rows }: StoredGeneration, { owner, id, row }: RowChange): void {
+    const own = rows.get(owner) ?? new Map<number, string>();
+    if (row === undefined) own.delete(id);
+    else own.set(id, row);
+    if (own.size === 0) rows.delete(owner);
+    else rows.set(owner, own);
+  }
+
+  #isReached(partition: number, position: Position): boolean {
+    const active = this.#state.active;
+    const positions = active === undefined ? undefined : this.#state.generations.get(active)?.positions;
+    return positions !== undefined && (positions[partition] ?? START) >= position;
+  }
+
+  #wake(): void {
+    for (const waiter of [...this.#waiters])
+      if (this.#isReached(waiter.partition, waiter.position)) {
+        this.#waiters.delete(waiter);
+        waiter.go();
+      }
+  }
+}
+
+const later = (one: Position, other: Position): Position => (one > other ? one : other);

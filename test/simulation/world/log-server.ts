@@ -1,0 +1,231 @@
+import {
+  type Appended,
+  type Erasing,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type RecordedEvent,
+  START,
+  WrongExpectedRevision,
+} from '../../../src/ports/event-log.js';
+import { type Host } from './network.js';
+
+/** The digits of a position. */
+const WIDTH = 16;
+
+/** Events of one answer. */
+export const LARGEST_READ = 500;
+
+const positionOf = (number: number): Position => String(number).padStart(WIDTH, '0') as Position;
+
+/** What a position counts; 0 for START. */
+export const numberOf = (position: Position): number => Number(position);
+
+/** What was written and not synced yet, and who waits for that. */
+interface Staged {
+  readonly events: readonly RecordedEvent[];
+  readonly settle: () => void;
+}
+
+interface Watcher {
+  readonly after: Position;
+  readonly answer: (batch: ReadBatch) => void;
+}
+
+/** Events after a position. */
+export interface ReadBatch {
+  readonly events: readonly RecordedEvent[];
+  /** Where the log ended as they were read. */
+  readonly head: Position;
+}
+
+/** What planted faults change. */
+export interface LogFaults {
+  acknowledgesBeforeSync?: boolean;
+  ignoresRepeats?: boolean;
+  ignoresExpected?: boolean;
+}
+
+/**
+ * A log on a disk: what was appended is acknowledged, and read, once it is synced. A crash loses what is not, or all but
+ * a beginning of it.
+ */
+export class LogServer {
+  readonly #events: RecordedEvent[] = [];
+  readonly #streams = new Map<string, RecordedEvent[]>();
+  /** In the order of their positions. */
+  #staged: Staged[] = [];
+  /** How many of these the sync that runs will have written. */
+  #syncing = 0;
+  readonly #stagedStreams = new Map<string, RecordedEvent[]>();
+  #watchers = new Set<Watcher>();
+  /** Called with each event that is durable, before anybody hears of it. */
+  onDurable: (event: RecordedEvent) => void = () => undefined;
+  onErased: (into: string) => void = () => undefined;
+
+  constructor(
+    private readonly host: Host,
+    private readonly syncMs: () => number,
+    readonly faults: LogFaults = {},
+  ) {}
+
+  /** All events that are durable. */
+  get events(): readonly RecordedEvent[] {
+    return this.#events;
+  }
+
+  get head(): Position {
+    return this.#events.at(-1)?.position ?? START;
+  }
+
+  append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: readonly NewEvent[],
+    answer: (appended: Appended) => void,
+    refuse: (error: Error) => void,
+  ): void {
+    const written = [...this.stream(stream), ...(this.#stagedStreams.get(stream) ?? [])];
+    const at = expected === 'none' ? 0 : Number(expected) + 1;
+    const isNext = written.length === at || this.faults.ignoresExpected === true;
+    if (!isNext) {
+      const isRepeated =
+        !this.faults.ignoresRepeats && events.every(({ id }, index) => written[at + index]?.id === id);
+      const last = written[at + events.length - 1];
+      // What was read from a page that is not synced is not true yet.
+      this.#stage([], () => {
+        if (isRepeated && last) answer({ revision: last.revision, position: last.position });
+        else refuse(new WrongExpectedRevision(stream, expected));
+      });
+      return;
+    }
+    const first = numberOf(this.#lastStaged()) + 1;
+    const recorded = events.map(({ id, type, data, metadata }, index): RecordedEvent => ({
+      ...{ stream, revision: BigInt(written.length + index), position: positionOf(first + index) },
+      ...{ id, type, data, metadata },
+    }));
+    const own = this.#stagedStreams.get(stream);
+    if (own) own.push(...recorded);
+    else this.#stagedStreams.set(stream, [...recorded]);
+    const last = recorded.at(-1);
+    const done = (): void => {
+      if (last) answer({ revision: last.revision, position: last.position });
+    };
+    if (this.faults.acknowledgesBeforeSync) done();
+    this.#stage(recorded, this.faults.acknowledgesBeforeSync ? () => undefined : done);
+  }
+
+  /** The durable events of a stream. */
+  stream(stream: string): readonly RecordedEvent[] {
+    return this.#streams.get(stream) ?? [];
+  }
+
+  read(after: Position, limit = LARGEST_READ): ReadBatch {
+    const events = this.#events.slice(numberOf(after), numberOf(after) + limit);
+    return { events, head: this.head };
+  }
+
+  /** Answers once there is something after a position, or after so many milliseconds. */
+  watch(after: Position, waitMs: number, answer: (batch: ReadBatch) => void): void {
+    if (this.head > after || waitMs === 0) {
+      answer(this.read(after));
+      return;
+    }
+    const watcher = { after, answer };
+    this.#watchers.add(watcher);
+    this.host.after(waitMs, 'long poll', () => {
+      if (this.#watchers.delete(watcher)) answer(this.read(after));
+    });
+  }
+
+  /** As EventLog.erase: undefined where something else is there than is said. */
+  erase(
+    { prefixes, standIns, into, record }: Erasing,
+    answer: (appended: Appended | undefined) => void,
+  ): void {
+    if (this.#staged.length > 0) {
+      // An append under way may be of the owner.
+      this.#stage([], () => {
+        this.erase({ prefixes, standIns, into, record, subject: '' }, answer);
+      });
+      return;
+    }
+    const isOwned = ({ stream }: RecordedEvent): boolean =>
+      stream === into || prefixes.some((prefix) => stream.startsWith(prefix));
+    const owned = this.#events.filter(isOwned);
+    const isSame =
+      owned.length === standIns.length &&
+      owned.every(({ position }, index) => position === standIns[index]?.position);
+    const next = record.expected === 'none' ? 0 : Number(record.expected) + 1;
+    if (!isSame || this.stream(record.stream).length !== next) {
+      answer(undefined);
+      return;
+    }
+    for (const { stream } of owned) this.#streams.delete(stream);
+    const erased = standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn }));
+    this.#streams.set(into, erased);
+    for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
+    this.onErased(into);
+    this.append(record.stream, record.expected, [record.event], answer, () => undefined);
+  }
+
+  /** Loses its memory. `survives`: how many of the writes that were not synced are on the disk nevertheless. */
+  crash(survives: (unsynced: number) => number): void {
+    const kept = this.#staged.slice(0, survives(this.#staged.length));
+    this.#staged = [];
+    this.#syncing = 0;
+    this.#stagedStreams.clear();
+    this.#watchers.clear();
+    for (const { events } of kept) this.#keep(events);
+  }
+
+  #lastStaged(): Position {
+    for (let index = this.#staged.length - 1; index >= 0; index -= 1) {
+      const last = this.#staged[index]?.events.at(-1);
+      if (last) return last.position;
+    }
+    return this.head;
+  }
+
+  #stage(events: readonly RecordedEvent[], settle: () => void): void {
+    this.#staged.push({ events, settle });
+    if (this.#syncing === 0) this.#sync();
+  }
+
+  /** One sync for all that was written until it began. */
+  #sync(): void {
+    this.#syncing = this.#staged.length;
+    this.host.after(this.syncMs(), 'sync', () => {
+      const synced = this.#staged.splice(0, this.#syncing);
+      this.#syncing = 0;
+      for (const { events } of synced) {
+        this.#keep(events);
+        for (const { stream } of events) this.#stagedStreams.delete(stream);
+      }
+      for (const { events } of this.#staged)
+        for (const event of events) {
+          const own = this.#stagedStreams.get(event.stream);
+          if (!own) this.#stagedStreams.set(event.stream, [event]);
+          else if (!own.includes(event)) own.push(event);
+        }
+      for (const { settle } of synced) settle();
+      const { head } = this;
+      for (const watcher of [...this.#watchers])
+        if (head > watcher.after) {
+          this.#watchers.delete(watcher);
+          watcher.answer(this.read(watcher.after));
+        }
+      if (this.#staged.length > 0 && this.#syncing === 0) this.#sync();
+    });
+  }
+
+  #keep(events: readonly RecordedEvent[]): void {
+    for (const event of events) {
+      this.#events.push(event);
+      const own = this.#streams.get(event.stream);
+      if (own) own.push(event);
+      else this.#streams.set(event.stream, [event]);
+      this.onDurable(event);
+    }
+  }
+}

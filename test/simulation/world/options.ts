@@ -1,0 +1,115 @@
+import { Random } from '../random.js';
+import { type Manners } from './network.js';
+
+/** Instead of a time: so rarely that it never happens. A number that JSON can hold. */
+export const NEVER = 1e12;
+
+/** How often each fault comes, as the mean time between two of them in milliseconds; NEVER for none. */
+export interface FaultTimes {
+  readonly apiDies: number;
+  readonly projectorDies: number;
+  readonly projectorStops: number;
+  readonly freezes: number;
+  readonly logCrashes: number;
+  readonly listsCrash: number;
+  readonly listsForget: number;
+  readonly badNetwork: number;
+  readonly wallJumps: number;
+  readonly auditorDies: number;
+  readonly witnessCrashes: number;
+}
+
+/** What one seed draws. */
+export interface Options {
+  readonly owners: number;
+  readonly ids: number;
+  readonly clients: number;
+  readonly apis: number;
+  readonly projectors: number;
+  /** How long clients pause between two operations at most, in milliseconds. */
+  readonly thinkMs: number;
+  readonly lists: number;
+  readonly keys: number;
+  /** How much clocks differ at most, as a share. */
+  readonly drift: number;
+  readonly manners: Manners;
+  readonly bad: Manners;
+  readonly faults: FaultTimes;
+  /** The mean time between two of an operator's commands, in milliseconds. */
+  readonly operatesEveryMs: number;
+  /** Whether an auditor signs the log, and owners are erased. */
+  readonly audits: boolean;
+  /** Whether a witness cosigns its checkpoints. */
+  readonly witnessed: boolean;
+  readonly erases: boolean;
+  /** Whether a newer version writes events that this one cannot read. */
+  readonly strangeEvents: boolean;
+  readonly graceMs: number;
+  readonly verifyEveryMs: number;
+  /** How long faults happen, in milliseconds of the world. */
+  readonly durationMs: number;
+}
+
+/** How many faults, features and clients a world has: shrinking makes it less. */
+export const simpler = (options: Options): Options[] => {
+  const less: Options[] = [];
+  for (const [kind, meanMs] of Object.entries(options.faults))
+    if (meanMs !== NEVER) less.push({ ...options, faults: { ...options.faults, [kind]: NEVER } });
+  if (options.operatesEveryMs !== NEVER) less.push({ ...options, operatesEveryMs: NEVER });
+  for (const feature of ['audits', 'witnessed', 'erases', 'strangeEvents'] as const)
+    if (options[feature]) less.push({ ...options, [feature]: false });
+  for (const number of ['clients', 'owners', 'ids', 'apis', 'projectors'] as const)
+    if (options[number] > 1) less.push({ ...options, [number]: options[number] - 1 });
+  if (options.drift > 0) less.push({ ...options, drift: 0 });
+  return less;
+};
+
+/** Draws the options of a seed: in each world some kinds of faults are common, some rare, and some never happen. */
+export const drawOptions = (seed: number, durationMs = 30_000): Options => {
+  const random = new Random(Math.imul(seed + 1, 0x85ebca6b));
+  const mean = (least: number, most: number): number =>
+    random.chance(0.4) ? NEVER : least * (most / least) ** random.next();
+  const share = (most: number): number => (random.chance(0.5) ? 0 : most * random.next() ** 2);
+  const manners = (worse: number): Manners => ({
+    lostRequests: share(0.02 * worse),
+    lostAnswers: share(0.02 * worse),
+    slow: share(0.05 * worse),
+    slowMs: 1_000 * random.next(),
+    latencyMs: 0.2 + 5 * random.next() ** 3,
+    syncMs: 0.2 + 20 * random.next() ** 3,
+  });
+  return {
+    owners: 1 + random.below(4),
+    ids: 1 + random.below(6),
+    clients: 1 + random.below(6),
+    apis: 1 + random.below(2),
+    projectors: 1 + random.below(2),
+    thinkMs: 20 + 600 * random.next() ** 2,
+    lists: 0.2 + 0.5 * random.next(),
+    keys: random.next(),
+    drift: random.chance(0.5) ? 0 : 0.005 * random.next(),
+    manners: manners(1),
+    bad: manners(10),
+    faults: {
+      apiDies: mean(1_000, 20_000),
+      projectorDies: mean(1_000, 20_000),
+      projectorStops: mean(2_000, 30_000),
+      freezes: mean(2_000, 30_000),
+      logCrashes: mean(2_000, 30_000),
+      listsCrash: mean(2_000, 30_000),
+      listsForget: mean(20_000, 200_000),
+      badNetwork: mean(3_000, 30_000),
+      wallJumps: mean(5_000, 60_000),
+      auditorDies: mean(2_000, 30_000),
+      witnessCrashes: mean(5_000, 60_000),
+    },
+    operatesEveryMs: mean(1_000, 20_000),
+    audits: random.chance(0.5),
+    erases: random.chance(0.5),
+    strangeEvents: random.chance(0.3),
+    graceMs: random.chance(0.5) ? 2_000 + 8_000 * random.next() : 15 * 60_000,
+    verifyEveryMs: 2_000 + 10_000 * random.next(),
+    durationMs: durationMs * (0.5 + random.next()),
+    witnessed: random.chance(0.5),
+  };
+};

@@ -1,0 +1,138 @@
+import { hashIfAny } from '../../../src/audit/entry-leaf.js';
+import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
+import { ownerOfStream, PLANT_STREAMS } from '../../../src/plants/stream.js';
+import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
+import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
+import { type ListServer } from './list-server.js';
+import { type LogServer } from './log-server.js';
+import { type TreeDisk } from './simulated-tree.js';
+
+/** An owner's plants after an event. */
+interface OwnerState {
+  readonly position: Position;
+  readonly text: string;
+}
+
+/** The invariants that can be looked at while the world runs, each where it may be broken. */
+export class Oracles {
+  /** By owner: after each event, in order. */
+  readonly #states = new Map<string, OwnerState[]>();
+  readonly #plants = new Map<string, Map<number, string>>();
+  readonly #ownersOf = new Map<number, Set<string>>();
+  #last: Position = START;
+
+  /** The hashes of the events, as they were written. */
+  readonly #leaves: (Hash | undefined)[] = [];
+  readonly #checkpoints: SignedCheckpoint[] = [];
+
+  constructor(
+    private readonly log: LogServer,
+    private readonly lists: ListServer,
+    tree: TreeDisk,
+    /** Owners who are erased, or hold what cannot be read: their lists are compared at the end, with the log as it is. */
+    private readonly isLeftOut: (owner: string) => boolean,
+    private readonly keepsLeaves: boolean,
+    private readonly report: (rule: string, detail: string) => void,
+  ) {
+    log.onDurable = (event) => {
+      this.#durable(event);
+    };
+    lists.onApplied = (generation, partitions) => {
+      this.#applied(generation, partitions);
+    };
+    lists.onPromote = (generation, before, logEnd) => {
+      this.#promoted(generation, before, logEnd);
+    };
+    tree.onAlarm = ({ message }) => {
+      this.report('no alarm where nothing was altered', message);
+    };
+    tree.onCheckpoint = (checkpoint) => {
+      this.#checkpoints.push(checkpoint);
+      if (checkpoint.size > this.#leaves.length)
+        this.report('what is signed is durable', `${checkpoint.size} of ${this.#leaves.length} events`);
+    };
+  }
+
+  /** Each checkpoint is of the events as they were written. */
+  checkCheckpoints(): void {
+    const tree = new GrowingTree();
+    for (const { size, root } of this.#checkpoints.toSorted((a, b) => a.size - b.size)) {
+      for (const leaf of this.#leaves.slice(tree.size, size)) if (leaf) tree.append(leaf);
+      if (!sameHash(tree.root(), root))
+        this.report('what is signed is what the log holds', `the checkpoint of ${size} has another root`);
+    }
+  }
+
+  #durable(event: RecordedEvent): void {
+    if (event.position <= this.#last)
+      this.report('positions ascend', `${event.position} after ${this.#last}`);
+    this.#last = event.position;
+    if (this.keepsLeaves) this.#leaves.push(hashIfAny(event));
+    const owner = ownerOfStream(event.stream);
+    if (owner === undefined || !event.stream.startsWith(PLANT_STREAMS) || this.isLeftOut(owner)) return;
+    const partition = partitionOf(owner);
+    const there = this.#ownersOf.get(partition) ?? new Set();
+    this.#ownersOf.set(partition, there.add(owner));
+    const plants = this.#plants.get(owner) ?? new Map<number, string>();
+    this.#plants.set(owner, plants);
+    const { id, name, tag } = event.data as { id: number; name: string; tag: string };
+    if (event.type === 'PlantCreated') plants.set(id, JSON.stringify({ name, tag }));
+    else plants.delete(id);
+    const states = this.#states.get(owner) ?? [];
+    this.#states.set(owner, states);
+    states.push({ position: event.position, text: textOf(plants) });
+  }
+
+  /** The rows of the partitions that have changed are the fold of the log at their positions. */
+  #applied(generation: Generation, partitions: readonly number[]): void {
+    const stored = this.lists.generation(generation);
+    const { head } = this.log;
+    for (const partition of partitions) {
+      const position = stored.positions[partition] ?? START;
+      if (position > head)
+        this.report('lists are never ahead of the log', `${generation} ${partition} ${position}`);
+      for (const owner of this.#ownersOf.get(partition) ?? []) {
+        if (stored.parked.has(owner)) continue;
+        const found = textOf(stored.rows.get(owner) ?? new Map<number, string>());
+        const expected = this.#stateAt(owner, position);
+        if (found !== expected)
+          this.report(
+            'lists are the fold of the log',
+            `generation ${generation}, ${owner} at ${position || 'the start'}: ${found}, not ${expected}`,
+          );
+      }
+    }
+  }
+
+  #promoted(generation: Generation, before: Generation | undefined, logEnd: Position | undefined): void {
+    if (before === undefined) return;
+    const next = this.lists.generation(generation).positions;
+    for (const [partition, position] of this.lists.generation(before).positions.entries()) {
+      const needed = logEnd !== undefined && position > logEnd ? logEnd : position;
+      if ((next[partition] ?? START) < needed)
+        this.report(
+          'a promoted generation is as far as the one before',
+          `${generation} instead of ${before}: partition ${partition} at ${next[partition] ?? START}, not ${position}`,
+        );
+    }
+  }
+
+  #stateAt(owner: string, position: Position): string {
+    const states = this.#states.get(owner) ?? [];
+    let low = 0;
+    let high = states.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((states[middle]?.position ?? '~') <= position) low = middle + 1;
+      else high = middle;
+    }
+    return states[low - 1]?.text ?? '';
+  }
+}
+
+const textOf = (plants: ReadonlyMap<number, string>): string =>
+  [...plants]
+    .sort(([a], [b]) => a - b)
+    .map(([id, row]) => `${id}${row}`)
+    .join();

@@ -1,0 +1,328 @@
+import { Auditor } from '../../../src/audit/auditor.js';
+import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
+import { type SignerKey } from '../../../src/audit/note.js';
+import { WitnessedBefore } from '../../../src/audit/witnessed-before.js';
+import { Witnessing } from '../../../src/audit/witnessing.js';
+import { Eraser } from '../../../src/erasure/eraser.js';
+import { ErasureGate } from '../../../src/erasure/gate.js';
+import { randomId } from '../../../src/async/runtime.js';
+import { DomainError } from '../../../src/plants/errors.js';
+import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
+import { type Generations } from '../../../src/ports/generations.js';
+import {
+  OwnerParked,
+  type ReadModel,
+  ReadModelAhead,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import { Pacing } from '../../../src/projector/pacing.js';
+import { Load } from '../../../src/projector/load.js';
+import { Projector } from '../../../src/projector/projector.js';
+import { Verifier } from '../../../src/projector/verifier.js';
+import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
+import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
+import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { IdempotentCommands } from '../../../src/write/idempotency.js';
+import { type CommandContext } from '../../../src/write/plant-commands.js';
+import {
+  CreatePlantCommand,
+  CreatePlantHandler,
+  DeletePlantCommand,
+  DeletePlantHandler,
+} from '../../../src/write/plants.js';
+import { requestRebuild } from '../../../src/write/rebuilds.js';
+import { type Outcome, type Wish } from '../../support/history.js';
+import { type ListServer } from './list-server.js';
+import { type LogServer } from './log-server.js';
+import { type Manners, type Server, SimulatedConnection } from './network.js';
+import { type Machine, type World } from './scheduler.js';
+import { SimulatedEventLog } from './simulated-log.js';
+import { SimulatedLists } from './simulated-lists.js';
+import { SimulatedTree, type TreeDisk } from './simulated-tree.js';
+import { type SimulatedWitness } from './simulated-witness.js';
+
+/** The stores, each with the machine that it runs on. */
+export interface Stores {
+  readonly log: LogServer;
+  readonly logMachine: Server;
+  readonly lists: ListServer;
+  readonly listsMachine: Server;
+  readonly witnessMachine: Server;
+  readonly manners: () => Manners;
+}
+
+/** What planted faults change in the service: each stands for a wrong line of src. */
+export interface ServiceFaults {
+  /** Wraps the log that processes use. */
+  log?: (log: EventLog) => EventLog;
+  /** Wraps the lists that processes use. */
+  model?: (model: SimulatedLists) => SimulatedLists;
+  /** Answers before it has waited for the lists, and says nothing of it. */
+  skipsSettle?: boolean;
+  /** Forgets what it has answered. */
+  forgetsFloors?: boolean;
+  /** A repeated request runs as a new one. */
+  ignoresKeys?: boolean;
+  freshness?: (freshness: Freshness) => Freshness;
+}
+
+export const openLog = (world: World, machine: Machine, stores: Stores, faults: ServiceFaults): EventLog => {
+  const connect = (isOrdered: boolean) =>
+    new SimulatedConnection(world, machine, stores.logMachine, stores.manners, isOrdered);
+  const log = new SimulatedEventLog(stores.log, { reads: connect(false), appends: connect(true) });
+  return faults.log?.(log) ?? log;
+};
+
+export const openLists = (
+  world: World,
+  machine: Machine,
+  { lists, listsMachine, manners }: Stores,
+  faults: ServiceFaults,
+): SimulatedLists => {
+  const connection = new SimulatedConnection(world, machine, listsMachine, manners);
+  const model = new SimulatedLists(lists, connection, () => listsMachine.life);
+  return faults.model?.(model) ?? model;
+};
+
+/** What a client sends. */
+export interface ApiRequest {
+  readonly owner: string;
+  readonly wish: Wish;
+  /** The X-Correlation-Id. */
+  readonly id: string;
+}
+
+/** How long a write waits for the lists, in milliseconds. */
+const WRITE_WAIT_MS = 2_000;
+
+/** One life of a process that answers clients: what the controllers do, without HTTP. */
+export class Api {
+  readonly #commands: IdempotentCommands;
+  readonly #lists: ListPlantsHandler;
+
+  private constructor(
+    log: EventLog,
+    model: ReadModel & Generations,
+    private readonly freshness: Freshness,
+    machine: Machine,
+    private readonly faults: ServiceFaults,
+  ) {
+    const gate = new ErasureGate(log);
+    this.#commands = new IdempotentCommands({
+      log,
+      now: machine.wall,
+      skips: () => readSkipsInForce(log),
+      admit: (owner) => gate.admit(owner),
+    });
+    this.#lists = new ListPlantsHandler(model, freshness, log);
+  }
+
+  /** Throws what the start of a service throws. */
+  static async start(world: World, machine: Machine, stores: Stores, faults: ServiceFaults): Promise<Api> {
+    const log = openLog(world, machine, stores, faults);
+    const model = openLists(world, machine, stores, faults);
+    const freshness = await Freshness.from(log, model, WRITE_WAIT_MS);
+    return new Api(log, model, faults.freshness?.(freshness) ?? freshness, machine, faults);
+  }
+
+  async answer({ owner, wish, id }: ApiRequest): Promise<Outcome> {
+    try {
+      return wish.kind === 'list' ? await this.#list(owner, wish) : await this.#write(owner, wish, id);
+    } catch (error) {
+      return outcomeOf(error);
+    }
+  }
+
+  async #write(owner: string, wish: Exclude<Wish, { kind: 'list' }>, id: string): Promise<Outcome> {
+    const context: CommandContext = { commandId: randomId(), actor: { sub: owner }, correlationId: id };
+    const request = { owner, context, key: this.faults.ignoresKeys ? undefined : wish.key };
+    const { position } =
+      wish.kind === 'create'
+        ? await new CreatePlantHandler(this.#commands).execute(
+            new CreatePlantCommand(request, { id: wish.id, name: wish.name, tag: wish.tag }),
+          )
+        : await new DeletePlantHandler(this.#commands).execute(new DeletePlantCommand(request, wish.id));
+    // As PlantsController does it.
+    if (!this.faults.skipsSettle) {
+      await this.freshness.listed(owner, position);
+      if (!this.faults.forgetsFloors) this.freshness.raise(owner, position);
+    }
+    return { kind: 'acknowledged', position };
+  }
+
+  async #list(owner: string, { limit, atLeast }: Extract<Wish, { kind: 'list' }>): Promise<Outcome> {
+    const page =
+      (atLeast === '' ? await this.#lists.atOnce(owner, limit) : undefined) ??
+      (await this.#lists.execute(
+        new ListPlantsQuery(owner, undefined, limit, atLeast === '' ? undefined : atLeast),
+      ));
+    const { position, more } = page;
+    const body = 'body' in page ? String(page.body) : `[${page.rows.map(({ row }) => row).join(',')}]`;
+    return { kind: 'listed', position, body, more };
+  }
+}
+
+/** What the answer of HTTP is for an error. */
+const outcomeOf = (error: unknown): Outcome => {
+  if (error instanceof DomainError) {
+    if (error.code === 'plant_exists') return { kind: 'refused', because: 'present' };
+    if (error.code === 'plant_not_found') return { kind: 'refused', because: 'absent' };
+    if (error.code === 'owner_erasing') return { kind: 'nothing' };
+  }
+  if (error instanceof OutcomeUnknown) return { kind: 'unknown' };
+  const is503 = [
+    LogUnavailable,
+    NotFreshYet,
+    ReadModelIncomplete,
+    ReadModelUnavailable,
+    OwnerParked,
+    ReadModelAhead,
+  ];
+  if (is503.some((type) => error instanceof type)) return { kind: 'nothing' };
+  return {
+    kind: 'unexpected',
+    answer: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  };
+};
+
+/** What an auditor process tells the world. */
+export interface AuditorNotices {
+  readonly onState: (state: string) => void;
+  readonly onStep: (step: string) => void;
+}
+
+/** Starts a life of an auditor process, which also erases owners. */
+export const runAuditor = (
+  world: World,
+  machine: Machine,
+  stores: Stores,
+  faults: ServiceFaults,
+  disk: TreeDisk,
+  { key, witness }: { readonly key: SignerKey; readonly witness: SimulatedWitness | undefined },
+  recheckMs: number,
+  { onState, onStep }: AuditorNotices,
+): void => {
+  const log = openLog(world, machine, stores, faults);
+  const model = openLists(world, machine, stores, faults);
+  const tree = new SimulatedTree(disk);
+  const signal = new AbortController().signal;
+  const pacing = new Pacing(new Load());
+  const witnessed = witness && startWitnessing(world, machine, stores, { tree, disk, key, witness }, signal);
+  const auditor = new Auditor(log, tree, key, {
+    now: machine.wall,
+    ...witnessed,
+    giveWay: (ending) => pacing.giveWay(ending),
+    patienceMs: 10_000,
+    recheckMs,
+    recording: { afterMs: 5_000, everyMs: 20_000, previousKey: undefined },
+    onState: ({ state }) => {
+      onState(state);
+    },
+  });
+  const eraser = new Eraser(log, model, tree, {
+    now: machine.wall,
+    onStep,
+    onDone: () => undefined,
+    onProblem: () => undefined,
+  });
+  void auditor.run(signal);
+  void eraser.run(signal);
+};
+
+/** Has the checkpoints cosigned, as service/auditing.ts does it. */
+const startWitnessing = (
+  world: World,
+  machine: Machine,
+  { witnessMachine, manners }: Stores,
+  {
+    tree,
+    disk,
+    key,
+    witness,
+  }: {
+    readonly tree: SimulatedTree;
+    readonly disk: TreeDisk;
+    readonly key: SignerKey;
+    readonly witness: SimulatedWitness;
+  },
+  signal: AbortSignal,
+) => {
+  const { url, ask } = witness.askOver(new SimulatedConnection(world, machine, witnessMachine, manners));
+  const file = {
+    read: () => disk.cosigned,
+    replace: (text: string) => {
+      disk.cosigned = text;
+    },
+  };
+  const notes = new CosignedNotes(file, [witness.key], 1, [key], (work) => work());
+  const targets = [{ key: witness.key, url }];
+  const witnessing = new Witnessing(tree, key, targets, notes, {
+    now: machine.wall,
+    ask,
+    patienceMs: 10_000,
+    pauses: { firstMs: 1_000, longestMs: 5_000 },
+    onState: () => undefined,
+  });
+  void witnessing.run(signal);
+  const witnessedBefore = new WitnessedBefore(tree, key, targets, {
+    ask,
+    timeoutMs: 3_000,
+    patienceMs: 10_000,
+  });
+  return { witnessing, witnessedBefore };
+};
+
+/** What a projector process tells the world. */
+export interface ProjectorNotices {
+  readonly onState: (state: string) => void;
+  /** The lists differ from the log. */
+  readonly onDifference: (differing: number) => void;
+  readonly onStep: (step: string) => void;
+}
+
+/** Starts a life of a projector process; it runs until the signal aborts. */
+export const runProjector = (
+  world: World,
+  machine: Machine,
+  stores: Stores,
+  faults: ServiceFaults,
+  { graceMs, verifyEveryMs }: { readonly graceMs: number; readonly verifyEveryMs: number },
+  notices: ProjectorNotices,
+  signal: AbortSignal,
+): Promise<void> => {
+  const log = openLog(world, machine, stores, faults);
+  const model = openLists(world, machine, stores, faults);
+  const load = new Load();
+  const rebuild = async (why: string): Promise<void> => {
+    if ((await readRebuilds(log)).building) return;
+    const id = randomId();
+    const operator = { actor: { sub: 'plants projector' }, correlationId: `${why} ${id}` };
+    await requestRebuild(log, { rebuild: id, rate: null, unskip: false }, operator, machine.wall);
+  };
+  const verifier = new Verifier(log, model, {
+    now: machine.wall,
+    load,
+    everyMs: verifyEveryMs,
+    last: () => Promise.resolve(undefined),
+    onCompared: () => Promise.resolve(),
+    onDifference: ({ differing }) => {
+      notices.onDifference(differing);
+      return Promise.resolve();
+    },
+    onProblem: () => undefined,
+  });
+  const projector = new Projector(
+    log,
+    model,
+    machine.wall,
+    randomId(),
+    ({ state }) => {
+      notices.onState(state);
+    },
+    { graceMs, load, onStep: notices.onStep },
+    verifier,
+    (erasure) => rebuild(`erasure ${erasure}`),
+  );
+  return projector.run(signal);
+};

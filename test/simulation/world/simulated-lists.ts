@@ -1,0 +1,244 @@
+import { monotonicMs } from '../../../src/async/runtime.js';
+import { pause } from '../../../src/async/pause.js';
+import { type Report } from '../../../src/ports/coordination.js';
+import { type Position } from '../../../src/ports/event-log.js';
+import { type GenerationInfo } from '../../../src/ports/generations.js';
+import {
+  type Generation,
+  type Healing,
+  type LongPage,
+  type Page,
+  type ParkedOwner,
+  type PartitionChanges,
+  ReadModelUnavailable,
+} from '../../../src/ports/read-model.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { type ListServer } from './list-server.js';
+import { type Connection, NoAnswer } from './network.js';
+
+/** Owners of one step. */
+const OWNERS_AT_ONCE = 200;
+
+/** How long the server waits at a time for a position, in milliseconds. */
+const WAIT_MS = 500;
+
+/** The pause after a failure, in milliseconds. */
+const AGAIN_MS = 50;
+
+/** The server has started again since this client was connected. */
+class Disconnected extends Error {}
+
+/** A client of a simulated store of lists. */
+export class SimulatedLists implements ReadModelStore {
+  steadySince = monotonicMs();
+  #life: number;
+  readonly #closing = new AbortController();
+  readonly #inFlight = new Set<Promise<unknown>>();
+
+  constructor(
+    private readonly server: ListServer,
+    private readonly connection: Connection,
+    /** Of the server: another one means that it was started again. */
+    private readonly life: () => number = () => 1,
+  ) {
+    this.#life = life();
+  }
+
+  generations(): Promise<GenerationInfo[]> {
+    return this.#ask('generations', () => this.server.generations());
+  }
+
+  createGeneration(): Promise<Generation> {
+    return this.#ask('createGeneration', () => this.server.createGeneration());
+  }
+
+  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+    return this.#ask(`promote ${generation} instead of ${replaces ?? 'any'}`, () => {
+      this.server.promote(generation, replaces, logEnd);
+    });
+  }
+
+  drop(generation: Generation): Promise<void> {
+    return this.#ask(`drop ${generation}`, () => {
+      this.server.drop(generation);
+    });
+  }
+
+  scrub(): Promise<void> {
+    return this.#ask('scrub', () => {
+      this.server.scrub();
+    });
+  }
+
+  positions(generation: Generation): Promise<Position[]> {
+    return this.#ask(`positions ${generation}`, () => this.server.positions(generation));
+  }
+
+  apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
+    const changes = partitions.reduce((sum, part) => sum + part.changes.length, 0);
+    return this.#ask(`apply ${generation} ${partitions.length} ${changes}`, () =>
+      this.server.apply(generation, partitions),
+    );
+  }
+
+  heal(generation: Generation, healing: Healing): Promise<boolean> {
+    return this.#ask(`heal ${generation} ${healing.owner}`, () => this.server.heal(generation, healing));
+  }
+
+  countParked(generation: Generation): Promise<number> {
+    return this.#ask(`countParked ${generation}`, () => this.server.parked(generation).length);
+  }
+
+  async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
+    yield* await this.#ask(`parked ${generation}`, () => this.server.parked(generation));
+  }
+
+  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#ask(`list ${owner}`, () => this.server.list(owner, after, limit));
+  }
+
+  async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    const { rows, more, position } = await this.list(owner, after, limit);
+    const body = Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`);
+    return { body, lastId: rows.at(-1)?.id, more, position };
+  }
+
+  page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
+    return this.#ask(`page ${generation} ${owner}`, () => this.server.page(generation, owner, after, limit));
+  }
+
+  async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
+    const all = await this.#ask(`owners ${generation}`, () => this.server.owners(generation));
+    for (let at = 0; at < all.length; at += OWNERS_AT_ONCE) {
+      if (at > 0)
+        await this.#ask(`owners ${generation} ${at}`, () => {
+          this.server.generation(generation);
+        });
+      yield* all.slice(at, at + OWNERS_AT_ONCE);
+    }
+    if (all.length > 0 && this.#closing.signal.aborted) throw closed();
+  }
+
+  async reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#closing.signal.aborted) throw closed();
+    await new Promise<void>((resolve, reject) => {
+      const stop = (): void => {
+        end();
+        reject((signal.aborted ? signal.reason : closed()) as Error);
+      };
+      const over = new AbortController();
+      const end = (): void => {
+        over.abort();
+        signal.removeEventListener('abort', stop);
+        this.#closing.signal.removeEventListener('abort', stop);
+      };
+      signal.addEventListener('abort', stop);
+      this.#closing.signal.addEventListener('abort', stop);
+      void this.#whenReached(partition, position, over.signal).then(() => {
+        end();
+        resolve();
+      }, reject);
+    });
+  }
+
+  takeLease(holder: string, forMs: number): Promise<boolean> {
+    return this.#ask('takeLease', () => this.server.takeLease(holder, forMs));
+  }
+
+  returnLease(holder: string): Promise<void> {
+    return this.#ask('returnLease', () => {
+      this.server.returnLease(holder);
+    });
+  }
+
+  report(process: string, text: string, forMs: number): Promise<void> {
+    return this.#ask('report', () => {
+      this.server.report(process, text, forMs);
+    });
+  }
+
+  reports(): Promise<Report[]> {
+    return this.#ask('reports', () => this.server.reports());
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.allSettled(this.#inFlight);
+  }
+
+  async #whenReached(partition: number, position: Position, over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      try {
+        const isThere = await this.#exchange<boolean>(
+          `reached ${partition} ${position}`,
+          (answer) => {
+            this.server.whenReached(partition, position, WAIT_MS, answer);
+          },
+          WAIT_MS,
+        );
+        if (isThere) return;
+      } catch (error) {
+        if (!(error instanceof ReadModelUnavailable)) throw error;
+        await pause(AGAIN_MS, over);
+      }
+    }
+  }
+
+  async #ask<T>(what: string, run: () => T): Promise<T> {
+    if (this.#closing.signal.aborted) throw closed();
+    const asking = this.#exchange<T>(what, (answer, refuse) => {
+      try {
+        answer(run());
+      } catch (error) {
+        refuse(error as Error);
+      }
+    });
+    this.#inFlight.add(asking);
+    try {
+      return await asking;
+    } finally {
+      this.#inFlight.delete(asking);
+    }
+  }
+
+  /** A server that was started again knows nothing of this client: it connects first. */
+  async #exchange<T>(
+    what: string,
+    work: (answer: (result: T) => void, refuse: (error: Error) => void) => void,
+    waitMs = 0,
+  ): Promise<T> {
+    for (;;) {
+      const connected = this.#life;
+      try {
+        return await this.connection.ask<T>(
+          what,
+          (answer, refuse) => {
+            if (connected === this.life()) work(answer, refuse);
+            else refuse(new Disconnected());
+          },
+          waitMs,
+        );
+      } catch (error) {
+        if (error instanceof NoAnswer) throw new ReadModelUnavailable(error.message);
+        if (!(error instanceof Disconnected)) throw error;
+      }
+      await this.#connect(connected);
+    }
+  }
+
+  async #connect(before: number): Promise<void> {
+    try {
+      const life = await this.connection.ask<number>('connect', (answer) => {
+        answer(this.life());
+      });
+      if (this.#life !== before) return;
+      this.#life = life;
+      this.steadySince = monotonicMs();
+    } catch (error) {
+      throw new ReadModelUnavailable((error as Error).message);
+    }
+  }
+}
+
+const closed = (): ReadModelUnavailable => new ReadModelUnavailable('the read model has been closed');

@@ -1,0 +1,667 @@
+import { type SignerKey } from '../../../src/audit/note.js';
+import { pause } from '../../../src/async/pause.js';
+import { randomId, replaceRuntime } from '../../../src/async/runtime.js';
+import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
+import { orderErasure } from '../../../src/erasure/order.js';
+import { skipName } from '../../../src/plants/skips.js';
+import { ownerOfStream, plantStream, streamsOf } from '../../../src/plants/stream.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { verify } from '../../../src/projector/verify.js';
+import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { cancelRebuild, requestRebuild, requestRollback, skipEvent } from '../../../src/write/rebuilds.js';
+import { type Operation, type Outcome, violationsOf, type Wish } from '../../support/history.js';
+import { type Random } from '../random.js';
+import { type ListFaults, ListServer } from './list-server.js';
+import { type LogFaults, LogServer } from './log-server.js';
+import { CALM, type Manners, NoAnswer, Server, SimulatedConnection } from './network.js';
+import { drawOptions, type FaultTimes, NEVER, type Options } from './options.js';
+import { Oracles } from './oracles.js';
+import { type Machine, World } from './scheduler.js';
+import {
+  Api,
+  type ApiRequest,
+  openLists,
+  openLog,
+  runAuditor,
+  runProjector,
+  type ServiceFaults,
+  type Stores,
+} from './service.js';
+import { TreeDisk, type TreeFaults } from './simulated-tree.js';
+import { keyOf, SimulatedWitness } from './simulated-witness.js';
+
+/** What must not be. */
+export interface Broken {
+  readonly rule: string;
+  readonly detail: string;
+  /** The step at which it was seen. */
+  readonly step: number;
+}
+
+/** What one seed came to. */
+export interface Result {
+  readonly seed: number;
+  readonly options: Options;
+  readonly broken: readonly Broken[];
+  /** Of the whole trace. */
+  readonly hash: string;
+  readonly steps: number;
+  readonly operations: number;
+  /** Simulated time, in milliseconds. */
+  readonly simulatedMs: number;
+  /** How often each kind of thing has happened. */
+  readonly counts: ReadonlyMap<string, number>;
+  readonly trace: readonly string[] | undefined;
+  /** What ordinary owners have asked and got, and the log of it. */
+  readonly history: { readonly operations: readonly Operation[]; readonly log: readonly RecordedEvent[] };
+}
+
+/** Faults that are planted to see whether they are found. */
+export interface Mutant {
+  readonly log?: LogFaults;
+  readonly lists?: ListFaults;
+  readonly tree?: TreeFaults;
+  readonly service?: ServiceFaults;
+}
+
+export interface RunSettings {
+  readonly keepsTrace?: boolean;
+  readonly mutant?: Mutant;
+  /** Instead of what the seed draws. */
+  readonly options?: Options;
+  /** Faults and operations end at this time, in milliseconds of the world: for shrinking. */
+  readonly durationMs?: number;
+}
+
+/** How long everything may take to be well again once no fault comes any more, in milliseconds. */
+const RECOVERY_MS = 90_000;
+
+/** Owners who are erased now and then. */
+const DOOMED = 'doomed-';
+
+/** Owners of whom a newer version writes. */
+const STRANGE = 'strange-';
+
+/** Whether an owner's history is not that of clients alone. */
+const isSpecial = (owner: string): boolean => owner.startsWith(DOOMED) || owner.startsWith(STRANGE);
+
+/** How often an operation with a key is tried. */
+const TRIES = 4;
+
+/** Runs the world of a seed. */
+export const simulate = async (seed: number, settings: RunSettings = {}): Promise<Result> => {
+  const drawn = settings.options ?? drawOptions(seed);
+  const options = settings.durationMs === undefined ? drawn : { ...drawn, durationMs: settings.durationMs };
+  const world = new World(seed, settings);
+  const restore = replaceRuntime(world.runtime);
+  const simulation = new Simulation(world, options, settings.mutant ?? {});
+  const onUnhandled = (reason: unknown): void => {
+    simulation.report(
+      'no rejection is left unhandled',
+      reason instanceof Error ? (reason.stack ?? '') : String(reason),
+    );
+  };
+  process.on('unhandledRejection', onUnhandled);
+  try {
+    return await simulation.run();
+  } finally {
+    process.off('unhandledRejection', onUnhandled);
+    restore();
+  }
+};
+
+class Simulation {
+  readonly #broken: Broken[] = [];
+  readonly #counts = new Map<string, number>();
+  readonly #operations: Operation[] = [];
+  /** Those that have no answer yet. */
+  readonly #underWay = new Set<Operation>();
+  readonly #connections = new Map<string, SimulatedConnection>();
+  readonly #random: Random;
+  #manners: Manners;
+  #moment = 0;
+  #isFaulty = true;
+  #clientsAtWork = 0;
+  readonly #stores: Stores;
+  readonly #oracles: Oracles;
+  readonly #apis: Server[] = [];
+  readonly #apiOf = new Map<Server, Api>();
+  readonly #projectors: Server[] = [];
+  readonly #projectorState = new Map<Server, string>();
+  readonly #stopping = new Map<Server, AbortController>();
+  readonly #auditors: Server[] = [];
+  readonly #disk: TreeDisk;
+  readonly #key: SignerKey;
+  readonly #witness: SimulatedWitness;
+  readonly #chaos: Server;
+  readonly #checker: Server;
+
+  constructor(
+    private readonly world: World,
+    private readonly options: Options,
+    private readonly mutant: Mutant,
+  ) {
+    this.#random = world.stream('chaos');
+    this.#manners = options.manners;
+    const disk = world.stream('disk');
+    const logMachine = new Server(world, 'log', undefined, () => {
+      log.crash((unsynced) => disk.below(unsynced + 1));
+    });
+    const log = new LogServer(logMachine.host, () => this.#manners.syncMs * disk.next(), mutant.log);
+    const listsMachine = new Server(world, 'lists', undefined, () => {
+      lists.crash(disk.chance(0.5) ? disk.next() : 0);
+    });
+    const lists = new ListServer(listsMachine.host, mutant.lists);
+    const witnessMachine = new Server(world, 'witness');
+    this.#key = keyOf(`log of ${world.seed}`, 'plants/simulated');
+    this.#witness = new SimulatedWitness(world.seed, this.#key, () => witnessMachine.machine.wall());
+    this.#witness.onFork = () => {
+      this.report('one history is signed', 'a witness has two');
+    };
+    this.#stores = { witnessMachine, log, logMachine, lists, listsMachine, manners: () => this.#manners };
+    this.#disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * disk.next(), mutant.tree);
+    this.#oracles = new Oracles(log, lists, this.#disk, isSpecial, options.audits, (rule, detail) => {
+      this.report(rule, detail);
+    });
+    if (options.audits) this.#auditors.push(this.#newAuditor(disk));
+    for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
+    for (let index = 1; index <= options.projectors; index += 1)
+      this.#projectors.push(this.#newProjector(`projector-${index}`));
+    this.#chaos = new Server(world, 'chaos');
+    this.#checker = new Server(world, 'checker');
+  }
+
+  async run(): Promise<Result> {
+    const { world, options } = this;
+    this.#stores.logMachine.start();
+    this.#stores.listsMachine.start();
+    this.#stores.witnessMachine.start();
+    for (const process of [...this.#apis, ...this.#projectors, ...this.#auditors]) this.#start(process);
+    this.#chaos.start();
+    this.#begin();
+    await world.run(() => this.#broken.length > 0 || world.now > options.durationMs);
+    if (this.#broken.length === 0) await this.#recover();
+    const history = this.#checkHistory();
+    return {
+      history,
+      seed: world.seed,
+      options,
+      broken: this.#broken,
+      hash: world.traceHash(),
+      steps: world.steps,
+      operations: this.#operations.length,
+      simulatedMs: world.now,
+      counts: this.#counts,
+      trace: world.lines,
+    };
+  }
+
+  report(rule: string, detail: string): void {
+    this.world.note(`BROKEN: ${rule}: ${detail}`);
+    this.#broken.push({ rule, detail, step: this.world.steps });
+  }
+
+  #count(what: string): void {
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
+  }
+
+  /** A step of its own on a machine that never dies. */
+  #on(name: string, run: (machine: Machine) => Promise<void>): void {
+    const machine = new Server(this.world, name, (started) => {
+      run(started).catch((error: unknown) => {
+        this.report('nothing fails that nobody expects', `${name}: ${(error as Error).stack ?? ''}`);
+      });
+    });
+    machine.start();
+  }
+
+  #rate(): number {
+    return 1 + this.options.drift * (2 * this.#random.next() - 1);
+  }
+
+  #start(process: Server): void {
+    process.start(this.#rate());
+  }
+
+  #newApi(name: string): Server {
+    const api: Server = new Server(
+      this.world,
+      name,
+      (machine) => {
+        Api.start(this.world, machine, this.#stores, this.mutant.service ?? {}).then(
+          (started) => {
+            this.#apiOf.set(api, started);
+          },
+          () => {
+            this.#count('a start that failed');
+            this.#restartLater(api, 500);
+            api.crash();
+          },
+        );
+      },
+      () => {
+        this.#apiOf.delete(api);
+      },
+    );
+    return api;
+  }
+
+  #newProjector(name: string): Server {
+    const projector: Server = new Server(
+      this.world,
+      name,
+      (machine) => {
+        const stopping = new AbortController();
+        this.#stopping.set(projector, stopping);
+        this.#projectorState.set(projector, 'starting');
+        const notices = {
+          onState: (state: string) => {
+            this.world.note(`${name} is ${state}`);
+            this.#count(`projector ${state}`);
+            this.#projectorState.set(projector, state);
+          },
+          onDifference: (differing: number) => {
+            this.report('a verification finds no difference', `${differing} plants`);
+          },
+          onStep: (step: string) => {
+            this.#count(`rebuild: ${step}`);
+          },
+        };
+        const { graceMs, verifyEveryMs } = this.options;
+        runProjector(
+          this.world,
+          machine,
+          this.#stores,
+          this.mutant.service ?? {},
+          { graceMs, verifyEveryMs },
+          notices,
+          stopping.signal,
+        ).then(
+          () => {
+            this.#count('projector ended in order');
+            this.#restartLater(projector, 300);
+            projector.crash();
+          },
+          (error: unknown) => {
+            this.report('a projector never rejects', (error as Error).stack ?? '');
+          },
+        );
+      },
+      () => {
+        this.#projectorState.delete(projector);
+      },
+    );
+    return projector;
+  }
+
+  #newAuditor(disk: Random): Server {
+    return new Server(
+      this.world,
+      'auditor',
+      (machine) => {
+        const recheckMs = 5_000 + 20_000 * machine.random.next();
+        runAuditor(
+          this.world,
+          machine,
+          this.#stores,
+          this.mutant.service ?? {},
+          this.#disk,
+          { key: this.#key, witness: this.options.witnessed ? this.#witness : undefined },
+          recheckMs,
+          {
+            onState: (state) => {
+              this.#count(`auditor ${state}`);
+            },
+            onStep: (step) => {
+              this.#count(`erasure: ${step}`);
+            },
+          },
+        );
+      },
+      () => {
+        this.#disk.crash(disk.next());
+      },
+    );
+  }
+
+  #restartLater(process: Server, withinMs: number): void {
+    this.world.schedule(
+      this.#chaos.machine,
+      this.world.now + withinMs * this.#random.next(),
+      `restart ${process.name}`,
+      () => {
+        this.#start(process);
+      },
+    );
+  }
+
+  #begin(): void {
+    const { clients, operatesEveryMs, faults } = this.options;
+    for (let index = 1; index <= clients; index += 1) {
+      this.#clientsAtWork += 1;
+      this.#on(`client-${index}`, (machine) => this.#client(machine));
+    }
+    if (operatesEveryMs !== NEVER) this.#clientsAtWork += 1;
+    if (operatesEveryMs !== NEVER) this.#on('operator', (machine) => this.#operator(machine));
+    this.#faultsOf(faults);
+  }
+
+  #faultsOf(times: FaultTimes): void {
+    const { logMachine, listsMachine, lists } = this.#stores;
+    const dies = (process: Server | undefined, downMs: number): void => {
+      if (!process?.isUp) return;
+      process.crash();
+      this.#restartLater(process, downMs);
+    };
+    const anyOf = (processes: readonly Server[]): Server | undefined =>
+      processes[this.#random.below(processes.length)];
+    const away = (): number => 20 + 3_000 * this.#random.next() ** 3;
+    const kinds: Record<keyof FaultTimes, () => void> = {
+      apiDies: () => {
+        dies(anyOf(this.#apis), away());
+      },
+      projectorDies: () => {
+        dies(anyOf(this.#projectors), away());
+      },
+      projectorStops: () => {
+        const projector = anyOf(this.#projectors);
+        if (projector?.isUp) {
+          this.world.become(projector.machine);
+          this.#stopping.get(projector)?.abort();
+        }
+      },
+      freezes: () => {
+        const process = anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
+        if (process?.isUp) process.machine.frozenUntil = this.world.now + 5_000 * this.#random.next() ** 2;
+      },
+      logCrashes: () => {
+        dies(logMachine, away());
+      },
+      listsCrash: () => {
+        dies(listsMachine, away());
+      },
+      listsForget: () => {
+        if (listsMachine.isUp) {
+          dies(listsMachine, away());
+          lists.forget();
+        }
+      },
+      badNetwork: () => {
+        this.#manners = this.options.bad;
+        this.world.schedule(this.#chaos.machine, this.world.now + away(), 'the network is well', () => {
+          this.#manners = this.#isFaulty ? this.options.manners : CALM;
+        });
+      },
+      auditorDies: () => {
+        dies(anyOf(this.#auditors), away());
+      },
+      witnessCrashes: () => {
+        dies(this.#stores.witnessMachine, away());
+      },
+      wallJumps: () => {
+        const process = anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
+        if (process?.isUp) process.machine.wallOffset = 7_200_000 * (this.#random.next() - 0.5);
+      },
+    };
+    for (const [kind, happen] of Object.entries(kinds)) {
+      const meanMs = times[kind as keyof FaultTimes];
+      if (meanMs === NEVER) continue;
+      const next = (): void => {
+        const at = this.world.now - meanMs * Math.log(1 - this.#random.next());
+        this.world.schedule(this.#chaos.machine, at, kind, () => {
+          if (!this.#isFaulty) return;
+          this.#count(kind);
+          happen();
+          next();
+        });
+      };
+      next();
+    }
+  }
+
+  async #client(machine: Machine): Promise<void> {
+    const { random } = machine;
+    while (this.#isFaulty) {
+      await pause(this.options.thinkMs * random.next());
+      const owner = this.#anyOwner(random);
+      await this.#operate(machine, owner, this.#wish(random, owner));
+    }
+    this.#clientsAtWork -= 1;
+  }
+
+  #anyOwner(random: Random): string {
+    const { owners, erases, strangeEvents } = this.options;
+    if (erases && random.chance(0.1)) return `${DOOMED}${random.below(2)}`;
+    if (strangeEvents && random.chance(0.1)) return `${STRANGE}${random.below(2)}`;
+    return `owner-${random.below(owners)}`;
+  }
+
+  #wish(random: Random, owner: string): Wish {
+    if (random.chance(this.options.lists)) {
+      const atLeast = random.chance(0.3) ? this.#known(owner) : START;
+      return { kind: 'list', limit: random.chance(0.2) ? 1 : 100, atLeast };
+    }
+    const id = random.below(this.options.ids);
+    const key = random.chance(this.options.keys) ? { key: randomId() } : {};
+    if (random.chance(0.4)) return { kind: 'delete', id, ...key };
+    return { kind: 'create', id, name: `plant ${this.#moment}`, tag: 'aroid', ...key };
+  }
+
+  /** The position that a client of the owner has got last. */
+  #known(owner: string): Position {
+    const last = this.#operations.findLast(
+      (operation) => operation.owner === owner && 'position' in operation.outcome,
+    );
+    return last && 'position' in last.outcome ? last.outcome.position : START;
+  }
+
+  async #operate(machine: Machine, owner: string, wish: Wish): Promise<Outcome> {
+    const request: ApiRequest = { owner, wish, id: randomId() };
+    const started = ++this.#moment;
+    let outcome: Outcome = { kind: 'unknown' };
+    const asked: Operation = { id: request.id, owner, wish, started, ended: Infinity, life: 1, outcome };
+    this.#underWay.add(asked);
+    const tries = wish.kind !== 'list' && wish.key !== undefined ? TRIES : 1;
+    for (let time = 1; time <= tries; time += 1) {
+      const found = await this.#send(machine, request);
+      const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
+      // An earlier try may still be under way, and be carried out after the refusal.
+      outcome = wasUnknown && (found.kind === 'refused' || found.kind === 'nothing') ? outcome : found;
+      if (outcome.kind !== 'unknown' && outcome.kind !== 'nothing') break;
+      if (time < tries) await pause(50 + 500 * machine.random.next());
+    }
+    this.#count(`${wish.kind} ${outcome.kind}`);
+    this.world.note(`${owner} ${JSON.stringify(wish)} → ${JSON.stringify(outcome)}`);
+    this.#underWay.delete(asked);
+    this.#operations.push({ ...asked, ended: ++this.#moment, outcome });
+    return outcome;
+  }
+
+  /** One try, at any of the processes. */
+  async #send(machine: Machine, request: ApiRequest): Promise<Outcome> {
+    const api = this.#apis[machine.random.below(this.#apis.length)];
+    if (!api) throw new Error('there is no api');
+    const name = `${machine.name} ${api.name}`;
+    const connection =
+      this.#connections.get(name) ?? new SimulatedConnection(this.world, machine, api, () => this.#manners);
+    this.#connections.set(name, connection);
+    try {
+      return await connection.ask<Outcome>(
+        `${request.wish.kind} ${request.owner}`,
+        (answer) => {
+          const process = this.#apiOf.get(api);
+          if (process) void process.answer(request).then(answer);
+          else answer({ kind: 'nothing' });
+        },
+        10_000,
+      );
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error;
+      return { kind: error.mayHaveRun ? 'unknown' : 'nothing' };
+    }
+  }
+
+  async #operator(machine: Machine): Promise<void> {
+    const { random } = machine;
+    const log = openLog(this.world, machine, this.#stores, {});
+    const operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
+    const now = machine.wall;
+    const commands: Record<string, () => Promise<unknown>> = {
+      rebuild: () => {
+        const rate = random.chance(0.2) ? 50 + random.below(500) : null;
+        return requestRebuild(log, { rebuild: randomId(), rate, unskip: random.chance(0.1) }, operator, now);
+      },
+      'rebuild again': () =>
+        requestRebuild(log, { rebuild: randomId(), rate: null, unskip: false }, operator, now),
+      cancel: () => cancelRebuild(log, 'simulated', operator, now),
+      'roll back': () => requestRollback(log, 'simulated', operator, now),
+      ...(this.options.erases &&
+        this.options.audits && {
+          erase: () => {
+            const owner = `${DOOMED}${random.below(2)}`;
+            return orderErasure(log, { erasure: randomId(), owner, reason: 'simulated' }, operator, now);
+          },
+        }),
+      ...(this.options.strangeEvents && {
+        'write a strange event': () => this.#writeStrange(log, random, now),
+        skip: () => this.#skipStrange(log, random.chance(0.5)),
+      }),
+    };
+    const names = Object.keys(commands);
+    while (this.#isFaulty) {
+      await pause(this.options.operatesEveryMs * 2 * random.next());
+      const name = names[random.below(names.length)] ?? '';
+      try {
+        await commands[name]?.();
+        this.#count(`operator: ${name}`);
+      } catch (error) {
+        this.#count(`operator: ${name}: ${(error as Error).name}`);
+      }
+    }
+    this.#clientsAtWork -= 1;
+  }
+
+  /** Appends, as a newer version would, what this one cannot read. */
+  async #writeStrange(log: EventLog, random: Random, now: () => Date): Promise<void> {
+    const stream = plantStream(`${STRANGE}${random.below(2)}`, random.below(this.options.ids));
+    const last = await log.readLast(stream);
+    await log.append(stream, last?.revision ?? 'none', [
+      {
+        id: randomId(),
+        type: 'PlantWatered',
+        data: { id: 1 },
+        metadata: {
+          ...{ schemaVersion: 1, decidedAt: now().toISOString(), actor: { sub: 'newer' } },
+          ...{ correlationId: 'newer', causationId: 'newer' },
+        },
+      },
+    ]);
+  }
+
+  /** Skips the first of the strange events, or all of them. */
+  async #skipStrange(log: EventLog, all: boolean): Promise<void> {
+    const skips = await readSkipsInForce(log);
+    const operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
+    for await (const event of log.readStreamsFrom(
+      [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
+    )) {
+      if (event.type !== 'PlantWatered' || skips.has(skipName(event))) continue;
+      await skipEvent(log, event, 'simulated', operator, this.#checkerClock);
+      if (!all) return;
+    }
+  }
+
+  /** Ends all faults, and waits until everything is well again. */
+  async #recover(): Promise<void> {
+    const { world } = this;
+    this.#isFaulty = false;
+    this.#manners = CALM;
+    world.note('no fault from here on');
+    const { logMachine, listsMachine, witnessMachine } = this.#stores;
+    for (const server of [
+      logMachine,
+      listsMachine,
+      witnessMachine,
+      ...this.#apis,
+      ...this.#projectors,
+      ...this.#auditors,
+    ]) {
+      if (!server.isUp) this.#restartLater(server, 1);
+      else server.machine.frozenUntil = 0;
+    }
+    const deadline = world.now + RECOVERY_MS;
+    const end = { isWell: false };
+    let last = 'nothing was looked at';
+    this.#checker.start();
+    const machine = this.#checker.machine;
+    machine.after(1, 'begins to check', () => {
+      const check = async (): Promise<void> => {
+        const log = openLog(world, machine, this.#stores, {});
+        const model = openLists(world, machine, this.#stores, {});
+        for (;;) {
+          last = (await this.#unwell(machine, log, model)) ?? '';
+          if (last === '') break;
+          await pause(500);
+        }
+        end.isWell = true;
+      };
+      check().catch((error: unknown) => {
+        last = (error as Error).stack ?? '';
+        this.report('nothing fails once there are no faults', last);
+      });
+    });
+    await world.run(() => end.isWell || this.#broken.length > 0 || world.now > deadline);
+    if (!end.isWell && this.#broken.length === 0) this.report('all is well again in bounded time', last);
+  }
+
+  /** What is not well yet. */
+  async #unwell(
+    machine: Machine,
+    log: ReturnType<typeof openLog>,
+    model: ReturnType<typeof openLists>,
+  ): Promise<string | undefined> {
+    if (this.#clientsAtWork > 0) return 'clients have no answer yet';
+    const states = this.#projectors.map((projector) => this.#projectorState.get(projector));
+    if (states.filter((state) => state === 'live').length !== 1) return `projectors: ${states.join()}`;
+    const { building } = await readRebuilds(log);
+    if (building) return `rebuild ${building.rebuild} is under way`;
+    const active = (await model.generations()).find((one) => one.active)?.generation;
+    if (active === undefined) return 'no generation is active';
+    const head = await log.head();
+    const positions = await model.positions(active);
+    if (positions.some((position) => position < head)) return 'lists are behind';
+    if (this.options.strangeEvents) await this.#skipStrange(log, true);
+    if ((await model.countParked(active)) > 0) return 'owners are parked';
+    const { differing } = await verify(log, model, active, { skips: await readSkipsInForce(log) });
+    if (differing > 0) return `${differing} plants differ`;
+    if (this.options.audits) {
+      if ((await readErasures(log)).all.some(isInProgress)) return 'an erasure is in progress';
+      const signed = this.#disk.content.checkpoints.at(-1)?.size ?? 0;
+      if (signed < this.#stores.log.events.length) return `${signed} events are signed`;
+      if (this.options.witnessed && this.#witness.size < signed)
+        return `${this.#witness.size} of ${signed} events are cosigned`;
+    }
+    for (let index = 0; index < this.options.owners; index += 1) {
+      const outcome = await this.#operate(machine, `owner-${index}`, {
+        kind: 'list',
+        limit: 100,
+        atLeast: head,
+      });
+      if (outcome.kind !== 'listed') return `a list is ${JSON.stringify(outcome)}`;
+    }
+    return undefined;
+  }
+
+  readonly #checkerClock = (): Date => this.world.current.wall();
+
+  #checkHistory(): Result['history'] {
+    this.#oracles.checkCheckpoints();
+    const log = this.#stores.log.events.filter(({ stream }) => {
+      const owner = ownerOfStream(stream);
+      return owner !== undefined && !isSpecial(owner);
+    });
+    const operations = [...this.#operations, ...this.#underWay].filter(({ owner }) => !isSpecial(owner));
+    for (const { rule, detail } of violationsOf(operations, log)) this.report(rule, detail);
+    return { operations, log };
+  }
+}
