@@ -334,7 +334,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'erased-before-durable',
     what: 'an owner is erased before the deletions are durable in the lists',
     file: 'erasure/eraser.js',
-    find: 'await this.model.scrub();', // the first of two
+    find: 'await this.model.sync();',
     replace: '',
   },
   {

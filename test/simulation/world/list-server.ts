@@ -154,7 +154,7 @@ export class ListServer {
   }
 
   /** What was applied before is durable then. */
-  scrub(): void {
+  sync(): void {
     this.#kept = [];
   }
 

@@ -64,9 +64,15 @@ export class SimulatedLists implements ReadModelStore {
     });
   }
 
+  sync(): Promise<void> {
+    return this.#ask('sync', () => {
+      this.server.sync();
+    });
+  }
+
   scrub(): Promise<void> {
     return this.#ask('scrub', () => {
-      this.server.scrub();
+      this.server.sync();
     });
   }
 

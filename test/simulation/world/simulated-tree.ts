@@ -17,7 +17,7 @@ import {
 } from '../../../src/ports/tree-store.js';
 import { EMPTY_TRIE, GrowingTrie, type StoredNode, type TrieState } from '../../../src/trie/growing-trie.js';
 import { changesByKey } from '../../../src/trie/packed-changes.js';
-import { nodesOf } from '../../../src/trie/read-trie.js';
+import { nodesOf, storedEntries } from '../../../src/trie/read-trie.js';
 
 const HASH_BYTES = 32;
 
@@ -141,7 +141,12 @@ export class SimulatedTree extends TreeStore {
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
     return this.#read((content) => {
       const { size, position, trie } = content.state;
-      return read({ size, position, trie, node: nodesOf((number) => nodeOf(content, number)) });
+      const stored = (number: number): StoredNode => nodeOf(content, number);
+      return read({
+        ...{ size, position, trie },
+        node: nodesOf(stored),
+        entries: () => storedEntries(stored, trie),
+      });
     });
   }
 
