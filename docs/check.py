@@ -230,7 +230,7 @@ def check_list(text, vkeys, demand):  # one page of the plants of one owner: doc
     need(keys == sorted(set(keys)), 'the plants are not in order')
     need(not before or start and keys[0] <= start, 'one before the page was left out')
     need(absent or start is None or all(key > start for key in keys[bool(before):]), 'the page begins too early')
-    need(final or len(keys) > bool(before), 'a page that is not the last one holds something')
+    need(final or plants, 'a page that is not the last one holds something')
     need(page or not proof['left'] + proof['right'], 'there is nothing beside nothing')
     left, right = (siblings(proof[side], keys[at], 1 + at) if page else [] for side, at in (('left', 0), ('right', -1)))
     if absent: fits = all(bit_of(prefix + bytes(8), bit) == bit_of(keys[0], bit) for bit, _ in left + right)

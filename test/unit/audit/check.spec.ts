@@ -13,9 +13,16 @@ import { checkBundle, type Checked } from '../../../src/audit/check.js';
 import { parseCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { type LeafEvent } from '../../../src/audit/leaf.js';
 import { EMPTY_ROOT, type Hash, leafHash } from '../../../src/audit/merkle.js';
-import { formatVerifierKey, parseNote, signNote, type VerifierKey } from '../../../src/audit/note.js';
+import {
+  formatVerifierKey,
+  keyName,
+  parseNote,
+  signNote,
+  type VerifierKey,
+} from '../../../src/audit/note.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
+import { checkByConsole } from '../../support/console-check.js';
 import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 
 /** One block, and some events more. */
@@ -580,6 +587,30 @@ describe('a checkpoint with a state root', () => {
       await refused('malformed state', whole, { against: signNote(`${text}${lines}\n`, log.key) });
     await check('another extension', whole, { against: signNote(`${text}plants-stately\n`, log.key) });
   });
+});
+
+describe('the checker of the console', () => {
+  it('says the same to all of these, in the same words', async () => {
+    expect(tried.length).toBeGreaterThan(500);
+    for (const { name, run, verdict } of tried)
+      expect([name, await checkByConsole(run)]).toEqual([name, expect.objectContaining(expectedOf(verdict))]);
+  });
+
+  /** What it has to say where src/audit comes to this verdict. */
+  const expectedOf = (verdict: Checked | BundleRefused): Record<string, unknown> => {
+    if (verdict instanceof BundleRefused) {
+      const { line, index, message } = verdict;
+      return { verdict: 'refused', reason: message, line, index };
+    }
+    const { signedBy, checkpoint, from, owner, events, isStateProven, against } = verdict;
+    return {
+      verdict: signedBy ? 'proven' : 'consistent',
+      signedBy: signedBy && keyName(signedBy),
+      size: checkpoint.size,
+      root: Buffer.from(checkpoint.root).toString('base64'),
+      ...{ from, owner, events, isStateProven, against: against?.size },
+    };
+  };
 });
 
 describe('docs/check.py', () => {

@@ -1,14 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
+import { verifyListProof as verifyInConsole } from '../../../console/proofs/list.js';
 import { type ListAsked, ListProofs } from '../../../src/audit/list-proofs.js';
 import { type Hash, ProofRefused } from '../../../src/audit/merkle.js';
 import { formatVerifierKey, NoteRefused } from '../../../src/audit/note.js';
 import { LogAltered, NotSignedYet, PublishedTree } from '../../../src/audit/published-tree.js';
 import { verifyListProof } from '../../../src/audit/state-tree/list-proof.js';
+import { ownerPrefix, plantKey, plantValue } from '../../../src/audit/state-tree/state.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
+import { trustOf } from '../../support/console-check.js';
 import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 
 /** The proof as a forger edits it. */
@@ -88,6 +91,13 @@ const verdictOf = (text: string): string => {
     if (error instanceof ProofRefused || error instanceof NoteRefused) return `refused: ${error.message}`;
     throw error;
   }
+};
+/** The same by the console's checker, which has to use the same words. */
+const verdictInConsole = async (text: string): Promise<string> => {
+  const result = await verifyInConsole(text, await trustOf({ key: vkey }));
+  return result.verdict === 'refused'
+    ? `refused: ${result.reason.replace(/^its checkpoint: /, '')}`
+    : result.verdict;
 };
 const runOf = (text: string): PythonRun => ({ bundle: Buffer.from(text), key: vkey, against: undefined });
 
@@ -170,7 +180,7 @@ describe('the proof of a list', () => {
     expect(text.length - JSON.stringify(plants).length).toBeLessThan(4_096);
   });
 
-  it('is refused in 500 falsified forms of 12 kinds by both checkers', async () => {
+  it('is refused in 500 falsified forms of 13 kinds by all three checkers', async () => {
     const pages = [...(await everyPage(3)), ...(await everyPage(20))];
     const random = randomOf(11);
     const forged: { kind: string; text: string }[] = [];
@@ -186,9 +196,10 @@ describe('the proof of a list', () => {
     const kinds = new Map<string, number>();
     for (const { kind, text } of forged) {
       expect([kind, verdictOf(text)]).toEqual([kind, expect.stringMatching(/^refused: ./)]);
+      expect([kind, text, await verdictInConsole(text)]).toEqual([kind, text, verdictOf(text)]);
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
     }
-    expect(kinds.size).toBe(12);
+    expect(kinds.size).toBe(13);
     expect(forged.length).toBeGreaterThan(500);
     if (!PYTHON) return;
     const verdicts = checkByPython(forged.map(({ text }) => runOf(text)));
@@ -208,7 +219,7 @@ describe('the proof of a list', () => {
   });
 
   it(
-    'is proven for pages of any kind by both checkers',
+    'is proven for pages of any kind by all three checkers',
     async () => {
       const random = randomOf(5);
       for (let left = TRUE_PROOFS; left > 0; left -= PROOFS_AT_ONCE) {
@@ -225,6 +236,7 @@ describe('the proof of a list', () => {
           );
         }
         expect(pages.map(verdictOf)).toEqual(pages.map(() => 'proven'));
+        for (const page of pages) expect(await verdictInConsole(page)).toBe('proven');
         if (!PYTHON) continue;
         const verdicts = checkByPython(pages.map(runOf));
         expect(verdicts.map(({ says }) => says.slice(0, 7))).toEqual(pages.map(() => 'proven:'));
@@ -233,7 +245,40 @@ describe('the proof of a list', () => {
     60_000 + TRUE_PROOFS * 200,
   );
 
-  it('is refused where its text is none', () => {
+  it('that nobody has a plant of this name holds for others only where their plants would stand there', async () => {
+    const text = await proofs.of({ owner: 'nobody', after: undefined, limit: 20 }, soon());
+    const said = new Map<string, number>();
+    for (let nth = 0; nth < 200; nth++) {
+      const owner = nth < OWNERS.length ? (OWNERS[nth] ?? '') : `nobody ${nth}`;
+      const edited = JSON.stringify({ ...(JSON.parse(text) as Edited), owner });
+      const verdict = verdictOf(edited);
+      expect([owner, await verdictInConsole(edited)]).toEqual([owner, verdict]);
+      said.set(verdict, (said.get(verdict) ?? 0) + 1);
+    }
+    expect([...said.keys()]).toEqual(
+      expect.arrayContaining([
+        'proven',
+        'refused: the entry that is shown does not stand where the owner would',
+      ]),
+    );
+  });
+
+  it('does not hold by a plant of the owner', async () => {
+    const proof = JSON.parse(
+      await proofs.of({ owner: 'one', after: undefined, limit: 20 }, soon()),
+    ) as Edited;
+    const [plant] = proof.plants;
+    const prefix = ownerPrefix('one');
+    const value = plantValue(plant?.event.id ?? '', plant?.event.data);
+    const instead = [plantKey(prefix, plant?.id ?? 0), value].map((one) =>
+      Buffer.from(one).toString('base64'),
+    );
+    const edited = JSON.stringify({ ...proof, plants: [], instead: { key: instead[0], value: instead[1] } });
+    expect(verdictOf(edited)).toBe('refused: the owner has a plant: the entry that is shown');
+    expect(await verdictInConsole(edited)).toBe(verdictOf(edited));
+  });
+
+  it('is refused where its text is none', async () => {
     const proof = JSON.parse(older) as Edited;
     const wrong: [string, Partial<Record<keyof Edited | 'witnesses', unknown>>][] = [
       ['owner', { owner: 7 }],
@@ -259,14 +304,18 @@ describe('the proof of a list', () => {
       ['left', { left: [7] }],
       ['right', { right: [{ bit: '1', hash: '' }] }],
     ];
+    const refusal = async (text: string): Promise<string> => {
+      expect(await verdictInConsole(text)).toBe(verdictOf(text));
+      return verdictOf(text);
+    };
     for (const [where, change] of wrong)
-      expect(verdictOf(JSON.stringify({ ...proof, ...change }))).toBe(
+      expect(await refusal(JSON.stringify({ ...proof, ...change }))).toBe(
         `refused: what it says under ${where} is not possible`,
       );
-    expect(verdictOf('{"format":"plants-list","version":2}')).toMatch(/no list proof of version 1/);
-    expect(verdictOf(older.slice(0, -2))).toMatch(/no list proof of version 1/);
+    expect(await refusal('{"format":"plants-list","version":2}')).toMatch(/no list proof of version 1/);
+    expect(await refusal(older.slice(0, -2))).toMatch(/no list proof of version 1/);
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
-    expect(verdictOf(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
+    expect(await refusal(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
   });
 
   it('shows nothing of others to an owner who may not see it', async () => {
@@ -314,13 +363,21 @@ const forgeries = (
       if (proof.plants.length === 0 && proof.before === undefined) return false;
       return owner !== proof.owner && (proof.owner = owner);
     },
-    'the other end': (proof) => (proof.last = !proof.last),
+    'the other end': (proof) => {
+      proof.last = !proof.last; // not its value: false would mean that there is no such form
+    },
     'another checkpoint': (proof) => (proof.checkpoint = (JSON.parse(older) as Edited).checkpoint),
     'swapped sides': (proof) => {
       [proof.left, proof.right] = [proof.right, proof.left];
     },
     'another hash': ({ left, right }) =>
       left.length + right.length > 0 && [...left, ...right].slice(0, 1).map((one) => (one.hash = hash())),
+    'earlier begin': (proof) => {
+      const [first] = proof.plants;
+      if (!first || proof.before !== undefined) return false;
+      proof.after = first.id;
+      return true;
+    },
     'later begin': (proof) => {
       if (proof.plants.length < 2) return false;
       const [first] = proof.plants.splice(0, 1);

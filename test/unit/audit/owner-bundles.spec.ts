@@ -6,6 +6,7 @@ import { formatVerifierKey } from '../../../src/audit/note.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
+import { checkByConsole } from '../../support/console-check.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 
 interface Siblings {
@@ -59,6 +60,12 @@ describe('a bundle of one owner', () => {
       if (error instanceof BundleRefused) return error;
       throw error;
     });
+  const inConsole = (lines: readonly string[]) =>
+    checkByConsole({
+      bundle: Buffer.from(`${lines.join('\n')}\n`),
+      key: formatVerifierKey(log.key),
+      against: undefined,
+    });
   const pythonSays = (bundles: readonly (readonly string[])[]): string[] =>
     checkByPython(
       bundles.map((lines) => ({
@@ -71,6 +78,7 @@ describe('a bundle of one owner', () => {
   it.each(OWNERS)('proves that no plant of %s is missing', async (owner) => {
     const lines = await linesOf(owner);
     expect(await check(lines)).toMatchObject({ isStateProven: true });
+    expect(await inConsole(lines)).toMatchObject({ verdict: 'proven', isStateProven: true, owner });
     if (PYTHON) expect(pythonSays([lines])[0]).toMatch(/ all plants that are present$/);
   });
 
@@ -99,7 +107,7 @@ describe('a bundle of one owner', () => {
     }
   });
 
-  it('is refused by both checkers where a plant is missing, or the proof is another', async () => {
+  it('is refused by all three checkers where a plant is missing, or the proof is another', async () => {
     const at = bob.length - 2;
     const proof = bob[at] ?? '';
     const { left, right } = JSON.parse(proof) as Siblings;
@@ -117,7 +125,14 @@ describe('a bundle of one owner', () => {
     });
     const [one = { bit: 0, hash: '' }, ...others] = left;
     const [two = { bit: 0, hash: '' }] = right;
+    const indexOf = (line: string): number => Number(/"index":(\d+),/.exec(line)?.[1] ?? -1);
+    const [, stranger = ''] = alice;
+    const between = bob.findIndex((line) => indexOf(line) > indexOf(stranger));
     const falsified: Readonly<Record<string, string[]>> = {
+      'with an event of another owner': [
+        ...bob.slice(0, -1).toSpliced(between, 0, stranger),
+        `{"end":${bob.length - 2}}`,
+      ],
       ...Object.fromEntries(present.map((index) => [`without plant ${index}`, without(index)])),
       ...Object.fromEntries(deletions.map((index) => [`without deletion ${index}`, without(index)])),
       'a sibling less on the left': beside({ left: others, right }),
@@ -149,6 +164,13 @@ describe('a bundle of one owner', () => {
     for (const [name, lines] of Object.entries(falsified))
       if (!((await check(lines)) instanceof BundleRefused)) core.push(name);
     expect(core).toEqual([]);
+    for (const [name, lines] of Object.entries(falsified)) {
+      const said = await check(lines);
+      expect([name, await inConsole(lines)]).toMatchObject([
+        name,
+        { verdict: 'refused', reason: (said as BundleRefused).message },
+      ]);
+    }
     if (!PYTHON) return;
     const names = Object.keys(falsified);
     const said = pythonSays(Object.values(falsified));

@@ -8,6 +8,7 @@ import { ERASURES_STREAM } from '../../../src/plants/stream.js';
 import { type Json, START } from '../../../src/ports/event-log.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { all, sampleMetadata } from '../../support/log-events.js';
+import { checkByConsole } from '../../support/console-check.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
 
 /** What the alterations of a log's erasures are: an erasure is of events that are told apart by `n`. */
@@ -78,8 +79,11 @@ describe('a bundle with erased events', () => {
       () => 'proven',
       (error: unknown) => (error as Error).message,
     );
+    const run = { bundle, key: formatVerifierKey(key), against: undefined };
+    const inConsole = await checkByConsole(run);
+    expect(inConsole.verdict === 'refused' ? inConsole.reason : inConsole.verdict).toBe(core);
     const [python = { status: 1 }] = PYTHON
-      ? checkByPython([{ bundle, key: formatVerifierKey(key), against: undefined }])
+      ? checkByPython([run])
       : [{ status: core === 'proven' ? 0 : 1 }];
     return [core, python.status === 0 ? 'proven' : 'refused'];
   };
@@ -118,7 +122,7 @@ describe('a bundle with erased events', () => {
       /the erasure .* is recorded twice/,
     ],
     ['with a record of none', { before: [], record: { events: 1, of: [1] } }, /has erased 1 events, and 0/],
-  ])('is refused by both checkers %s', async (_what, told, says) => {
+  ])('is refused by all three checkers %s', async (_what, told, says) => {
     expect(await tell(told)).not.toBe('');
     const [core, python] = await verdicts();
     expect(core).toMatch(says);
