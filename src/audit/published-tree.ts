@@ -1,6 +1,6 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { pause } from '../async/pause.js';
-import { type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { type Alarm, type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { hashInTree } from './erased-events.js';
 import { type Hash, HASH_BYTES, sameHash } from './merkle.js';
 import { parseCheckpoint } from './checkpoint.js';
@@ -77,6 +77,11 @@ export class PublishedTree {
     /** What witnesses have cosigned; absent where none is set. */
     private readonly cosigned?: CosignedNotes,
   ) {}
+
+  /** The alarm that stands: the log is not what was signed. */
+  alarm(): Promise<Alarm | undefined> {
+    return this.store.alarm();
+  }
 
   /**
    * The last that was signed. Throws NotSignedYet before the first one; raises the alarm and throws LogAltered where the

@@ -53,6 +53,7 @@ await report('readEvents', api.readEvents({ owner: 'anne' }));
 await report('readReceipt', api.readReceipt(event?.position ?? ''));
 const list = await report('proveList', api.proveList({ limit: 3 }));
 if (list.status === 200 && list.data.format !== 'plants-list') throw new Error('no list proof');
+await report('readAlarm', api.readAlarm());
 await report('readCheckpoint', api.readCheckpoint());
 await report('readTile', api.readTile(0, '000.p/1', {}));
 await report('readEntries', api.readEntries('000.p/1', {}));

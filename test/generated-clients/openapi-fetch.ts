@@ -46,6 +46,7 @@ if (typeof event !== 'object') throw new Error('no event');
 report('readEvents', await client.GET('/audit/events', { params: { query: { owner: 'anne', limit: 5 } } }));
 report('readReceipt', await client.GET('/log/receipt', { params: { query: { position: event.position } } }));
 report('proveList', await client.GET('/log/list', { params: { query: { limit: 3 } } }));
+report('readAlarm', await client.GET('/log/alarm'));
 report('readCheckpoint', await client.GET('/log/checkpoint', { parseAs: 'text' }));
 const tile = { path: '000.p/1' };
 const hashes = await client.GET('/log/tile/{level}/{path}', {

@@ -105,6 +105,27 @@ export const LogListProof = z
     description: 'A proof that a page of a list is complete, good without the service.',
   });
 
+/** The answer of GET /log/alarm. */
+export const LogAlarm = z
+  .object({
+    alarm: z
+      .object({
+        kind: z.string().meta({
+          description:
+            'changed, missing, inserted, swapped, moved, shorter, tree, contradiction or fork (docs/audit.md).',
+        }),
+        index: z.int().min(0).optional().meta({ description: 'The first leaf that differs, where known.' }),
+        position: z.string().optional(),
+        stream: z.string().optional(),
+        revision: z.string().optional(),
+        message: z.string().meta({ description: 'All of it in one line.' }),
+        raisedAt: z.string().meta({ format: 'date-time' }),
+      })
+      .nullable()
+      .meta({ description: 'Null where none stands.' }),
+  })
+  .meta({ id: 'LogAlarm', description: 'The alarm that stands: nothing is signed until it is lifted.' });
+
 /** The answer of GET /log/receipt. */
 export const LogReceipt = z
   .object({

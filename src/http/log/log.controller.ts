@@ -131,6 +131,15 @@ export class LogController {
     };
   }
 
+  @Get('alarm')
+  @UseGuards(BearerGuard)
+  @Scopes('plants:audit')
+  async alarm(@Req() request: GuardedRequest) {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    return { alarm: (await this.tree.alarm()) ?? null };
+  }
+
   @Get('receipt')
   @UseGuards(BearerGuard)
   @Scopes('plants:read')

@@ -1,5 +1,5 @@
 import { CloudEvent } from '../../history/cloud-event-schema.js';
-import { ConsistencyProof, InclusionProof, LogListProof, LogReceipt } from '../log/log-schemas.js';
+import { ConsistencyProof, InclusionProof, LogAlarm, LogListProof, LogReceipt } from '../log/log-schemas.js';
 import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasure-schemas.js';
 import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
 import { PastOperation } from '../../operations/past-operations.js';
@@ -72,6 +72,7 @@ export const apiDocument = (version: string) => ({
       InclusionProof: schemaOf(InclusionProof),
       ConsistencyProof: schemaOf(ConsistencyProof),
       LogReceipt: schemaOf(LogReceipt),
+      LogAlarm: schemaOf(LogAlarm),
       LogListProof: schemaOf(LogListProof),
     },
   },

@@ -145,6 +145,19 @@ export const logPaths: Readonly<Record<string, PathItem>> = {
       },
     },
   },
+  '/log/alarm': {
+    get: {
+      ...WITH_TOKEN,
+      operationId: 'readAlarm',
+      summary: 'Get the alarm that stands, if any',
+      description:
+        'An event was altered, or something else is not as it was signed. Nothing is signed until an operator has lifted it.',
+      responses: {
+        200: { description: 'The alarm, or null.', content: json(reference('LogAlarm')) },
+        ...problems(...EVERYWHERE, 'invalid_request', 'tree_unavailable'),
+      },
+    },
+  },
   '/log/receipt': {
     get: {
       ...WITH_TOKEN,

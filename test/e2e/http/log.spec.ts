@@ -328,6 +328,13 @@ describe('/log', () => {
     await http.refused(get('/log/list?limit=0', token), 400, 'invalid_request', ['?limit']);
   });
 
+  it('tells auditors which alarm stands, and nobody else', async () => {
+    const answer = await get('/log/alarm', audit);
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([200, { alarm: null }]);
+    expect((await get('/log/alarm')).status).toBe(401);
+    expect((await get('/log/alarm', await http.token(anne))).status).toBe(403);
+  });
+
   it('shows itself in status, health and metrics, and is not there without the role', async () => {
     const { size } = (await covering()).checkpoint;
     const auditor = async (): Promise<object | undefined> =>
