@@ -20,4 +20,20 @@ export const PAGES: readonly Page[] = [
     scope: 'plants:read',
     load: () => import('./pages/owner/plants-page.js'),
   },
+  {
+    path: 'log',
+    title: 'Log',
+    scope: 'plants:audit',
+    load: () => import('./pages/auditor/log-page.js'),
+  },
+  {
+    path: 'checkpoints',
+    title: 'Checkpoints',
+    load: () => import('./pages/auditor/checkpoints-page.js'),
+  },
+  {
+    path: 'check',
+    title: 'Check a file',
+    load: () => import('./pages/auditor/check-page.js'),
+  },
 ];

@@ -16,6 +16,7 @@ export const VirtualList = <Item,>({
   keyOf,
   row,
   onEnd,
+  onTop,
 }: {
   readonly items: readonly Item[];
   /** In CSS pixels, the same for all. */
@@ -25,6 +26,8 @@ export const VirtualList = <Item,>({
   readonly row: (item: Item, index: number) => ComponentChildren;
   /** Called when the last rows come into sight: more can be loaded. */
   readonly onEnd?: () => void;
+  /** Called when the list is scrolled away from its beginning, and when it is there again. */
+  readonly onTop?: (isAtTop: boolean) => void;
 }) => {
   const box = useRef<HTMLDivElement>(null);
   const [{ top, height }, setSeen] = useState({ top: 0, height: 600 });
@@ -48,6 +51,10 @@ export const VirtualList = <Item,>({
   useEffect(() => {
     if (atEnd) onEnd?.();
   }, [atEnd, items.length]);
+  const isAtTop = top <= 0;
+  useEffect(() => {
+    onTop?.(isAtTop);
+  }, [isAtTop]);
   return (
     <div class="virtual" ref={box} tabIndex={0} role="list" aria-label={label}>
       <div class="virtual-space" role="presentation" style={{ height: `${items.length * rowHeight}px` }}>

@@ -1,6 +1,12 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { pause } from '../async/pause.js';
-import { type Alarm, type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import {
+  type Alarm,
+  type Mark,
+  MARK_EVERY,
+  type SignedCheckpoint,
+  type TreeStore,
+} from '../ports/tree-store.js';
 import { hashInTree } from './erased-events.js';
 import { type Hash, HASH_BYTES, sameHash } from './merkle.js';
 import { parseCheckpoint } from './checkpoint.js';

@@ -1,0 +1,100 @@
+/** The keys that this browser trusts: they are the reader's own, and come from no service. Public keys, so they may be kept. */
+import { signal } from '@preact/signals';
+import { type Trust } from './proofs/checkpoint.js';
+import { type KeyType, parseVerifierKey, type VerifierKey } from './proofs/note.js';
+import { Refused } from './proofs/refused.js';
+
+/** As they are typed: a verifier key on each line. */
+export interface TrustedKeys {
+  /** Of the log, old and new: what `plants audit-key` prints. */
+  readonly log: string;
+  /** Of witnesses. */
+  readonly witnesses: string;
+  /** How many of the witnesses have to have cosigned. */
+  readonly required: number;
+}
+
+const NOBODY: TrustedKeys = { log: '', witnesses: '', required: 0 };
+
+const KEPT_AS = 'plants-console-keys';
+
+/** A browser may refuse its storage; then keys are kept for as long as the page is open. */
+const stored = (): TrustedKeys => {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(KEPT_AS) ?? '{}');
+    return { ...NOBODY, ...(kept as Partial<TrustedKeys>) };
+  } catch {
+    return NOBODY;
+  }
+};
+
+/** The keys as they were typed last. */
+export const trustedKeys = signal<TrustedKeys>(stored());
+
+/** What is verified by them. */
+export const trust = signal<Trust | undefined>(undefined);
+
+/** Which line of which field is no key. */
+export class KeyRefused extends Error {
+  override readonly name = 'KeyRefused';
+  constructor(
+    readonly field: 'log' | 'witnesses',
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Trusts these keys from now on. Throws KeyRefused where one is none; then nothing changes. */
+export const trustKeys = async (typed: TrustedKeys): Promise<void> => {
+  const [keys, witnesses] = [
+    await parsed(typed.log, 'log', 'log'),
+    await parsed(typed.witnesses, 'witnesses', 'witness'),
+  ];
+  if (typed.required > witnesses.length)
+    throw new KeyRefused('witnesses', `${typed.required} are required, and here are ${witnesses.length}`);
+  trust.value = { keys, witnesses, required: typed.required };
+  trustedKeys.value = typed;
+  try {
+    if (keys.length + witnesses.length === 0) localStorage.removeItem(KEPT_AS);
+    else localStorage.setItem(KEPT_AS, JSON.stringify(typed));
+  } catch {
+    return;
+  }
+};
+
+/** The keys that are trusted; without any, proofs are only seen to fit together. Throws where nothing can be verified here. */
+export const trustNow = async (): Promise<Trust> => {
+  if (!('subtle' in crypto))
+    throw new Error(
+      'Nothing can be verified on this page: browsers give it no Web Crypto unless it comes by HTTPS or from this machine. Use plants check instead.',
+    );
+  if (!trust.peek())
+    try {
+      await trustKeys(trustedKeys.peek());
+    } catch (error) {
+      if (!(error instanceof KeyRefused)) throw error;
+      await trustKeys(NOBODY); // what was kept is damaged
+    }
+  return trust.peek() ?? { keys: [], witnesses: [], required: 0 };
+};
+
+const parsed = async (text: string, field: KeyRefused['field'], type: KeyType): Promise<VerifierKey[]> => {
+  const keys: VerifierKey[] = [];
+  for (const [at, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue;
+    try {
+      keys.push(await parseVerifierKey(line.trim(), type));
+    } catch (error) {
+      if (error instanceof Refused) throw new KeyRefused(field, `line ${at + 1}: ${error.message}`);
+      throw error;
+    }
+  }
+  return keys;
+};
+
+/** What to say of an error of verifying that is not about the proof. */
+export const explained = (error: unknown): unknown =>
+  error instanceof DOMException && error.name === 'NotSupportedError'
+    ? new Error('This browser cannot verify Ed25519 signatures. Use a newer one, or plants check.')
+    : error;
