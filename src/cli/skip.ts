@@ -1,24 +1,14 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { skipName } from '../plants/skips.js';
-import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
+import { assertNotNewer, assertUnread, type SkipRequest, unreadEventAt } from '../operations/skip-unread.js';
 import { type RecordedEvent, START } from '../ports/event-log.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
 import { skipEvent } from '../write/rebuilds.js';
 import { agreed } from './agreed.js';
 import { type CliContext, print } from './context.js';
 import { printable } from './terminal.js';
 import { shownData } from './event-line.js';
 
-export interface SkipOptions {
-  readonly position: string;
-  /** The reason, which is recorded. */
-  readonly reason: string;
+export interface SkipOptions extends SkipRequest {
   /** Skips without a question. */
   readonly yes: boolean;
-  /** Skips also an event that a newer version can read. */
-  readonly force: boolean;
 }
 
 /**
@@ -31,25 +21,10 @@ export const skip = async (
   { position, reason, yes, force }: SkipOptions,
 ): Promise<boolean> => {
   const { log, operator, now, signal } = context;
-  const event = await eventAt(context, position);
-  if (!event)
-    throw new OperationRefused(
-      'there is no event at that position: plants status shows those that cannot be read',
-    );
-  // An operation's event that was skipped is never read again.
-  const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
-  const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
-  if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
-  const refusal = tryDecode(event);
-  if (!(refusal instanceof EventRefused))
-    throw new OperationRefused(
-      'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
-    );
+  const found = (await unreadEventAt(context, position)) ?? (await eventAt(context, position));
+  const { event, refusal, ofOperation } = await assertUnread(log, found);
   process.stderr.write(shown(event, refusal.reason));
-  if (refusal.kind === 'newer_version' && !force)
-    throw new OperationRefused(
-      'a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, add --force',
-    );
+  assertNotNewer(refusal, force, 'add --force');
   if (!yes && !(await agreed(context, 'skip', 'skipped'))) {
     print(context, { skipped: false }, 'nothing is skipped');
     return false;
@@ -68,18 +43,12 @@ export const skip = async (
 };
 
 /**
- * The event at a position. Searched first among the parked events, then from the last position of a generation before
- * it, so that a long log is not read whole.
+ * The event at a position, whatever it is. Read from the last position of a generation before it, so that a long log is
+ * not read whole.
  */
 const eventAt = async ({ log, model }: CliContext, wanted: string): Promise<RecordedEvent | undefined> => {
-  for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
-    const found = (await log.readStream(stream)).find(({ position }) => position === wanted);
-    if (found) return found;
-  }
   let before = START;
   for (const { generation } of await model.generations()) {
-    for await (const { position, applied } of model.parked(generation))
-      if (position === wanted && applied < wanted && applied > before) before = applied;
     for (const position of await model.positions(generation))
       if (position < wanted && position > before) before = position;
   }

@@ -24,6 +24,7 @@ import { LongLists } from './lists/long-lists.js';
 import { FIGURES, MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
+import { SkipsController } from './operations/skips.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
 import { IMPORT_STREAMS, ImportController, IMPORTS_AT_ONCE } from './plants/import.controller.js';
 import { LIST_STREAMS, ListEventsController } from './plants/list-events.controller.js';
@@ -127,6 +128,7 @@ const API = [
   AuditController,
   OperationsController,
   ErasuresController,
+  SkipsController,
 ];
 
 /** The wiring of the HTTP service. */

@@ -78,6 +78,9 @@ process.stdout.write(
 const back = await client.POST('/operations/rollback', { body: {} });
 if (![202, 409].includes(back.response.status)) report('requestRollback', back);
 process.stdout.write(`${JSON.stringify({ operation: 'requestRollback', status: back.response.status })}\n`);
+const skip = await client.POST('/operations/skips', { body: { position: '1', reason: 'test' } });
+if (skip.response.status !== 409) report('skipEvent', skip);
+process.stdout.write(`${JSON.stringify({ operation: 'skipEvent', status: skip.response.status })}\n`);
 const order = await client.POST('/operations/erasures', {
   body: { owner: 'somebody whom nobody knows', reason: 'test' },
 });

@@ -1,7 +1,13 @@
 import { CloudEvent } from '../../history/cloud-event-schema.js';
 import { ConsistencyProof, InclusionProof, LogAlarm, LogListProof, LogReceipt } from '../log/log-schemas.js';
 import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasure-schemas.js';
-import { NewRebuild, NewRollback, RebuildAccepted } from '../operations/operation-schemas.js';
+import {
+  NewRebuild,
+  NewRollback,
+  NewSkip,
+  RebuildAccepted,
+  SkipAccepted,
+} from '../operations/operation-schemas.js';
 import { PastOperation } from '../../operations/past-operations.js';
 import { SystemStatus } from '../../operations/system-status.js';
 import { ImportedLine, ImportEnd } from '../plants/import-schemas.js';
@@ -67,6 +73,8 @@ export const apiDocument = (version: string) => ({
       NewRebuild: schemaOf(NewRebuild),
       NewRollback: schemaOf(NewRollback),
       RebuildAccepted: schemaOf(RebuildAccepted),
+      NewSkip: schemaOf(NewSkip),
+      SkipAccepted: schemaOf(SkipAccepted),
       PastOperation: schemaOf(PastOperation),
       SystemStatus: schemaOf(SystemStatus),
       InclusionProof: schemaOf(InclusionProof),

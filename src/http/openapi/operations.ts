@@ -104,6 +104,31 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
       responses: { 202: accepted('It is requested.'), ...refusedOperations },
     },
   },
+  '/operations/skips': {
+    post: {
+      ...ALL,
+      operationId: 'skipEvent',
+      summary: 'Leave an event that cannot be read out of the lists',
+      description:
+        'One that the status names: its owner, or everybody, gets no list until then. It stays in the log; a rebuild with `unskip` looks at it again.',
+      parameters: [keyIn],
+      requestBody: {
+        required: true,
+        content: json(reference('NewSkip'), {
+          plain: { summary: 'As most want it', value: { position: '0000000000000042', reason: 'not ours' } },
+        }),
+      },
+      responses: {
+        202: {
+          description:
+            'It is skipped, and lists go on within seconds. The same Idempotency-Key skips it once.',
+          headers: { Location: textHeader('Where it can be followed.') },
+          content: json(reference('SkipAccepted')),
+        },
+        ...refusedOperations,
+      },
+    },
+  },
   '/operations/erasures': {
     post: {
       ...ALL,

@@ -2,6 +2,9 @@ import { z } from 'zod';
 import { MAX_TEXT, nameFault } from '../../plants/fields.js';
 import { limitOf, ruledBy, wanted } from '../schemas.js';
 
+/** What a position looks like, in whatever log. */
+const POSITION = /^[0-9]{1,64}$/;
+
 const rateFault = (rate: unknown): string | undefined =>
   Number.isSafeInteger(rate) && (rate as number) >= 1 ? undefined : 'must be an integer of at least 1';
 
@@ -53,6 +56,44 @@ export const RebuildAccepted = z
   .strictObject({ rebuild: z.string().meta({ description: 'The id of the rebuild.' }) })
   .meta({ id: 'RebuildAccepted', description: 'Which rebuild it is about.' });
 
+/** The body of POST /operations/skips. */
+export const NewSkip = z
+  .strictObject(
+    {
+      position: z
+        .string(wanted('a string'))
+        .regex(POSITION, 'must be the position of an event')
+        .meta({
+          pattern: POSITION.source,
+          description: 'Of the event: `blocked`, or one of `parked`, in the status.',
+          examples: ['0000000000000042'],
+        }),
+      reason: z
+        .string(wanted('a string'))
+        .superRefine(ruledBy(nameFault))
+        .meta({
+          minLength: 1,
+          maxLength: MAX_TEXT,
+          description: 'Why. It stays in the log.',
+          examples: ['written by a script of ours'],
+        }),
+      force: z.boolean(wanted('true or false')).optional().meta({
+        description: 'Skip it also where a newer version of this service can read it.',
+        default: false,
+      }),
+    },
+    wanted('a JSON object'),
+  )
+  .meta({ id: 'NewSkip', description: 'Which event is left out of the lists, and why.' });
+
+/** The answer to a request to skip an event. */
+export const SkipAccepted = z
+  .strictObject({
+    stream: z.string().meta({ description: 'The stream of the event.' }),
+    revision: z.number().meta({ type: 'integer', description: 'Its number in that stream, from 0.' }),
+  })
+  .meta({ id: 'SkipAccepted', description: 'Which event it is about.' });
+
 /** How many operations a page holds where the client does not say. */
 export const DEFAULT_OPERATIONS = 100;
 
@@ -66,10 +107,10 @@ export const OperationsQuery = z.strictObject({
   ).optional(),
   before: z
     .string()
-    .regex(/^[0-9]{1,64}$/, 'must be the position of an operation, or be taken from the Link of a page')
+    .regex(POSITION, 'must be the position of an operation, or be taken from the Link of a page')
     .optional()
     .meta({
-      pattern: '^[0-9]{1,64}$',
+      pattern: POSITION.source,
       description: 'Only operations that began before this position: taken from the `Link` of a page.',
       examples: ['0000000000000042'],
     }),

@@ -30,7 +30,7 @@ export const SYSTEM = Symbol('System');
 export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 
 /** Where the progress of a request is shown. */
-const STATUS = '/operations/status';
+export const STATUS = '/operations/status';
 
 /** Status, what was asked for before, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
 @Controller('operations')

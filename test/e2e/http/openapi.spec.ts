@@ -114,6 +114,7 @@ describe('/openapi.json', () => {
       'ready: GET /health/ready',
       'requestRebuild: POST /operations/rebuilds',
       'requestRollback: POST /operations/rollback',
+      'skipEvent: POST /operations/skips',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\S/);
   });

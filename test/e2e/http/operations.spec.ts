@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { PastOperation } from '../../../src/operations/past-operations.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
-import { REBUILDS_STREAM } from '../../../src/plants/stream.js';
-import { skipEvent } from '../../../src/write/rebuilds.js';
+import { REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
@@ -48,6 +47,8 @@ const rebuild = (body?: unknown, headers?: Record<string, string>): Promise<Answ
   post('/operations/rebuilds', body, headers);
 const rollback = (body?: unknown, headers?: Record<string, string>): Promise<Answer> =>
   post('/operations/rollback', body, headers);
+const skip = (body: unknown, headers?: Record<string, string>): Promise<Answer> =>
+  post('/operations/skips', body, headers);
 const cancel = (id: string, headers: Record<string, string> = {}): Promise<Answer> =>
   send({ method: 'DELETE', path: `/operations/rebuilds/${id}`, headers });
 const idIn = ({ text }: Answer): string => (JSON.parse(text) as { rebuild: string }).rebuild;
@@ -228,6 +229,7 @@ describe('refusals', () => {
     ['POST', '/operations/rebuilds'],
     ['DELETE', `/operations/rebuilds/${randomUUID()}`],
     ['POST', '/operations/rollback'],
+    ['POST', '/operations/skips'],
   ];
 
   it.each(EVERY)('%s %s is for operators', async (method, path) => {
@@ -254,10 +256,14 @@ describe('refusals', () => {
     expect(answer.headers.allow).toBe(allowed);
   });
 
-  it.each(['/operations/rebuilds', '/operations/rollback'])('a body to %s', async (path) => {
+  it.each([
+    ['/operations/rebuilds', {}],
+    ['/operations/rollback', {}],
+    ['/operations/skips', { position: '1', reason: 'a test' }],
+  ])('a body to %s', async (path, good) => {
     await refused(() => post(path, '{'), 400, 'malformed_json');
     await refused(() => post(path, '[]'), 400, 'invalid_request', ['']);
-    await refused(() => post(path, '{"more":1}'), 400, 'invalid_request', ['/more']);
+    await refused(() => post(path, { ...good, more: 1 }), 400, 'invalid_request', ['/more']);
     await refused(() => post(path, '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type');
     await refused(() => post(path, '{}', { 'idempotency-key': '' }), 400, 'invalid_request', [
       'Idempotency-Key',
@@ -268,6 +274,15 @@ describe('refusals', () => {
     await refused(() => rebuild('{"rate":1,"rate":1}'), 400, 'invalid_request', ['/rate']);
     await refused(() => rebuild({ rate: 0, unskip: 'no' }), 400, 'invalid_request', ['/rate', '/unskip']);
     await refused(() => rollback({ reason: '' }), 400, 'invalid_request', ['/reason']);
+    await refused(() => skip({ position: 'x', reason: '' }), 400, 'invalid_request', [
+      '/position',
+      '/reason',
+    ]);
+    await refused(() => skip({ position: '7', reason: 'a test', force: 1 }), 400, 'invalid_request', [
+      '/force',
+    ]);
+    const nothing = await refused(() => skip({ position: '7', reason: 'a test' }), 409, 'operation_refused');
+    expect(nothing.detail).toMatch(/^There is no event at that position/);
     const path = `/operations/rebuilds/${randomUUID()}`;
     await refused(() => send({ method: 'DELETE', path, body: '{}' }), 400, 'invalid_request', ['']);
   });
@@ -288,14 +303,32 @@ describe('an event of an operation that this version cannot read', () => {
       expect(detail).toContain(where.replace(/^event/, 'Event'));
     }
     expect((await http.create({ name: 'n', tag: '', id: 9_999 })).status).toBe(201);
-    const operator = { actor: { sub: 'olga' }, correlationId: 'a test' };
-    await skipEvent(
-      log,
-      { stream: REBUILDS_STREAM, revision: last + 1n },
-      'nobody ponders',
-      operator,
-      () => new Date(),
-    );
+    const asked = { position, reason: 'nobody ponders' };
+    const key = { 'idempotency-key': 'do not ponder' };
+    for (let times = 0; times < 2; times += 1) {
+      const skipped = await skip(asked, key);
+      expect([skipped.status, skipped.headers.location]).toEqual([202, '/operations/status']);
+      expect(JSON.parse(skipped.text)).toEqual({ stream: REBUILDS_STREAM, revision: Number(last) + 1 });
+    }
+    expect(await log.readStream(SKIPS_STREAM)).toMatchObject([
+      { type: 'EventSkipped', data: { reason: 'nobody ponders' }, metadata: { actor: { sub: 'olga' } } },
+    ]);
+    await refused(() => skip({ ...asked, reason: 'another' }, key), 422, 'idempotency_key_reused');
+    const again = await refused(() => skip(asked), 409, 'operation_refused');
+    expect(again.detail).toBe('That event is skipped already.');
+    expect((await status()).warnings).toEqual([]);
+  });
+
+  it('is skipped only with "force" where a newer version has written it', async () => {
+    const log = await http.service.log();
+    const last = await log.readLast(REBUILDS_STREAM);
+    const metadata = { ...(last?.metadata as object), schemaVersion: 99 } as never;
+    const newer = { id: randomUUID(), type: 'RebuildRequested', data: {}, metadata };
+    const { position } = await log.append(REBUILDS_STREAM, last?.revision ?? 'none', [newer]);
+    const asked = { position, reason: 'we stay with this version' };
+    const { detail } = await refused(() => skip(asked), 409, 'operation_refused');
+    expect(detail).toMatch(/^A newer version of this service has written that event: .* send "force": true/);
+    expect((await skip({ ...asked, force: true })).status).toBe(202);
     expect((await status()).warnings).toEqual([]);
     expect((await rebuild(SLOWLY)).status).toBe(202);
   });

@@ -1,0 +1,144 @@
+import { tryDecode } from '../plants/codec.js';
+import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
+import { skipName } from '../plants/skips.js';
+import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
+import { type EventLog, type EventMetadata, type RecordedEvent, START } from '../ports/event-log.js';
+import { GenerationMissing } from '../ports/read-model.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
+import { OperationRefused, readOperation } from '../rebuilds/rebuilds.js';
+import { type Operator, skipEvent } from '../write/rebuilds.js';
+import { readReports } from './process-report.js';
+import { type System } from './status.js';
+
+/** An event that cannot be read, and that an operator may leave out of the lists. */
+interface Unread {
+  readonly event: RecordedEvent;
+  /** Why it cannot be read. */
+  readonly refusal: EventRefused;
+  /** Whether it is about an operation, and so is in no list. */
+  readonly ofOperation: boolean;
+}
+
+/** Where an event is in its stream. */
+interface Place {
+  readonly stream: string;
+  readonly revision: number;
+}
+
+/** What an operator wants to have skipped. */
+export interface SkipRequest {
+  readonly position: string;
+  /** Why: it is recorded. */
+  readonly reason: string;
+  /** Skips also an event that a newer version can read. */
+  readonly force: boolean;
+}
+
+/**
+ * Leaves the event at a position out of the lists; resolves with its place. A request that is repeated with the same
+ * `commandId` changes nothing. Throws OperationRefused where the status names no such event, where it was skipped, and
+ * where a newer version can read it, unless `force`; DomainError `idempotency_key_reused` where the command id was used
+ * for another request; and what the stores throw.
+ */
+export const skipUnread = async (
+  system: System,
+  { position, reason, force }: SkipRequest,
+  operator: Operator,
+): Promise<Place> => {
+  const { log, now } = system;
+  const earlier = await skippedBy(log, operator.commandId);
+  if (earlier) {
+    const event = await eventIn(log, earlier);
+    if (event?.position === position && earlier.reason === reason) return placeOf(earlier);
+    throw idempotencyKeyReused();
+  }
+  const { event, refusal } = await assertUnread(log, await unreadEventAt(system, position));
+  assertNotNewer(refusal, force, 'send "force": true');
+  await skipEvent(log, event, reason, operator, now);
+  return placeOf(event);
+};
+
+const placeOf = ({ stream, revision }: Pick<RecordedEvent, 'stream' | 'revision'> | Place): Place => ({
+  stream,
+  revision: Number(revision),
+});
+
+/** What a command has skipped, if it has. */
+const skippedBy = async (
+  log: EventLog,
+  commandId: string | undefined,
+): Promise<(Place & { readonly reason: string }) | undefined> => {
+  if (commandId === undefined) return undefined;
+  for (const stored of await log.readStream(SKIPS_STREAM)) {
+    const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
+    const event = causationId === commandId ? readOperation(stored) : undefined;
+    if (event && !(event instanceof EventRefused) && event.type === 'EventSkipped') return event.data;
+  }
+  return undefined;
+};
+
+/** Throws OperationRefused where there is no event, where it was skipped, and where it can be read. */
+export const assertUnread = async (log: EventLog, event: RecordedEvent | undefined): Promise<Unread> => {
+  if (!event)
+    throw new OperationRefused(
+      'there is no event at that position: plants status shows those that cannot be read',
+    );
+  // An operation's event that was skipped is never read again.
+  const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
+  const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
+  if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
+  const refusal = tryDecode(event);
+  if (!(refusal instanceof EventRefused))
+    throw new OperationRefused(
+      'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
+    );
+  return { event, refusal, ofOperation };
+};
+
+/** Throws OperationRefused for an event of a newer version, unless `force`; `how` says how to skip it all the same. */
+export const assertNotNewer = ({ kind }: EventRefused, force: boolean, how: string): void => {
+  if (kind === 'newer_version' && !force)
+    throw new OperationRefused(
+      `a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, ${how}`,
+    );
+};
+
+/**
+ * The event at a position, where it is an operation's, parks an owner, or blocks a projector: what a status names is
+ * found without reading the log. Throws what the stores throw.
+ */
+export const unreadEventAt = async (
+  { log, model }: Pick<System, 'log' | 'model'>,
+  wanted: string,
+): Promise<RecordedEvent | undefined> => {
+  for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
+    const found = (await log.readStream(stream)).find(({ position }) => position === wanted);
+    if (found) return found;
+  }
+  const place = (await parkedAt(model, wanted)) ?? (await blockedAt(model, wanted));
+  const event = place && (await eventIn(log, place));
+  return event?.position === wanted ? event : undefined;
+};
+
+const eventIn = async (log: EventLog, { stream, revision }: Place): Promise<RecordedEvent | undefined> => {
+  const before = revision === 0 ? undefined : BigInt(revision) - 1n;
+  return (await log.readStream(stream, before, 1))[0];
+};
+
+const parkedAt = async (model: ReadModelStore, wanted: string): Promise<Place | undefined> => {
+  for (const { generation } of await model.generations())
+    try {
+      for await (const parked of model.parked(generation)) if (parked.position === wanted) return parked;
+    } catch (error) {
+      if (!(error instanceof GenerationMissing)) throw error; // dropped just now
+    }
+  return undefined;
+};
+
+const blockedAt = async (model: ReadModelStore, wanted: string): Promise<Place | undefined> => {
+  for (const { projector } of await readReports(model))
+    if (projector?.state === 'blocked' && projector.position === wanted)
+      return { stream: projector.stream ?? '', revision: Number(projector.revision) };
+  return undefined;
+};
