@@ -21,6 +21,12 @@ export const PAGES: readonly Page[] = [
     load: () => import('./pages/owner/plants-page.js'),
   },
   {
+    path: 'operations',
+    title: 'Operations',
+    scope: 'plants:operate',
+    load: () => import('./pages/operator/operations-page.js'),
+  },
+  {
     path: 'log',
     title: 'Log',
     scope: 'plants:audit',

@@ -227,6 +227,7 @@ describe('/openapi.json', () => {
       'readStatus',
       'requestRebuild',
       'requestRollback',
+      'skipEvent',
     ]);
   });
 

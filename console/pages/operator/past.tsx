@@ -1,0 +1,142 @@
+/** What was asked for before, by whom, when, why, and what came of it. */
+import { useEffect, useState } from 'preact/hooks';
+import { nextPage, send } from '../../api.js';
+import { Failure } from '../../parts/failure.js';
+import { Name } from '../../parts/name.js';
+import { Time } from '../../parts/time.js';
+import { isAborted } from '../../problem.js';
+import { Table } from './parts.js';
+import { type PastOperation } from './status.js';
+
+/** Operations of one request. */
+const PAGE_SIZE = 20;
+
+const WORDS: Readonly<Record<string, string>> = {
+  rebuild: 'Rebuild',
+  cancel: 'Cancelling of a rebuild',
+  rollback: 'Rollback',
+  skip: 'Skip of an event',
+  erasure: 'Erasure',
+  unreadable: 'Not readable by this version',
+};
+
+interface Shown {
+  readonly operations: readonly PastOperation[];
+  /** Where older ones are; undefined where there are none. */
+  readonly before: string | undefined;
+}
+
+const read = async (before: string | undefined, signal: AbortSignal): Promise<Shown> => {
+  const response = await send('operations', { query: { limit: PAGE_SIZE, before }, signal });
+  return {
+    operations: (await response.json()) as PastOperation[],
+    before: nextPage(response)?.get('before') ?? undefined,
+  };
+};
+
+/** `changed` is another one whenever the list may be another one. */
+export const Past = ({ changed }: { readonly changed: string }) => {
+  const [shown, setShown] = useState<Shown>();
+  const [error, setError] = useState<unknown>();
+  /** The page that is shown: where it begins, and `undefined` for the newest. */
+  const [before, setBefore] = useState<string>();
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    const loading = new AbortController();
+    read(before, loading.signal).then(
+      (next) => {
+        setShown(next);
+        setError(undefined);
+      },
+      (failure: unknown) => {
+        if (!isAborted(failure)) setError(failure);
+      },
+    );
+    return () => {
+      loading.abort();
+    };
+  }, [before, changed, tries]);
+  return (
+    <section class="stack whole" aria-label="Past operations" aria-busy={shown === undefined}>
+      {error !== undefined && (
+        <Failure
+          error={error}
+          onRetry={() => {
+            setTries(tries + 1);
+          }}
+        />
+      )}
+      {shown && (
+        <Table caption="Operations, the newest first" columns={['When', 'What', 'By', 'Why', 'Outcome']}>
+          {shown.operations.map((operation) => (
+            <Row key={operation.position} operation={operation} />
+          ))}
+        </Table>
+      )}
+      {shown?.operations.length === 0 && <p class="faint">Nobody has asked for anything yet.</p>}
+      <nav class="actions" aria-label="Pages of operations">
+        {before !== undefined && (
+          <button
+            type="button"
+            onClick={() => {
+              setBefore(undefined);
+            }}
+          >
+            Newest
+          </button>
+        )}
+        {shown?.before !== undefined && (
+          <button
+            type="button"
+            onClick={() => {
+              setBefore(shown.before);
+            }}
+          >
+            Older
+          </button>
+        )}
+      </nav>
+    </section>
+  );
+};
+
+const Row = ({
+  operation: { operation, about, at, by, client, reason, outcome, outcomeAt, detail },
+}: {
+  readonly operation: PastOperation;
+}) => (
+  <tr>
+    <td>{at === null ? 'not known' : <Time at={at} />}</td>
+    <td>
+      {WORDS[operation] ?? operation}
+      <div class="mono faint">
+        <Name text={about} />
+      </div>
+    </td>
+    <td>
+      <Name text={by} of="not known" />
+      {client !== null && (
+        <div class="small faint">
+          with <Name text={client} />
+        </div>
+      )}
+    </td>
+    <td>{reason === null ? '–' : <Name text={reason} />}</td>
+    <td>
+      <span class={`state-of ${outcome === 'cancelled' ? 'bad' : outcome === 'in_progress' ? 'busy' : ''}`}>
+        {outcome?.replace('_', ' ') ?? 'not known'}
+      </span>
+      {outcome !== 'in_progress' && outcomeAt !== null && outcomeAt !== at && (
+        <span class="small">
+          {' '}
+          <Time at={outcomeAt} />
+        </span>
+      )}
+      {detail !== null && (
+        <div class="small faint">
+          <Name text={detail} />
+        </div>
+      )}
+    </td>
+  </tr>
+);
