@@ -155,7 +155,7 @@ module.exports = {
         'What the console can do a script can do as well: it is a client, and has nothing of the service.',
       severity: 'error',
       from: { path: '^console/' },
-      to: { pathNot: '^console/|node_modules/(preact|@preact)/' },
+      to: { pathNot: '^console/|node_modules/(preact|@preact|oauth4webapi)/' },
     },
     {
       name: 'nobody-imports-the-console',

@@ -41,7 +41,7 @@ const Head = () => {
     <header class="head">
       <a class="brand" href={hrefOf('')}>
         <Leaf />
-        Plants
+        Plant store
       </a>
       <nav aria-label="Pages">
         {(session.value ? pages : []).map(({ path, title }) => (
@@ -62,6 +62,9 @@ const Leaf = () => (
   </svg>
 );
 
+/** When it is said how long the token is still good, in milliseconds before its end. */
+const SOON_MS = 600_000;
+
 /** Whose token it is, and for how long. */
 const Account = () => {
   const now = useSignal(Date.now());
@@ -77,7 +80,7 @@ const Account = () => {
     <div class="account">
       <span class="who" title={`This token allows ${[...(scopes ?? [])].join(', ')}.`}>
         <bdi>{subject}</bdi>
-        {signedIn.value && left < 3_600_000 && (
+        {signedIn.value && left < SOON_MS && (
           <span class="faint small"> for {lengthOf(Math.max(left, 0))}</span>
         )}
       </span>
@@ -116,7 +119,7 @@ const Outlet = () => {
     if (path === '' && start) navigate(hrefOf(start.path), { replace: true });
   }, [path, start]);
   useEffect(() => {
-    document.title = page ? `${page.title} · Plants` : 'Plants';
+    document.title = page ? `${page.title} · Plant store` : 'Plant store';
   }, [page]);
   if (page) return <Loading key={path} page={page} />;
   if (path === '' && start) return null;

@@ -8,7 +8,7 @@ export interface Place {
 }
 
 /** The path of /console/: this module is in a folder below it. */
-const ROOT = new URL('../', import.meta.url).pathname;
+export const ROOT = new URL('../', import.meta.url).pathname;
 
 /** The address of the service's API, with a slash at its end: where /console is, whatever proxies put before it. */
 export const API_ROOT = new URL('../../', import.meta.url).href;

@@ -1,5 +1,6 @@
 /** Who is signed in. The token is kept in memory; in sessionStorage, which ends with the tab, only where that was asked for. */
 import { computed, signal } from '@preact/signals';
+import { OWNER_CLAIM } from './installation.js';
 
 /** What tokens may allow (docs/api.md). */
 export const SCOPES = [
@@ -17,6 +18,7 @@ const DEFAULT_SCOPES: readonly Scope[] = ['plants:read', 'plants:write'];
 /** A token and what it says of itself. The service alone decides whether it is good. */
 export interface Session {
   readonly token: string;
+  /** The owner of plants that it speaks for. */
   readonly subject: string;
   readonly scopes: ReadonlySet<Scope>;
   /** In milliseconds since 1970. */
@@ -91,11 +93,12 @@ const readToken = (text: string): Session => {
   const claims = claimsOf(token);
   if (claims === undefined)
     throw new Error('This is not a token: it has three parts with a dot between them, and begins with eyJ.');
-  const { sub, exp, scope, scp } = claims;
+  const { exp, scope, scp } = claims;
+  const owner = claims[OWNER_CLAIM];
   const named = typeof scope === 'string' ? scope.split(' ') : Array.isArray(scp) ? scp : undefined;
   return {
     token,
-    subject: typeof sub === 'string' ? sub : '',
+    subject: typeof owner === 'string' ? owner : '',
     scopes: new Set(named ? SCOPES.filter((one) => named.includes(one)) : DEFAULT_SCOPES),
     expiresAt: typeof exp === 'number' ? exp * 1_000 : Infinity,
   };

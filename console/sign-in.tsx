@@ -1,5 +1,7 @@
 /** Signing in: a token is pasted. */
 import { useId, useState } from 'preact/hooks';
+import { SIGN_IN, VERSION } from './installation.js';
+import { Failure } from './parts/failure.js';
 import { Dialog } from './parts/dialog.js';
 import { messageOf } from './problem.js';
 import { ended, signIn, signOut } from './session.js';
@@ -51,11 +53,33 @@ const TokenForm = ({ before }: { readonly before?: string | undefined }) => {
   );
 };
 
+/** Leads to the issuer of tokens, where there is one that knows the console. */
+const AtIssuer = () => {
+  const [error, setError] = useState<unknown>();
+  if (!SIGN_IN) return null;
+  const at = SIGN_IN;
+  const leave = (): void => {
+    setError(undefined);
+    import('./oidc.js').then(({ leaveForIssuer }) => leaveForIssuer(at)).catch(setError);
+  };
+  return (
+    <section class="help">
+      <div class="actions">
+        <button type="button" class="primary" onClick={leave}>
+          Sign in at {new URL(at.issuer).host}
+        </button>
+      </div>
+      {error !== undefined && <Failure error={error} />}
+    </section>
+  );
+};
+
 /** What is shown before anybody has signed in. `before` says what was wrong with a token that came with the address. */
 export const SignIn = ({ before }: { readonly before?: string | undefined }) => (
   <main class="sign-in" id="main" tabIndex={-1}>
     <h1>Sign in</h1>
-    <p>Paste a token of this service. What it allows is what you will see.</p>
+    <AtIssuer />
+    <p>{SIGN_IN ? 'Or paste' : 'Paste'} a token of this service. What it allows is what you will see.</p>
     <TokenForm before={before} />
     <section class="help">
       <h2>Where do I get one?</h2>
@@ -68,6 +92,7 @@ export const SignIn = ({ before }: { readonly before?: string | undefined }) => 
       </pre>
       <p>Elsewhere from whoever issues tokens for it.</p>
     </section>
+    <p class="faint small">Version {VERSION}</p>
   </main>
 );
 

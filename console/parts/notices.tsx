@@ -7,6 +7,8 @@ export interface NoticeAction {
 }
 
 export interface Notice {
+  /** A name that the text is about: it comes first, and keeps its own direction to itself. */
+  readonly subject?: string;
   readonly text: string;
   readonly kind?: 'done' | 'failed';
   /** What can be done about it; the notice then stays until it is closed. */
@@ -40,10 +42,10 @@ export const notify = (notice: Notice): void => {
 /** The region that notices are in: always there, so that screen readers tell what comes. */
 export const Notices = () => (
   <div class="notices" role="status" aria-live="polite" aria-label="Notices">
-    {shown.value.map(({ key, text, kind = 'done', action }) => (
+    {shown.value.map(({ key, subject, text, kind = 'done', action }) => (
       <div key={key} class={`notice ${kind}`}>
         <span>
-          <bdi>{text}</bdi>
+          {subject !== undefined && <bdi>{subject}</bdi>} <bdi>{text}</bdi>
         </span>
         {action && (
           <button

@@ -31,6 +31,7 @@ import { LIST_STREAMS, ListEventsController } from './plants/list-events.control
 import { PlantsController } from './plants/plants.controller.js';
 import { ProblemFilter } from './problem.filter.js';
 import { Representations } from './representation.js';
+import { type ConsoleAbout } from './console/files.js';
 import { KnownRoutes } from './routes.js';
 import { Shutdown } from './shutdown.js';
 import { type System } from '../operations/status.js';
@@ -78,8 +79,8 @@ export interface Parts {
   readonly metrics: Config['metrics'];
   /** Whether the API's document and its page are served. */
   readonly docs: boolean;
-  /** Whether the console is served. */
-  readonly console: boolean;
+  /** What the console says of the service; undefined where it is not served. */
+  readonly console: Omit<ConsoleAbout, 'version'> | undefined;
   readonly corsOrigins: CorsOrigins;
   readonly now: () => Date;
 }

@@ -51,7 +51,13 @@ export const createApp = async (
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
   if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
-  if (parts.console) serveConsole(adapter.getInstance(), () => consoleFiles(version));
+  if (parts.console) {
+    const { signIn } = parts.console;
+    const about = { version, ...parts.console };
+    serveConsole(adapter.getInstance(), signIn ? [new URL(signIn.issuer).origin] : [], () =>
+      consoleFiles(about),
+    );
+  }
   // Spans and rate limits are Fastify's and Nest's.
   if (parts.roles.has('api') && !tracing && !parts.rateLimit)
     answerListsFast(adapter.getHttpServer(), {

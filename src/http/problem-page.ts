@@ -12,7 +12,8 @@ const HEADERS = {
 
 const MARKS: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (mark) => MARKS[mark] ?? mark);
+/** Text as HTML, also within an attribute in double quotes. */
+export const escaped = (text: string): string => text.replace(/[&<>"]/g, (mark) => MARKS[mark] ?? mark);
 
 /** Text with code in backticks, as HTML. */
 const marked = (text: string): string => escaped(text).replace(/`([^`]+)`/g, '<code>$1</code>');

@@ -40,6 +40,20 @@ export const auth = (env: Environment): AuthConfig => {
   };
 };
 
+/** The client that the console is at the issuer. Throws ConfigError. */
+export const consoleClientId = (env: Environment): string | undefined => {
+  const clientId = given(env, 'CONSOLE_CLIENT_ID');
+  if (clientId === undefined) return undefined;
+  const issuer = given(env, 'AUTH_ISSUER');
+  if (issuer === undefined)
+    throw new ConfigError('CONSOLE_CLIENT_ID needs AUTH_ISSUER: it is the id that the console has there');
+  if (!isSecure(issuer))
+    throw new ConfigError(
+      'CONSOLE_CLIENT_ID needs an AUTH_ISSUER that is an https URL (http only for this machine): people sign in there',
+    );
+  return claimText(clientId, 'CONSOLE_CLIENT_ID');
+};
+
 /** A text that is compared with a claim exactly: with an invisible space or line end it would never match. */
 const claimText = (value: string, name: SettingName): string => {
   if (/[\s\p{Cc}]/u.test(value)) throw bad(name, value, 'a text without spaces and control characters');
@@ -51,8 +65,15 @@ const keysUrl = (value: string): URL => {
   const allowed = 'an https URL (http only for this machine) without a user name or password';
   if (!URL.canParse(value)) throw bad('AUTH_JWKS_URL', value, allowed);
   const url = new URL(value);
-  const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-  const secure = url.protocol === 'https:' || (url.protocol === 'http:' && loopback);
-  if (!secure || url.username !== '' || url.password !== '') throw bad('AUTH_JWKS_URL', value, allowed);
+  if (!isSecure(value) || url.username !== '' || url.password !== '')
+    throw bad('AUTH_JWKS_URL', value, allowed);
   return url;
+};
+
+/** Whether nobody on the network can change what comes from there: https, or http from this machine. */
+const isSecure = (value: string): boolean => {
+  if (!URL.canParse(value)) return false;
+  const { hostname, protocol } = new URL(value);
+  const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  return protocol === 'https:' || (protocol === 'http:' && loopback);
 };

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { join, normalize } from 'node:path';
-import { auth, type AuthConfig } from './auth-config.js';
+import { auth, type AuthConfig, consoleClientId } from './auth-config.js';
 import {
   type CorsOrigins,
   corsOrigins,
@@ -51,6 +51,8 @@ export interface Config {
   readonly docs: boolean;
   /** Whether the console is served. */
   readonly console: boolean;
+  /** The client id of the console at the issuer; undefined where tokens are pasted. */
+  readonly consoleClientId: string | undefined;
   readonly corsOrigins: CorsOrigins;
   readonly roles: ReadonlySet<Role>;
   /** Processes that answer requests. */
@@ -107,6 +109,7 @@ export const loadConfig = (env: Environment): Config => {
     metrics: metrics(env),
     docs: onOrOff(env, 'DOCS'),
     console: onOrOff(env, 'CONSOLE'),
+    consoleClientId: consoleClientId(env),
     corsOrigins: corsOrigins(env),
     roles,
     workers: workers(env, roles),

@@ -22,6 +22,12 @@ export const SETTINGS = [
     meaning: 'Whether the console, a page for browsers, is there at /console (docs/console.md): on or off.',
   },
   {
+    name: 'CONSOLE_CLIENT_ID',
+    default: '',
+    meaning:
+      'The client id that the console has at AUTH_ISSUER, so that people sign in there (docs/console.md). Unset: they paste a token.',
+  },
+  {
     name: 'CORS_ORIGINS',
     default: '',
     meaning:

@@ -106,8 +106,7 @@ export const start = async (
         registry,
         figures: link ? () => link.scrape() : () => registry.metrics(),
         metrics: config.metrics,
-        docs: config.docs,
-        console: config.console && config.roles.has('api'),
+        ...pagesOf(config),
         corsOrigins: config.corsOrigins,
         now,
       },
@@ -132,6 +131,18 @@ export const start = async (
     throw error;
   }
 };
+
+/** The pages for browsers: what the console is told of the service, undefined where there is none. */
+const pagesOf = ({ docs, console, roles, auth, consoleClientId: clientId }: Config) => ({
+  docs,
+  console:
+    console && roles.has('api')
+      ? {
+          ownerClaim: auth.ownerClaim,
+          signIn: clientId === undefined ? undefined : { issuer: auth.issuer, clientId },
+        }
+      : undefined,
+});
 
 /** The settings with the roles of this process, which are not all of them in most workers. */
 const processConfig = (settings: Config, link: WorkerLink | undefined) => ({

@@ -333,7 +333,7 @@ describe('the commands of operators, beside a running service', () => {
 
 // The stores have no part in it, so that once is enough.
 (STORES === 'embedded' ? describe : describe.skip)('how they are called', () => {
-  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip', 'history'])(
+  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip', 'history', 'console'])(
     'plants %s --help shows an example',
     async (name) => {
       const { status, stdout } = await runCli([name, '--help'], {});

@@ -16,6 +16,15 @@ export const describeInBrowser = executablePath === undefined ? describe.skip : 
 /** How long something may take to be seen, in milliseconds, on a machine that does something else as well. */
 const SEEN_MS = 20_000;
 
+/** How a page is looked at. */
+interface PageLook {
+  /** In pixels. */
+  readonly width?: number;
+  readonly dark?: boolean;
+  /** Origins that it may ask beside its own. */
+  readonly others?: readonly string[];
+}
+
 /** What a browser shows of one file of tests, and everything that it complained of. */
 export class TestBrowser {
   /** Errors of scripts, reports of the Content Security Policy, and requests that left the service. */
@@ -37,10 +46,7 @@ export class TestBrowser {
   }
 
   /** A new page in a browser that knows nothing of the others, for a service at this address. */
-  async page(
-    origin: string,
-    { width = 1280, dark = false }: { readonly width?: number; readonly dark?: boolean } = {},
-  ): Promise<Page> {
+  async page(origin: string, { width = 1280, dark = false, others = [] }: PageLook = {}): Promise<Page> {
     const height = width < 600 ? 780 : width > 2_000 ? 1_440 : 860;
     const context = await this.browser.newContext({
       viewport: { width, height },
@@ -62,7 +68,7 @@ export class TestBrowser {
     });
     context.on('request', (request) => {
       const url = new URL(request.url());
-      if (url.protocol !== 'blob:' && url.origin !== new URL(origin).origin)
+      if (url.protocol !== 'blob:' && ![new URL(origin).origin, ...others].includes(url.origin))
         this.complaints.push(`another origin: ${request.url()}`);
     });
     return page;

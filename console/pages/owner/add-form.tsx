@@ -5,7 +5,8 @@ import { Failure } from '../../parts/failure.js';
 import { Field } from '../../parts/field.js';
 import { notify } from '../../parts/notices.js';
 import { ApiProblem } from '../../problem.js';
-import { addPlant, bodyOf } from './changes.js';
+import { addPlant } from './changes.js';
+import { bodyOf } from './plant-body.js';
 import { type PlantList } from './plant-list.js';
 
 const EMPTY = { name: '', tag: '', id: '' };
@@ -38,7 +39,7 @@ export const AddForm = ({ list }: { readonly list: PlantList }) => {
       attempt.current = { body: '', key: '' };
       setError(undefined);
       setTyped(EMPTY);
-      notify({ text: `${plant.name} was added.` });
+      notify({ subject: plant.name, text: 'was added.' });
       form.current?.querySelector('input')?.focus();
     } catch (failure) {
       setError(failure);

@@ -4,25 +4,6 @@ import { notify } from '../../parts/notices.js';
 import { ApiProblem, messageOf } from '../../problem.js';
 import { type Plant, type PlantList } from './plant-list.js';
 
-/**
- * The body of a request to add a plant. An id that is written as a number is sent as it was typed, so that the service
- * judges what was meant and no digit is lost on the way; anything else is sent as text, for the same reason.
- */
-export const bodyOf = ({
-  name,
-  tag,
-  id,
-}: {
-  readonly name: string;
-  readonly tag: string;
-  readonly id: string;
-}): string => {
-  const typed = id.trim();
-  const isNumber = /^-?(0|[1-9]\d*)(\.\d+)?$/.test(typed);
-  const idMember = typed === '' ? '' : `,"id":${isNumber ? typed : JSON.stringify(typed)}`;
-  return `{"name":${JSON.stringify(name)},"tag":${JSON.stringify(tag)}${idMember}}`;
-};
-
 /** Adds a plant; with the same key it is added once, however often it is sent. Throws as `send` does. */
 export const addPlant = async (list: PlantList, body: string, idempotencyKey: string): Promise<Plant> => {
   const response = await send('plants', { method: 'POST', body, idempotencyKey });
@@ -39,7 +20,8 @@ export const deletePlant = async (list: PlantList, plant: Plant): Promise<void> 
   } catch (error) {
     const isGone = error instanceof ApiProblem && error.code === 'plant_not_found';
     notify({
-      text: isGone ? `${plant.name} was deleted already.` : messageOf(error),
+      subject: plant.name,
+      text: isGone ? 'was deleted already.' : `was not deleted. ${messageOf(error)}`,
       kind: isGone ? 'done' : 'failed',
     });
     if (isGone) void list.load();
@@ -50,10 +32,10 @@ export const deletePlant = async (list: PlantList, plant: Plant): Promise<void> 
   const undo = async (): Promise<void> => {
     try {
       await addPlant(list, body, key);
-      notify({ text: `${plant.name} is back.` });
+      notify({ subject: plant.name, text: 'is back.' });
     } catch (error) {
       notify({ text: messageOf(error), kind: 'failed', action: { label: 'Try again', run: undo } });
     }
   };
-  notify({ text: `${plant.name} was deleted.`, action: { label: 'Undo', run: undo } });
+  notify({ subject: plant.name, text: 'was deleted.', action: { label: 'Undo', run: undo } });
 };

@@ -47,8 +47,14 @@ export class PlantList {
   /** Up to where the shown list is known to contain everything: a position. */
   #upTo = '';
   #waiting: Change[] = [];
+  /** Where the live stream begins, until the list is known to be as far. */
+  #begins = '';
 
-  constructor(readonly place: ListPlace) {}
+  /** `before` is shown until the page has come: a page of another moment. */
+  constructor(
+    readonly place: ListPlace,
+    readonly before?: readonly Plant[],
+  ) {}
 
   open(): void {
     void this.load();
@@ -84,11 +90,16 @@ export class PlantList {
       const plants = (await response.json()) as Plant[];
       batch(() => {
         this.plants.value = plants;
+        this.fresh.value = new Set();
         this.next.value = nextPage(response)?.get('after') ?? undefined;
         this.error.value = undefined;
         this.#upTo = response.headers.get('plants-position') ?? '';
         for (const change of this.#waiting.splice(0)) this.apply(change);
       });
+      // The stream does not tell what is between the list and its own beginning.
+      const isBehind = this.#begins > this.#upTo;
+      this.#begins = '';
+      if (isBehind) void this.load();
     } catch (error) {
       if (!isAborted(error)) this.error.value = error;
     } finally {
@@ -111,9 +122,9 @@ export class PlantList {
 
   #take(type: string, data: string, id: string): void {
     if (type === 'ready') {
-      // The list may be older than where the stream begins.
       reached(id);
-      if (this.#upTo !== '' && id > this.#upTo) void this.load();
+      if (this.#loading) this.#begins = id;
+      else if (id > this.#upTo) void this.load();
       return;
     }
     if (type === 'reload') {
@@ -149,6 +160,7 @@ export class PlantList {
     const left = plants.filter((plant) => plant.id !== id);
     if (left.length === plants.length) return;
     this.plants.value = left;
+    this.fresh.value = new Set([...this.fresh.peek()].filter((one) => one !== id));
     if (left.length === 0 && this.next.peek() !== undefined) void this.load();
   }
 }

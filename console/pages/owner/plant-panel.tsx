@@ -1,5 +1,5 @@
 /** One plant, and all that has happened to it. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { json, nextPage, send } from '../../api.js';
 import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
@@ -64,6 +64,11 @@ export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id
   const [tries, setTries] = useState(0);
   const change = list.lastChange.value;
   const changedId = change?.type === 'added' ? change.plant.id : change?.id;
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Where the panel is above the list, whoever has chosen a plant further down does not see it.
+    panel.current?.scrollIntoView({ block: 'nearest' });
+  }, [id]);
   const changedAt = String(changedId) === id ? change?.position : undefined;
   useEffect(() => {
     const loading = new AbortController();
@@ -82,6 +87,7 @@ export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id
   }, [id, changedAt, tries]);
   return (
     <section
+      ref={panel}
       class="card plant"
       aria-label={`Plant ${id}`}
       aria-busy={shown === undefined && error === undefined}

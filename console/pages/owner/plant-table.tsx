@@ -1,5 +1,6 @@
 /** A page of the list, searched as one types. */
 import { Failure } from '../../parts/failure.js';
+import { Bin } from '../../parts/icons.js';
 import { Name } from '../../parts/name.js';
 import { changeQuery, hrefOf, place } from '../../router.js';
 import { deletePlant } from './changes.js';
@@ -43,7 +44,7 @@ export const PlantTable = ({
   readonly mayWrite: boolean;
   readonly selected: string | null;
 }) => {
-  const plants = list.plants.value;
+  const plants = list.plants.value ?? list.before;
   const search = place.value.query.get('q') ?? '';
   const found = matching(plants ?? [], search);
   return (
@@ -115,7 +116,7 @@ const Row = ({
           aria-label={`Delete ${plant.name}`}
           onClick={() => void deletePlant(list, plant)}
         >
-          ×
+          <Bin />
         </button>
       </td>
     )}

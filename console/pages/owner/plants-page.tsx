@@ -1,11 +1,12 @@
 /** The page of an owner: the plants, one of them, and what can be done. */
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { place } from '../../router.js';
 import { allows, session } from '../../session.js';
 import { AddForm } from './add-form.js';
 import { PlantList } from './plant-list.js';
 import { PlantPanel } from './plant-panel.js';
 import { LiveBadge, PlantTable } from './plant-table.js';
+import { TimeTravel } from './time-travel.js';
 import { Tools } from './tools.js';
 
 /** Whether there is room for the form beside the list. */
@@ -17,7 +18,13 @@ const PlantsPage = () => {
   const asOf = query.get('asOf') ?? undefined;
   const plant = query.get('plant');
   const token = session.value?.token;
-  const list = useMemo(() => new PlantList({ after, asOf }), [after, asOf, token]);
+  const shown = useRef<PlantList>(undefined);
+  const list = useMemo(() => {
+    const { current: last } = shown;
+    const isSamePage = last?.place.after === after;
+    return new PlantList({ after, asOf }, isSamePage ? (last?.plants.peek() ?? last?.before) : undefined);
+  }, [after, asOf, token]);
+  shown.current = list;
   useEffect(() => {
     list.open();
     return () => {
@@ -30,14 +37,16 @@ const PlantsPage = () => {
       <div class="page-head">
         <h1>Plants</h1>
         <LiveBadge list={list} />
-        <Tools />
+        <Tools list={list} mayWrite={mayWrite} />
       </div>
+      {asOf !== undefined && <TimeTravel asOf={asOf} />}
       <div class="split">
         <PlantTable list={list} mayWrite={mayWrite} selected={plant} />
         <aside aria-label="One plant">
           {plant !== null && <PlantPanel key={plant} list={list} id={plant} />}
-          {mayWrite && (
-            <details class="card" open={isWide}>
+          {/* Hidden in the past, and not gone: what was typed stays. */}
+          {allows('plants:write') && (
+            <details class="card" open={isWide} hidden={!mayWrite}>
               <summary>
                 <h2>Add a plant</h2>
               </summary>

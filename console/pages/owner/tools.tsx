@@ -1,23 +1,66 @@
 /** What can be done with the whole list. */
 import { useState } from 'preact/hooks';
-import { changeQuery } from '../../router.js';
+import { changeQuery, place } from '../../router.js';
+import { ExportDialog } from './export-dialog.js';
+import { ImportDialog } from './import-dialog.js';
+import { type PlantList } from './plant-list.js';
+import { enterPast } from './time-travel.js';
 
-export const Tools = () => (
-  <div class="actions">
-    <Jump />
-  </div>
-);
+type Open = 'import' | 'export' | undefined;
+
+export const Tools = ({ list, mayWrite }: { readonly list: PlantList; readonly mayWrite: boolean }) => {
+  const [open, setOpen] = useState<Open>();
+  const asOf = place.value.query.get('asOf') ?? undefined;
+  const close = (): void => {
+    setOpen(undefined);
+  };
+  return (
+    <div class="actions">
+      {mayWrite && (
+        <button
+          type="button"
+          onClick={() => {
+            setOpen('import');
+          }}
+        >
+          Import
+        </button>
+      )}
+      <button
+        type="button"
+        onClick={() => {
+          setOpen('export');
+        }}
+      >
+        Export
+      </button>
+      {asOf === undefined && (
+        <button type="button" onClick={enterPast}>
+          As it was
+        </button>
+      )}
+      <Jump />
+      {open === 'import' && <ImportDialog list={list} onClose={close} />}
+      {open === 'export' && <ExportDialog asOf={asOf} onClose={close} />}
+    </div>
+  );
+};
 
 /** Goes to a plant by its id, wherever it is in the list. */
 const Jump = () => {
   const [id, setId] = useState('');
+  const [fault, setFault] = useState(false);
   return (
     <form
       class="jump"
       role="search"
+      aria-label="One plant"
+      noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        if (/^-?\d+$/.test(id.trim())) changeQuery({ plant: String(Number(id)) });
+        const isId = /^\s*-?\d{1,16}\s*$/.test(id);
+        setFault(!isId);
+        if (isId) changeQuery({ plant: String(Number(id)) });
       }}
     >
       <label class="hidden" for="jump">
@@ -29,7 +72,7 @@ const Jump = () => {
         inputMode="numeric"
         placeholder="Id"
         value={id}
-        pattern="\s*-?[0-9]+\s*"
+        aria-invalid={fault ? 'true' : 'false'}
         onInput={(event) => {
           setId(event.currentTarget.value);
         }}

@@ -3,7 +3,9 @@ import { addAuditKey } from './audit-key.js';
 import { addBackup } from './backup.js';
 import { addCheck } from './check.js';
 import { addCompletion } from './completion.js';
+import { addConsole } from './console.js';
 import { addCopy } from './copy.js';
+import { addDemo } from './demo.js';
 import { addErase } from './erase.js';
 import { addExport } from './export.js';
 import { addHistory } from './history.js';
@@ -20,6 +22,8 @@ import { addWitness } from './witness.js';
 const COMMANDS = [
   addServe,
   addToken,
+  addConsole,
+  addDemo,
   addCopy,
   addStatus,
   addRebuild,

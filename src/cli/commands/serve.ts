@@ -58,7 +58,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
     const { serveWithWorkers } = await import('../../service/workers/serve.js');
     await serveWithWorkers(config, environment, version, loggerOf, {
       onListening: ({ url, firstStart }) => {
-        if (firstStart) process.stderr.write(welcome(url, config.docs));
+        if (firstStart) process.stderr.write(welcome(url, config));
       },
       onTerminal: process.stdin.isTTY || process.stdout.isTTY,
     });
@@ -68,7 +68,7 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
   await serveAlone(config, version, logger, {
     onListening: ({ url, metricsUrl, firstStart }) => {
       logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
-      if (firstStart) process.stderr.write(welcome(url, config.docs));
+      if (firstStart) process.stderr.write(welcome(url, config));
     },
   });
 };
@@ -80,15 +80,18 @@ const servedConfig = (): Config => {
   return onTerminal && !process.env.DRAIN_MS ? { ...config, drainMs: 0 } : config;
 };
 
-const welcome = (url: string, docs: boolean): string => `
+const welcome = (url: string, { docs, console: hasConsole, roles }: Config): string => `
 The plant store listens on ${url}, and has made a key to sign tokens with.
 Get a token, and add the first plant:
 
-  TOKEN=$(${sameSettings()}${ownCommand(PACKAGE, process.cwd(), process.env.PATH ?? '')} token --owner alice)
+  TOKEN=$(${sameSettings()}${plants()} token --owner alice)
   curl -i ${url}/plants -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \\
     -d '{"name": "Monstera deliciosa", "tag": "aroid", "id": 1}'
 
-${docs ? `The API is described at ${url}/docs\n\n` : ''}`;
+${hasConsole && roles.has('api') ? `See it in the browser: ${sameSettings()}${plants()} console --owner alice --url ${url}\n` : ''}${docs ? `The API is described at ${url}/docs\n\n` : ''}`;
+
+/** How another shell runs this command. */
+const plants = (): string => ownCommand(PACKAGE, process.cwd(), process.env.PATH ?? '');
 
 /** The settings that make a command in another shell use the same key. */
 const sameSettings = (): string =>

@@ -4,11 +4,12 @@ import { dirname, join, posix, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Docs } from '../openapi/docs.js';
 import { type DocumentFile, keptDocuments } from '../openapi/documents.js';
+import { escaped } from '../problem-page.js';
 
 /** Where `npm run build:console` puts what it has compiled. */
 const FOLDER = fileURLToPath(new URL('../../../console', import.meta.url));
 
-/** The page that loads everything else; `{base}`, `{preload}` and `{version}` in it are filled in. */
+/** The page that loads everything else; what it has in braces is filled in. */
 const PAGE = 'index.html';
 
 /** The module that the page begins with. */
@@ -27,10 +28,20 @@ const LIBRARIES = {
   'preact/jsx-runtime': 'vendor/preact-jsx-runtime.js',
   '@preact/signals': 'vendor/preact-signals.js',
   '@preact/signals-core': 'vendor/preact-signals-core.js',
+  oauth4webapi: 'vendor/oauth4webapi.js',
 } as const;
 
 /** An import of a library, or of another module, in what SWC and the libraries' own minifiers write. */
 const IMPORTED = /\b(from|import)(\s*\(?\s*)(["'])([^"'\n]+)\3/g;
+
+/** What the page is told of its service. */
+export interface ConsoleAbout {
+  readonly version: string;
+  /** The claim of a token that names the owner of plants. */
+  readonly ownerClaim: string;
+  /** Where people sign in, and as which client the console does; undefined where tokens are pasted. */
+  readonly signIn: { readonly issuer: string; readonly clientId: string } | undefined;
+}
 
 /** A file of the console; its path is relative to the folder of all of them. */
 interface ConsoleFile {
@@ -44,7 +55,7 @@ interface ConsoleFile {
  * A page of one or two parts, such as /console/plants, is the same document: which pages there are is the browser's to know.
  * Rejects where the console was not built.
  */
-export const consoleFiles = async (version: string): Promise<Docs> => {
+export const consoleFiles = async (about: ConsoleAbout): Promise<Docs> => {
   const [page, files] = await Promise.all([readFile(join(FOLDER, PAGE), 'utf8'), readFiles()]);
   const hash = hashOf(files);
   const folder = `_${hash}`;
@@ -54,7 +65,7 @@ export const consoleFiles = async (version: string): Promise<Docs> => {
     ...PAGE_BASES.map(([path, up]) => ({
       path,
       type: 'text/html',
-      body: Buffer.from(filledIn(page, `${up}${folder}/`, preloadedBy(files), version)),
+      body: Buffer.from(filledIn(page, `${up}${folder}/`, preloadedBy(files), about)),
     })),
   ]);
   return async ({ url, headers }) => {
@@ -129,9 +140,14 @@ const preloadedBy = (files: readonly ConsoleFile[]): string[] => {
   return [...found].filter((path) => path !== MAIN && bodies.has(path));
 };
 
-const filledIn = (page: string, base: string, preloaded: readonly string[], version: string): string => {
+const filledIn = (page: string, base: string, preloaded: readonly string[], about: ConsoleAbout): string => {
   const preload = preloaded.map((path) => `<link rel="modulepreload" href="${base}${path}">`).join('\n');
-  return page.replaceAll('{base}', base).replaceAll('{preload}', preload).replaceAll('{version}', version);
+  const { version, ownerClaim, signIn } = about;
+  const texts: Readonly<Record<string, string>> = { version, ownerClaim, ...signIn };
+  return page.replace(/\{(\w+)\}/g, (_, name: string) => {
+    if (name === 'base') return base;
+    return name === 'preload' ? preload : escaped(texts[name] ?? '');
+  });
 };
 
 const document = (path: string, name: string, body: string): DocumentFile => ({

@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+
+/** How long what opens the browser may take, in milliseconds; one that runs for longer is the browser itself. */
+const OPEN_MS = 3_000;
+
+/** How long the browser has to read the file, in milliseconds. */
+const READ_MS = 5_000;
+
+/** What opens an address on this system. Undefined where nothing does, as over SSH. */
+const opener = (env: NodeJS.ProcessEnv): readonly string[] | undefined => {
+  if (env.BROWSER) return [env.BROWSER];
+  if (process.platform === 'darwin') return ['open'];
+  if (process.platform === 'win32') return ['explorer.exe'];
+  return env.DISPLAY || env.WAYLAND_DISPLAY ? ['xdg-open'] : undefined;
+};
+
+/**
+ * Opens an address in the browser of this machine, and tells whether that could be done. The address is in a file that
+ * this user alone can read, not among the arguments of a process, which every user of the machine can see: it holds a
+ * token.
+ */
+export const openBrowser = async (
+  address: string,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<boolean> => {
+  const [program, ...args] = opener(env) ?? [];
+  if (program === undefined) return false;
+  const folder = await mkdtemp(join(tmpdir(), 'plants-console-'));
+  try {
+    const file = join(folder, 'console.html');
+    await writeFile(file, redirect(address), { mode: 0o600 });
+    const child = spawn(program, [...args, pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
+    child.unref();
+    const hasFailed = once(child, 'exit').then(([status]) => status !== 0);
+    const failed = await Promise.race([hasFailed.catch(() => true), delay(OPEN_MS, false)]);
+    if (failed) return false;
+    await delay(READ_MS);
+    return true;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+};
+
+/** A page that leads to an address at once, and leaves nothing in its place. */
+const redirect = (address: string): string => {
+  const escaped = address.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
+  return `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Plants</title><meta http-equiv="refresh" content="0; url=${escaped}"><a href="${escaped}">The console</a>\n`;
+};

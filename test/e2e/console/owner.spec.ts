@@ -1,0 +1,201 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { type Locator, type Page } from 'playwright-core';
+import { describeInBrowser, TestBrowser } from '../../support/browser.js';
+import { Beside, openConsole } from '../../support/console-page.js';
+import { TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
+
+const fern = { id: 1, name: 'Nephrolepis exaltata', tag: 'fern' };
+const cactus = { id: 2, name: 'Opuntia microdasys', tag: 'cactus' };
+
+describeInBrowser('an owner at the console', () => {
+  let service: TestService;
+  let browser: TestBrowser;
+  /** Each test has an owner of its own. */
+  let owner: string;
+  let owners = 0;
+  let beside: Beside;
+  beforeAll(async () => {
+    service = await TestService.start();
+    await service.ready();
+    browser = await TestBrowser.start();
+  });
+  afterEach(async () => {
+    await browser.finish();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await service.remove();
+  });
+
+  const begin = async (path?: string, ...plants: (typeof fern)[]): Promise<Page> => {
+    owner = `owner-${++owners}`;
+    beside = await Beside.of(service, owner);
+    if (plants.length > 0) await beside.add(...plants);
+    return openConsole(browser, service, { owner, ...(path !== undefined && { path }) });
+  };
+  const row = (page: Page, name: string): Locator => page.getByRole('row').filter({ hasText: name });
+
+  it('adds a plant, and is told what is wrong with every field', async () => {
+    const page = await begin();
+    await page.getByText('There are no plants here.').waitFor();
+    await page.getByLabel('Id', { exact: true }).fill('seven');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    const name = page.getByLabel('Name', { exact: true });
+    await until(async () => (await name.getAttribute('aria-invalid')) === 'true');
+    expect(await page.getByLabel('Id', { exact: true }).getAttribute('aria-invalid')).toBe('true');
+    await page.getByText('must be an integer').waitFor();
+    await name.fill(fern.name);
+    await page.getByLabel('Tag', { exact: true }).fill(fern.tag);
+    await page.getByLabel('Id', { exact: true }).fill('1');
+    await page.keyboard.press('Enter');
+    await row(page, fern.name).waitFor();
+    expect(await beside.list()).toEqual([fern]);
+    expect(await name.inputValue()).toBe('');
+    await name.fill('Another');
+    await page.getByLabel('Id', { exact: true }).fill('1');
+    await page.keyboard.press('Enter');
+    await until(
+      async () => (await page.getByLabel('Id', { exact: true }).getAttribute('aria-invalid')) === 'true',
+    );
+    expect(await beside.list()).toEqual([fern]);
+  });
+
+  it('deletes a plant, and takes it back', async () => {
+    const page = await begin('plants', fern, cactus);
+    await page.getByRole('button', { name: `Delete ${fern.name}` }).click();
+    await row(page, fern.name).waitFor({ state: 'detached' });
+    expect(await beside.list()).toEqual([cactus]);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await row(page, fern.name).waitFor();
+    expect(await beside.list()).toEqual([fern, cactus]);
+  });
+
+  it('sees within a second what others do', async () => {
+    const page = await begin('plants', fern);
+    await page.getByText('Live', { exact: true }).waitFor();
+    const asked = performance.now();
+    await beside.add(cactus);
+    await row(page, cactus.name).waitFor();
+    process.stdout.write(`\nA change was seen after ${Math.round(performance.now() - asked)} ms.\n`);
+    await beside.delete(fern.id);
+    await row(page, fern.name).waitFor({ state: 'detached' });
+  });
+
+  it('goes through pages, searches one, and jumps to an id', async () => {
+    const page = await begin(
+      'plants',
+      ...Array.from({ length: 150 }, (_, index) => ({
+        id: index + 1,
+        name: `Plant no. ${index + 1}`,
+        tag: '',
+      })),
+    );
+    await page.getByText('100 plants on this page').waitFor();
+    await page.getByLabel('Search this page').fill('NO. 99');
+    await page.getByText('1 of 100 plants on this page').waitFor();
+    expect(new URL(page.url()).searchParams.get('q')).toBe('NO. 99');
+    await page.getByLabel('Search this page').fill('');
+    await page.getByRole('link', { name: 'Next page' }).click();
+    await page.getByText('50 plants on this page').waitFor();
+    await page.goBack();
+    await page.getByText('100 plants on this page').waitFor();
+    await page.getByLabel('Go to the plant with the id').fill('142');
+    await page.keyboard.press('Enter');
+    await page
+      .getByRole('region', { name: 'Plant 142' })
+      .getByRole('heading', { name: 'Plant no. 142' })
+      .waitFor();
+    await page.getByLabel('Go to the plant with the id').fill('999');
+    await page.keyboard.press('Enter');
+    await page.getByText('You have never had a plant 999.').waitFor();
+  });
+
+  it('reads what has happened to a plant, and sees the list as it was then', async () => {
+    const page = await begin('plants', fern);
+    await beside.delete(fern.id);
+    await beside.add({ ...fern, name: 'Boston fern' });
+    await beside.add(cactus);
+    await page.getByRole('link', { name: 'Boston fern' }).click();
+    const panel = page.getByRole('region', { name: 'Plant 1' });
+    await panel.getByRole('listitem').nth(2).waitFor();
+    expect(await panel.getByRole('listitem').allTextContents()).toEqual([
+      expect.stringContaining('Added as Boston fern'),
+      expect.stringContaining('Deleted'),
+      expect.stringContaining(`Added as ${fern.name}`),
+    ]);
+    expect(await panel.getByRole('listitem').nth(0).textContent()).toMatch(/\d\d UTC/);
+    await panel.getByRole('listitem').nth(2).getByRole('link', { name: 'The list then' }).click();
+    await row(page, fern.name).waitFor();
+    await row(page, cactus.name).waitFor({ state: 'detached' });
+    expect(await page.getByRole('button', { name: /^Delete/ }).count()).toBe(1); // of the plant itself
+    await page.getByRole('button', { name: 'Back to now' }).click();
+    await row(page, cactus.name).waitFor();
+  });
+
+  it('moves the list through time', async () => {
+    const page = await begin('plants', fern);
+    await row(page, fern.name).waitFor();
+    await page.getByRole('button', { name: 'As it was' }).click();
+    const slider = page.getByRole('slider', { name: 'Moment' });
+    await slider.press('Home');
+    await page.getByText('There are no plants here.').waitFor();
+    expect(new URL(page.url()).searchParams.get('asOf')).toMatch(/Z$/);
+    await slider.press('End');
+    await row(page, fern.name).waitFor();
+  });
+
+  it('imports a file, whose refusals are told by line, and which is safe to be sent again', async () => {
+    const page = await begin();
+    const file = [
+      ...['name,tag,id', `${fern.name},${fern.tag},1`, ',no name,3', '"Aloe, ""vera""",kitchen,4', 'x,y'],
+    ].join('\r\n');
+    const choose = async (): Promise<void> => {
+      await page.getByRole('button', { name: 'Import' }).click();
+      await page
+        .getByLabel('A file')
+        .setInputFiles({ name: 'p.csv', mimeType: 'text/csv', buffer: Buffer.from(file) });
+      await page.getByText('3 plants in CSV').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
+      await page.getByText('The import is done').waitFor();
+    };
+    await choose();
+    const refusals = page.getByRole('region', { name: 'Refused lines' });
+    expect(await refusals.getByRole('listitem').allTextContents()).toEqual([
+      expect.stringMatching(/Line 3: name must/),
+      expect.stringContaining('Line 5: has 2 fields'),
+    ]);
+    const saving = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Save the refused lines' }).click();
+    expect(readFileSync(await (await saving).path(), 'utf8')).toBe('name,tag,id\r\n,no name,3\nx,y\n');
+    await page.getByRole('button', { name: 'Close', exact: true }).last().click();
+    await row(page, 'Aloe, "vera"').waitFor();
+    await choose();
+    await page.getByRole('dialog').getByText('there already').waitFor();
+    expect(await beside.list()).toEqual([fern, { id: 4, name: 'Aloe, "vera"', tag: 'kitchen' }]);
+  });
+
+  it('exports what can be imported again', async () => {
+    const page = await begin('plants', fern, { id: -3, name: 'a "b", c', tag: '' });
+    await row(page, fern.name).waitFor();
+    const saved = async (format: string): Promise<string> => {
+      await page.getByRole('button', { name: 'Export' }).click();
+      await page.getByRole('radio', { name: format }).check();
+      const saving = page.waitForEvent('download');
+      await page.getByRole('button', { name: 'Save' }).click();
+      return readFileSync(await (await saving).path(), 'utf8');
+    };
+    expect(await saved('CSV')).toBe(`name,tag,id\r\n"a ""b"", c",,-3\r\n${fern.name},fern,1\r\n`);
+    expect(await saved('NDJSON')).toBe(
+      `{"name":"a \\"b\\", c","tag":"","id":-3}\n{"name":"${fern.name}","tag":"fern","id":1}\n`,
+    );
+  });
+
+  it('is not shown what the token does not allow', async () => {
+    const page = await openConsole(browser, service, { owner, scope: 'plants:read' });
+    await row(page, fern.name).waitFor();
+    for (const name of ['Import', 'Add', `Delete ${fern.name}`])
+      expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);
+  });
+});
