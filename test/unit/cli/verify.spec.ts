@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { verify } from '../../../src/cli/verify.js';
-import { run } from '../../support/domain-stores.js';
+import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { AuditedLog } from '../../support/audited-log.js';
+import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { Office, uncounted } from './command-for-tests.js';
 
@@ -78,5 +80,64 @@ describe('comparing the lists with the log', () => {
     office.interrupt(new Interrupted('stopped'));
     await expect(verify(office.desk())).rejects.toThrow('stopped');
     expect(office.out).toBe('');
+  });
+
+  describe('and with the signed state', () => {
+    let audited: AuditedLog;
+    let stores: Stores;
+    let model: ReadModelStore;
+
+    beforeEach(async () => {
+      audited = await AuditedLog.open();
+      stores = new Stores();
+      model = await stores.model(audited.log);
+      await audited.fill(60);
+      const generation = await model.createGeneration();
+      await catchUp(audited.log, model, generation);
+      await model.promote(generation);
+    });
+    afterEach(async () => {
+      await stores.remove();
+      await audited.remove();
+    });
+
+    const compare = (changes = {}): Promise<boolean> =>
+      verify(office.desk({ log: audited.log, model, ...changes }), { tree: audited.tree });
+
+    it('says that they agree, and with what', async () => {
+      await audited.sign();
+      expect(await compare()).toBe(true);
+      expect(office.out).toMatch(
+        /^they are the state that was signed with 60 events: compared \d+ plants, root \S+=$/m,
+      );
+    });
+
+    it('names what differs, twenty at most', async () => {
+      await audited.sign();
+      stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 3', 'alice');
+      stores.tamper('DELETE FROM plants WHERE owner <> ?', 'alice');
+      expect(await compare()).toBe(false);
+      expect(office.out).toMatch(/^owner "\w+", id \d+: the log has it as .*, and the list lacks it$/m);
+      expect(office.out).toMatch(
+        /^… and \d+ more\n\d+ plants differ from the state that was signed with 60 events: see docs\/audit.md$/m,
+      );
+      await compare({ json: true });
+      expect(office.json).toMatchObject({
+        state: {
+          events: 60,
+          differing: expect.any(Number) as unknown,
+          differences: expect.arrayContaining([
+            expect.objectContaining({ what: expect.stringMatching(/the list lacks it/) as unknown }),
+          ]) as unknown,
+        },
+      });
+    });
+
+    it('says where nothing was signed that it could be compared with', async () => {
+      expect(await compare()).toBe(true);
+      expect(office.out).toMatch(
+        /^no checkpoint commits to the present state, so the lists were not compared/m,
+      );
+    });
   });
 });
