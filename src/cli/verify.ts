@@ -96,7 +96,7 @@ const compareWithState = async (
   try {
     const skips = await readSkipsInForce(log);
     const onProgress = (plants: number): void => {
-      comparing.show('comparing with the signed state', plants, undefined);
+      comparing.show('proving', plants, undefined);
     };
     return await verifyState(log, model, generation, tree, { skips, signal, onProgress });
   } finally {

@@ -82,9 +82,7 @@ describe('a bundle with erased events', () => {
     const run = { bundle, key: formatVerifierKey(key), against: undefined };
     const inConsole = await checkByConsole(run);
     expect(inConsole.verdict === 'refused' ? inConsole.reason : inConsole.verdict).toBe(core);
-    const [python = { status: 1 }] = PYTHON
-      ? checkByPython([run])
-      : [{ status: core === 'proven' ? 0 : 1 }];
+    const [python = { status: 1 }] = PYTHON ? checkByPython([run]) : [{ status: core === 'proven' ? 0 : 1 }];
     return [core, python.status === 0 ? 'proven' : 'refused'];
   };
 
