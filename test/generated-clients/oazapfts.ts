@@ -71,7 +71,7 @@ await report(
   [204, 404, 409],
 );
 await report('requestRollback', api.requestRollback({}, {}), [202, 409]);
-await report('skipEvent', api.skipEvent({}, { position: '1', reason: 'test' }), [409]);
+await report('skipEvent', api.skipEvent({ position: '1', reason: 'test' }, {}), [409]);
 await report(
   'orderErasure',
   api.orderErasure({ owner: 'somebody whom nobody knows', reason: 'test' }, {}),
