@@ -4,7 +4,7 @@ import { stateRootOf } from '../audit/state-tree/growing-state.js';
 import { idOfKey, ownerPrefix, plantValue } from '../audit/state-tree/state.js';
 import { EventRefused } from '../plants/errors.js';
 import { type Skips } from '../plants/skips.js';
-import { decodeOwner, encodeOwner, ERASURES_STREAM, PLANT_STREAMS, plantStream } from '../plants/stream.js';
+import { encodeOwner, ERASURES_STREAM, parsePlantStream, plantStream } from '../plants/stream.js';
 import { type EventLog, type Position } from '../ports/event-log.js';
 import { type Generation, type Page, type ReadModel } from '../ports/read-model.js';
 import { type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
@@ -162,14 +162,14 @@ class Comparison {
     if (this.#left.size > 0) {
       for await (const { stream } of this.log.readAll(position)) {
         this.options.signal.throwIfAborted();
-        const owner = ownerOf(stream);
+        const owner = parsePlantStream(stream)?.owner;
         if (owner !== undefined && this.#left.has(keyOf(owner))) await this.#once(owner, compared);
         if (this.#left.size === 0) break;
       }
     }
-    for (const [owner, from] of this.#left)
-      for (let index = from; index < entries.count && nameOf(entries.at(index)) === owner; index++)
-        this.#differs(undefined, idOfKey(entries.at(index).key), 'it is in the signed state, and in no list');
+    for (const owner of [...this.#left.keys()])
+      for (const { key } of this.#take(owner))
+        this.#differs(undefined, idOfKey(key), 'it is in the signed state, and in no list');
     return { size, root, plants: this.#plants, differing: this.#differing, differences: this.#differences };
   }
 
@@ -270,8 +270,3 @@ const keyOf = (owner: string): string => Buffer.from(ownerPrefix(encodeOwner(own
 
 const nameOf = ({ key }: TrieEntry): string =>
   Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1', 0, 32);
-
-const ownerOf = (stream: string): string | undefined =>
-  stream.startsWith(PLANT_STREAMS)
-    ? decodeOwner(stream.slice(PLANT_STREAMS.length, stream.indexOf('/')))
-    : undefined;

@@ -1,10 +1,10 @@
 /** What was asked for before, by whom, when, why, and what came of it. */
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { nextPage, send } from '../../api.js';
 import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
 import { Time } from '../../parts/time.js';
-import { isAborted } from '../../problem.js';
+import { useRead } from '../../parts/use-read.js';
 import { Table } from './parts.js';
 import { type PastOperation } from './status.js';
 
@@ -36,36 +36,12 @@ const read = async (before: string | undefined, signal: AbortSignal): Promise<Sh
 
 /** `changed` is another one whenever the list may be another one. */
 export const Past = ({ changed }: { readonly changed: string }) => {
-  const [shown, setShown] = useState<Shown>();
-  const [error, setError] = useState<unknown>();
   /** The page that is shown: where it begins, and `undefined` for the newest. */
   const [before, setBefore] = useState<string>();
-  const [tries, setTries] = useState(0);
-  useEffect(() => {
-    const loading = new AbortController();
-    read(before, loading.signal).then(
-      (next) => {
-        setShown(next);
-        setError(undefined);
-      },
-      (failure: unknown) => {
-        if (!isAborted(failure)) setError(failure);
-      },
-    );
-    return () => {
-      loading.abort();
-    };
-  }, [before, changed, tries]);
+  const { shown, error, retry } = useRead((signal) => read(before, signal), [before, changed]);
   return (
     <section class="stack whole" aria-label="Past operations" aria-busy={shown === undefined}>
-      {error !== undefined && (
-        <Failure
-          error={error}
-          onRetry={() => {
-            setTries(tries + 1);
-          }}
-        />
-      )}
+      {error !== undefined && <Failure error={error} onRetry={retry} />}
       {shown && (
         <Table caption="Operations, the newest first" columns={['When', 'What', 'By', 'Why', 'Outcome']}>
           {shown.operations.map((operation) => (

@@ -1,10 +1,11 @@
 /** One plant, and all that has happened to it. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { json, nextPage, send } from '../../api.js';
 import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
 import { Time } from '../../parts/time.js';
-import { ApiProblem, isAborted } from '../../problem.js';
+import { useRead } from '../../parts/use-read.js';
+import { ApiProblem } from '../../problem.js';
 import { changeQuery, hrefOf, place } from '../../router.js';
 import { allows } from '../../session.js';
 import { deletePlant } from './changes.js';
@@ -59,9 +60,6 @@ const WORDS: Readonly<Record<string, string>> = { PlantCreated: 'Added', PlantDe
 const wordOf = (type: string): string => WORDS[type.split('.')[1] ?? ''] ?? type;
 
 export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id: string }) => {
-  const [shown, setShown] = useState<Shown>();
-  const [error, setError] = useState<unknown>();
-  const [tries, setTries] = useState(0);
   const change = list.lastChange.value;
   const changedId = change?.type === 'added' ? change.plant.id : change?.id;
   const panel = useRef<HTMLElement>(null);
@@ -70,21 +68,7 @@ export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id
     panel.current?.scrollIntoView({ block: 'nearest' });
   }, [id]);
   const changedAt = String(changedId) === id ? change?.position : undefined;
-  useEffect(() => {
-    const loading = new AbortController();
-    read(id, loading.signal).then(
-      (next) => {
-        setShown(next);
-        setError(undefined);
-      },
-      (failure: unknown) => {
-        if (!isAborted(failure)) setError(failure);
-      },
-    );
-    return () => {
-      loading.abort();
-    };
-  }, [id, changedAt, tries]);
+  const { shown, error, retry } = useRead((signal) => read(id, signal), [id, changedAt]);
   return (
     <section
       ref={panel}
@@ -105,14 +89,7 @@ export const PlantPanel = ({ list, id }: { readonly list: PlantList; readonly id
           ×
         </button>
       </header>
-      {error !== undefined && (
-        <Failure
-          error={error}
-          onRetry={() => {
-            setTries(tries + 1);
-          }}
-        />
-      )}
+      {error !== undefined && <Failure error={error} onRetry={retry} />}
       {shown && <Facts shown={shown} id={id} />}
       {shown?.plant && allows('plants:write') && <Delete list={list} plant={shown.plant} />}
       {shown && shown.events.length > 0 && <Timeline shown={shown} />}

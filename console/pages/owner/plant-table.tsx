@@ -6,23 +6,6 @@ import { changeQuery, hrefOf, place } from '../../router.js';
 import { deletePlant } from './changes.js';
 import { type Plant, type PlantList } from './plant-list.js';
 
-/** How the live stream is, in a word. */
-export const LiveBadge = ({ list }: { readonly list: PlantList }) => {
-  const live = list.live.value;
-  if (!live) return null;
-  const words = {
-    connecting: 'Connecting…',
-    live: 'Live',
-    resting: 'Resting',
-    broken: 'Not live',
-  } as const;
-  return (
-    <span class={`live ${live.state.value}`} title={live.reason.value ?? 'Changes are shown as they happen.'}>
-      {words[live.state.value]}
-    </span>
-  );
-};
-
 /** Texts are compared as people read them: without case, and however accents are composed. */
 const folded = (text: string): string => text.normalize('NFKC').toLocaleLowerCase();
 

@@ -1,11 +1,12 @@
 /** The page of an owner: the plants, one of them, and what can be done. */
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { LiveBadge } from '../../parts/live-badge.js';
 import { place } from '../../router.js';
 import { allows, session } from '../../session.js';
 import { AddForm } from './add-form.js';
 import { PlantList } from './plant-list.js';
 import { PlantPanel } from './plant-panel.js';
-import { LiveBadge, PlantTable } from './plant-table.js';
+import { PlantTable } from './plant-table.js';
 import { TimeTravel } from './time-travel.js';
 import { Tools } from './tools.js';
 
@@ -36,7 +37,7 @@ const PlantsPage = () => {
     <>
       <div class="page-head">
         <h1>Plants</h1>
-        <LiveBadge list={list} />
+        {list.live.value && <LiveBadge live={list.live.value} />}
         <Tools list={list} mayWrite={mayWrite} />
       </div>
       {asOf !== undefined && <TimeTravel asOf={asOf} />}
