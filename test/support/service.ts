@@ -4,6 +4,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { AUDIT_STREAM } from '../../src/plants/stream.js';
 import { openEventLog } from '../../src/adapters/stores.js';
 import { signToken } from '../../src/cli/token.js';
 import { CLI } from './http-cli.js';
@@ -205,9 +206,9 @@ export class TestService {
     return all((await this.log()).readAll(START));
   }
 
-  /** How many events its log holds. */
+  /** How many events its log holds, without those that the auditor adds by itself, the first after a minute. */
   async eventCount(): Promise<number> {
-    return (await this.events()).length;
+    return (await this.events()).filter(({ stream }) => stream !== AUDIT_STREAM).length;
   }
 
   /** Waits until lists are answered. */

@@ -71,7 +71,7 @@ describeInBrowser('an auditor in the console', () => {
   };
   /** The first checkpoint that covers all of the log as it is now. */
   const signed = async (): Promise<string> => {
-    const events = await service.eventCount();
+    const events = (await service.events()).length;
     let note = '';
     await until(async () => {
       note = (await http.send({ path: '/log/checkpoint' })).text;
