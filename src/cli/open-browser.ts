@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -36,14 +36,22 @@ export const openBrowser = async (
     const file = join(folder, 'console.html');
     await writeFile(file, redirect(address), { mode: 0o600 });
     const child = spawn(program, [...args, pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
+    if (await hasFailed(child)) return false;
     child.unref();
-    const hasFailed = once(child, 'exit').then(([status]) => status !== 0);
-    const failed = await Promise.race([hasFailed.catch(() => true), delay(OPEN_MS, false)]);
-    if (failed) return false;
     await delay(READ_MS);
     return true;
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+};
+
+/** Whether a program could not be started, or ends with a failure. */
+const hasFailed = async (child: ChildProcess): Promise<boolean> => {
+  try {
+    const [status] = (await once(child, 'exit', { signal: AbortSignal.timeout(OPEN_MS) })) as [number | null];
+    return status !== 0;
+  } catch (error) {
+    return !(error instanceof Error && error.name === 'AbortError');
   }
 };
 
