@@ -26,8 +26,9 @@ export const Verdict = ({
     </p>
     {result.verdict === 'consistent' && (
       <p class="small">
-        Nobody is known to have signed it: anybody can make such a proof, with a key of their own. Add the key
-        of the log, which has to come to you by a way that you trust.
+        {result.unverified.length === 0
+          ? 'Nobody has signed it, so anybody can have made it.'
+          : 'You trust no key that has signed it, and anybody can make such a proof with a key of their own. Add the key of the log to those that you trust: it has to come to you by another way than this page.'}
       </p>
     )}
     {result.verdict !== 'refused' && <Signers signed={result} />}

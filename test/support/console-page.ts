@@ -52,6 +52,13 @@ export class Beside {
     if (!answer.ok) throw new Error(`not deleted: ${answer.status}`);
   }
 
+  /** The proof of the list, as the service gives it. */
+  async proof(): Promise<string> {
+    const answer = await fetch(`${this.service.url}/log/list`, { headers: this.headers });
+    if (!answer.ok) throw new Error(`not proven: ${answer.status}`);
+    return answer.text();
+  }
+
   async list(): Promise<unknown> {
     return (await fetch(`${this.service.url}/plants?view=full`, { headers: this.headers })).json();
   }

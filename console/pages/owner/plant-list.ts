@@ -16,7 +16,7 @@ export type Change =
   | { readonly type: 'deleted'; readonly id: number; readonly position: string };
 
 /** Plants of a page: the most that the API gives with their ids. */
-const PAGE_SIZE = 100;
+export const PAGE_SIZE = 100;
 
 /** Changes that are kept while the list is on its way; where there are more, it is asked for again. */
 const MOST_WAITING = 1_000;

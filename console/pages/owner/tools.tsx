@@ -1,5 +1,9 @@
 /** What can be done with the whole list. */
+import { type ComponentType } from 'preact';
 import { useState } from 'preact/hooks';
+import { Dialog } from '../../parts/dialog.js';
+import { Failure } from '../../parts/failure.js';
+import { Unreachable } from '../../problem.js';
 import { changeQuery, place } from '../../router.js';
 import { ExportDialog } from './export-dialog.js';
 import { ImportDialog } from './import-dialog.js';
@@ -35,14 +39,51 @@ export const Tools = ({ list, mayWrite }: { readonly list: PlantList; readonly m
         Export
       </button>
       {asOf === undefined && (
-        <button type="button" onClick={enterPast}>
-          As it was
-        </button>
+        <>
+          <button type="button" onClick={enterPast}>
+            As it was
+          </button>
+          <Prove list={list} />
+        </>
       )}
       <Jump />
       {open === 'import' && <ImportDialog list={list} onClose={close} />}
       {open === 'export' && <ExportDialog asOf={asOf} onClose={close} />}
     </div>
+  );
+};
+
+/** Proves the page; what verifies proofs is loaded then. */
+const Prove = ({ list }: { readonly list: PlantList }) => {
+  const [Proving, setProving] = useState<ComponentType<{ list: PlantList; onClose: () => void }>>();
+  const [unloaded, setUnloaded] = useState(false);
+  const load = (): void => {
+    setUnloaded(false);
+    import('./prove-dialog.js').then(
+      ({ ProveDialog }) => {
+        setProving(() => ProveDialog);
+      },
+      () => {
+        setUnloaded(true);
+      },
+    );
+  };
+  const close = (): void => {
+    setProving(undefined);
+    setUnloaded(false);
+  };
+  return (
+    <>
+      <button type="button" onClick={load}>
+        Prove
+      </button>
+      {Proving && <Proving list={list} onClose={close} />}
+      {unloaded && (
+        <Dialog title="Prove this list" onClose={close}>
+          <Failure error={new Unreachable()} onRetry={load} />
+        </Dialog>
+      )}
+    </>
   );
 };
 

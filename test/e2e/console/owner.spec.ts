@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { type Locator, type Page } from 'playwright-core';
-import { describeInBrowser, TestBrowser } from '../../support/browser.js';
+import { describeInBrowser, expectAccessible, TestBrowser } from '../../support/browser.js';
 import { Beside, openConsole } from '../../support/console-page.js';
+import { runCli } from '../../support/http-cli.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
@@ -190,6 +191,72 @@ describeInBrowser('an owner at the console', () => {
     expect(await saved('NDJSON')).toBe(
       `{"name":"a \\"b\\", c","tag":"","id":-3}\n{"name":"${fern.name}","tag":"fern","id":1}\n`,
     );
+  });
+
+  /** Opens the dialog and gives it. */
+  const prove = async (page: Page): Promise<Locator> => {
+    await row(page, fern.name).waitFor();
+    await page.getByRole('button', { name: 'Prove', exact: true }).click();
+    return page.getByRole('dialog', { name: 'Prove this list' });
+  };
+
+  it('proves the list with a key that it trusts, and saves a proof that others can check', async () => {
+    const page = await begin('plants', fern, cactus);
+    const dialog = await prove(page);
+    await dialog.getByText('Consistent, but not proven.').waitFor();
+    const vkey = (await runCli(['audit-key'], service.env)).stdout.trim();
+    await dialog.getByLabel('Keys of the log').fill(vkey);
+    await dialog.getByRole('button', { name: 'Trust these keys' }).click();
+    await dialog.getByText('Proven.').waitFor();
+    await dialog.getByText(`These 2 plants of ${owner} were there, and no others.`).waitFor();
+    await dialog.getByText('They are the plants that this page shows.').waitFor();
+    await expectAccessible(page);
+    const saving = page.waitForEvent('download');
+    await dialog.getByRole('button', { name: 'Save the proof' }).click();
+    const file = await (await saving).path();
+    const checked = await runCli(['check', file, '--key', vkey, '--owner', owner], {});
+    expect([checked.stderr, checked.status]).toEqual(['', 0]);
+    expect(checked.stdout).toContain(fern.name);
+  });
+
+  it('is told that a list has changed since, and proves it again', async () => {
+    const page = await begin('plants', fern);
+    const dialog = await prove(page);
+    await dialog.getByText('They are the plants that this page shows.').waitFor();
+    await beside.add(cactus);
+    await dialog
+      .getByText('This page shows something else. The first plant that differs has the id 2.')
+      .waitFor();
+    await dialog.getByRole('button', { name: 'Prove it again' }).click();
+    await dialog.getByText('They are the plants that this page shows.').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+  });
+
+  it.each<[string, (proof: string) => Promise<string> | string, RegExp]>([
+    [
+      'of which a name was changed on the way',
+      (proof) => proof.replace(fern.name, 'Nephrolepis falcata'),
+      /The entries and the proof do not come to the state root/,
+    ],
+    [
+      'of another owner',
+      async () => {
+        const other = await Beside.of(service, 'somebody else');
+        await other.add(fern);
+        return other.proof();
+      },
+      /It is the list of another owner, "somebody else"/,
+    ],
+  ])('refuses a proof %s', async (_name, forged, reason) => {
+    const page = await begin('plants', fern);
+    await page.route('**/log/list*', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: await forged(await response.text()) });
+    });
+    const dialog = await prove(page);
+    await dialog.getByText('Refused.').waitFor();
+    await dialog.getByText(reason).waitFor();
   });
 
   it('is not shown what the token does not allow', async () => {
