@@ -1,6 +1,7 @@
+import { dirname } from 'node:path';
 import { workerData } from 'node:worker_threads';
 import { coordinationWrites } from './coordination-writes.js';
-import { syncFile } from '../../files/new-file.js';
+import { syncFile, syncFolder } from '../../files/new-file.js';
 import { BUSY_TIMEOUT_MS, type Database, pragma } from './database.js';
 import { generationSweep, generationWrites } from './generation-writes.js';
 import { applyingWith, listWrites } from './list-writes.js';
@@ -46,6 +47,7 @@ const prepareWrites = (db: Database) => {
       case 'sync':
         // Commits are not synced one by one (synchronous = NORMAL); what was moved out of this file before was.
         syncFile(`${file}-wal`);
+        syncFolder(dirname(file)); // SQLite does that with its own first sync of the file, which may not have come yet
         return undefined;
       case 'scrub':
         assertScrubbed(file, unavailable);
