@@ -18,6 +18,12 @@ const LOOK_EVERY_MS = 500;
 /** How long after a switch lists may be read from the replaced generation, in milliseconds: twice the promise. */
 const READERS_MS = 2_000;
 
+/**
+ * Looks in which a generation that is to take the place of the active one may be behind it: under traffic it often is by
+ * an event or two, and one more look finds it as far. After that it is a problem.
+ */
+const LOOKS_TO_CATCH_UP = 10;
+
 /** The steps of a rebuild, each of which another process may have to go on from. */
 export const REBUILD_STEPS = [
   'rebuild seen',
@@ -60,6 +66,8 @@ export class Rebuilder {
   readonly #healer: Healer;
   #progress: RebuildProgress | undefined;
   #problem: string | undefined;
+  /** Looks one after the other in which a generation was not as far as the active one. */
+  #lateLooks = 0;
   #switchedAt = -Infinity;
 
   constructor(
@@ -94,11 +102,14 @@ export class Rebuilder {
     while (!signal.aborted) {
       try {
         await this.#step(signal, onSwitch);
+        this.#lateLooks = 0;
         this.#problem = undefined;
       } catch (error) {
-        const reason = reasonOf(error);
+        this.#lateLooks = error instanceof NotAsFar ? this.#lateLooks + 1 : 0;
+        const isLate = this.#lateLooks > 0 && this.#lateLooks <= LOOKS_TO_CATCH_UP;
+        const reason = isLate ? undefined : reasonOf(error);
         if (this.#progress) this.#progress = { ...this.#progress, problem: reason };
-        if (this.#problem !== reason) this.options.onProblem(reason);
+        if (reason !== undefined && this.#problem !== reason) this.options.onProblem(reason);
         this.#problem = reason;
       }
       await pause(this.options.lookEveryMs ?? LOOK_EVERY_MS, signal);

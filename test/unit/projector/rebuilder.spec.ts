@@ -303,12 +303,17 @@ describe('a rebuild', () => {
   });
 
   it.each([
-    ['it is not as far as they are yet', () => new NotAsFar('partition 7 stands before the active one')],
-    ['another one is active by then', () => new ActiveChanged('the active generation is 7')],
-    ['the store fails', () => new ReadModelUnavailable('it is down')],
-  ])('takes the place of the lists at a later look, if %s', async (_name, error) => {
+    // No problem: under traffic that is so at most looks.
+    ['it is not as far as they are yet', [], () => new NotAsFar('partition 7 stands before the active one')],
+    [
+      'another one is active by then',
+      ['the active generation is 7'],
+      () => new ActiveChanged('the active generation is 7'),
+    ],
+    ['the store fails', ['it is down'], () => new ReadModelUnavailable('it is down')],
+  ])('takes the place of the lists at a later look, if %s', async (_name, told, error) => {
     await fill();
-    const { live, faults } = await start();
+    const { live, faults, problems } = await start();
     await live();
     faults.next('promote', failing(error));
     await ask();
@@ -316,6 +321,20 @@ describe('a rebuild', () => {
     // That of generation 1 is the first. On a busy machine the store, too, may refuse: it is not as far as they are yet.
     expect(faults.calls('promote')).toBeGreaterThanOrEqual(3);
     expect(await history()).toEqual(['RebuildRequested', 'RebuildStarted', 'RebuildPromoted']);
+    expect(problems).toEqual(told);
+  });
+
+  it('says so where it never comes as far as the lists whose place it is to take', async () => {
+    await fill();
+    const { live, faults, problems, projector } = await start();
+    await live();
+    const behind = () => new NotAsFar('partition 7 stands before the active one');
+    for (let looks = 0; looks < 11; looks += 1) faults.next('promote', failing(behind));
+    await ask();
+    await until(() => problems.length > 0);
+    expect(problems).toEqual(['partition 7 stands before the active one']);
+    await isActive(2);
+    await until(() => projector.rebuildProblem === undefined);
   });
 
   it('leaves nothing behind where it is cancelled while its generation is made', async () => {
