@@ -6,12 +6,16 @@ import { Name } from './name.js';
 /** What a list proof proves, in a sentence. */
 export const listSentence = ({ owner, after, isLast, plants }: ProvenList) => (
   <>
-    {plants.length === 0 ? 'No plants' : `These ${plants.length.toLocaleString()} plants`} of{' '}
-    <Name text={owner} />
-    {after !== undefined && ` after the id ${after}`} were there,{' '}
+    {countOf(plants)} of <Name text={owner} />
+    {after !== undefined && ` after the id ${after}`} {plants.length === 1 ? 'was' : 'were'} there,{' '}
     {isLast ? 'and no others.' : 'none is left out between them, and more follow.'}
   </>
 );
+
+const countOf = ({ length }: ProvenList['plants']): string => {
+  if (length === 0) return 'No plants';
+  return length === 1 ? 'This plant' : `These ${length.toLocaleString()} plants`;
+};
 
 /** Name and tag as the event says them that created the plant. */
 export const textsOf = ({

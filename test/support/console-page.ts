@@ -1,6 +1,7 @@
 import { type Page } from 'playwright-core';
 import { type TestBrowser } from './browser.js';
 import { type TestService } from './service.js';
+import { until } from './waiting.js';
 
 /** What a page is opened with. */
 interface Opened {
@@ -52,11 +53,15 @@ export class Beside {
     if (!answer.ok) throw new Error(`not deleted: ${answer.status}`);
   }
 
-  /** The proof of the list, as the service gives it. */
+  /** The proof of the list, as the service gives it once it is signed. */
   async proof(): Promise<string> {
-    const answer = await fetch(`${this.service.url}/log/list`, { headers: this.headers });
-    if (!answer.ok) throw new Error(`not proven: ${answer.status}`);
-    return answer.text();
+    let proof = '';
+    await until(async () => {
+      const answer = await fetch(`${this.service.url}/log/list`, { headers: this.headers });
+      proof = await answer.text();
+      return answer.ok;
+    });
+    return proof;
   }
 
   async list(): Promise<unknown> {

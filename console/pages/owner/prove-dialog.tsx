@@ -91,9 +91,7 @@ const Result = ({
 }) => (
   <>
     <Verdict result={result}>{result.verdict !== 'refused' && listSentence(result)}</Verdict>
-    {result.verdict !== 'refused' && (
-      <Comparison proven={result.plants} shown={list.plants.value ?? []} onAgain={onAgain} />
-    )}
+    {result.verdict !== 'refused' && <Comparison proven={result.plants} shown={list.plants.value ?? []} />}
     <div class="actions">
       <button
         type="button"
@@ -102,6 +100,9 @@ const Result = ({
         }}
       >
         Save the proof
+      </button>
+      <button type="button" onClick={onAgain}>
+        Prove it again
       </button>
     </div>
     <p class="hint">
@@ -114,11 +115,9 @@ const Result = ({
 const Comparison = ({
   proven,
   shown,
-  onAgain,
 }: {
   readonly proven: readonly ListedPlant[];
   readonly shown: readonly Plant[];
-  readonly onAgain: () => void;
 }) => {
   const rows = new Map(proven.map((plant) => [plant.id, rowOf(textsOf(plant))]));
   const others = shown.filter((plant) => rows.get(plant.id) !== rowOf(plant)).map(({ id }) => id);
@@ -126,15 +125,10 @@ const Comparison = ({
   const [first] = [...others, ...[...rows.keys()].filter((id) => !ids.has(id))].sort((a, b) => a - b);
   if (first === undefined) return <p>They are the plants that this page shows.</p>;
   return (
-    <div role="alert" class="failure">
-      <p>
-        This page shows something else. The first plant that differs has the id{' '}
-        <span class="mono">{first}</span>. It may have changed since the checkpoint: prove the list again.
-      </p>
-      <button type="button" onClick={onAgain}>
-        Prove it again
-      </button>
-    </div>
+    <p role="alert" class="fault">
+      This page shows something else. The first plant that differs has the id{' '}
+      <span class="mono">{first}</span>. It may have changed since the checkpoint: prove the list again.
+    </p>
   );
 };
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
 
 /** Without a projector every write stays under way as long as it may wait for the lists. */
 const held = async (waitMs: number): Promise<HttpClient> =>
@@ -87,7 +88,7 @@ it('a service that is told twice ends at once', async () => {
 /** A write that the log holds already and that is not answered yet. */
 const writeUnderWay = async (client = http): Promise<{ answering: Promise<Answer> }> => {
   const answering = client.create({ name: 'n', tag: '', id: 1 });
-  while ((await client.service.eventCount()) === 0) await new Promise(setImmediate);
+  await until(async () => (await client.service.eventCount()) > 0);
   return { answering };
 };
 

@@ -3,6 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HttpClient } from '../../support/http-client.js';
 import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** What an error may quote. */
@@ -41,7 +42,7 @@ it('an error that nothing handles is one fatal line without secrets, and the pro
   );
   const { service } = http;
   const answering = http.create({ name: 'n', tag: '', id: 1 });
-  while ((await service.eventCount()) === 0) await new Promise(setImmediate);
+  await until(async () => (await service.eventCount()) > 0);
   service.signal('SIGUSR2');
   const [answer, status] = await Promise.all([answering, service.ended()]);
   expect(answer.status).toBe(201);
