@@ -12,12 +12,15 @@ const OPEN_MS = 3_000;
 /** How long the browser has to read the file, in milliseconds. */
 const READ_MS = 5_000;
 
-/** What opens an address on this system. Undefined where nothing does, as over SSH. */
-const opener = (env: NodeJS.ProcessEnv): readonly string[] | undefined => {
-  if (env.BROWSER) return [env.BROWSER];
-  if (process.platform === 'darwin') return ['open'];
-  if (process.platform === 'win32') return ['explorer.exe'];
-  return env.DISPLAY || env.WAYLAND_DISPLAY ? ['xdg-open'] : undefined;
+/** What opens an address on a system. Undefined where nothing does, as over SSH. */
+export const opener = (
+  env: NodeJS.ProcessEnv,
+  platform: NodeJS.Platform = process.platform,
+): string | undefined => {
+  if (env.BROWSER) return env.BROWSER;
+  if (platform === 'darwin') return 'open';
+  if (platform === 'win32') return 'explorer.exe';
+  return env.DISPLAY || env.WAYLAND_DISPLAY ? 'xdg-open' : undefined;
 };
 
 /**
@@ -29,13 +32,13 @@ export const openBrowser = async (
   address: string,
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<boolean> => {
-  const [program, ...args] = opener(env) ?? [];
+  const program = opener(env);
   if (program === undefined) return false;
   const folder = await mkdtemp(join(tmpdir(), 'plants-console-'));
   try {
     const file = join(folder, 'console.html');
     await writeFile(file, redirect(address), { mode: 0o600 });
-    const child = spawn(program, [...args, pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
+    const child = spawn(program, [pathToFileURL(file).href], { detached: true, stdio: 'ignore' });
     if (await hasFailed(child)) return false;
     child.unref();
     await delay(READ_MS);

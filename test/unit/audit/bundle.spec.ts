@@ -170,4 +170,37 @@ describe('a line of a bundle', () => {
     const header = { checkpoint: 'a\n\n— b c\n', from: 3, owner: 'Zoë "1"' };
     expect(parseHeader(headerLine(header))).toEqual(header);
   });
+
+  // Base64 whose last character has bits that no byte takes: another text for the same hash.
+  const OTHERWISE = `${'A'.repeat(42)}B=`;
+  const SURE = `${'A'.repeat(43)}=`;
+  it.each([
+    ['an event with such a hash', `{"event":{},"hash":"${OTHERWISE}","index":0}`],
+    [
+      'an event with such a proof',
+      `{"event":{},"hash":"${SURE}","index":0,"proof":["${SURE}","${OTHERWISE}"]}`,
+    ],
+    ['an event without a hash', '{"event":{}}'],
+    ['a block with such a proof', `{"block":0,"proof":["${OTHERWISE}"]}`],
+    ['plants beside such a hash', `{"left":[{"bit":3,"hash":"${OTHERWISE}"}],"right":[]}`],
+    ['plants before such a hash', `{"left":[],"right":[{"bit":3,"hash":"${OTHERWISE}"}]}`],
+    ['an end that is no number', '{"end":"1"}'],
+  ])('is none: %s', (_name, line) => {
+    expect(parseLine(line)).toBeUndefined();
+    expect(parseLine(line.replaceAll(OTHERWISE, SURE)) === undefined).toBe(!line.includes(OTHERWISE));
+  });
+
+  const header = { checkpoint: 'c', from: 0, owner: 'anne' };
+  it.each([
+    ['no JSON', '{', /its first line does not say so/],
+    [
+      'a place that is no number',
+      headerLine(header).replace('"from":0', '"from":"0"'),
+      /not as it should be/,
+    ],
+    ['half a character', headerLine(header).replace('anne', 'ann\\ud800'), /no Unicode text/],
+    ['one more space', headerLine(header).replace('"from":0', '"from": 0'), /not as it should be/],
+  ])('is no header: %s', (_name, line, reason) => {
+    expect(parseHeader(line)).toMatch(reason);
+  });
 });

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { consoleLink, type ConsoleRequest } from '../../../src/cli/console.js';
 import { UsageError } from '../../../src/cli/exit-status.js';
-import { openBrowser } from '../../../src/cli/open-browser.js';
+import { openBrowser, opener } from '../../../src/cli/open-browser.js';
 import { loadConfig } from '../../../src/service/config.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { NOON } from '../../support/domain-stores.js';
@@ -60,6 +60,17 @@ describe('a link into the console', () => {
 });
 
 describe('opening the browser', () => {
+  it.each<[NodeJS.Platform, NodeJS.ProcessEnv, string | undefined]>([
+    ['linux', { DISPLAY: ':0' }, 'xdg-open'],
+    ['linux', { WAYLAND_DISPLAY: 'wayland-0' }, 'xdg-open'],
+    ['linux', { DISPLAY: '' }, undefined],
+    ['darwin', {}, 'open'],
+    ['win32', {}, 'explorer.exe'],
+    ['darwin', { BROWSER: 'firefox' }, 'firefox'],
+  ])('is done on %s with %j by %s', (platform, env, program) => {
+    expect(opener(env, platform)).toBe(program);
+  });
+
   it.each<[string, NodeJS.ProcessEnv]>([
     ['BROWSER is nowhere', { BROWSER: '/nowhere/browser' }],
     ['BROWSER fails', { BROWSER: 'false' }],
