@@ -47,8 +47,15 @@ export const proofs = async (
   for (const plants of [SHORT, LONG]) await target.fill(plants);
   const proofOf = async (plants: number): Promise<() => Promise<string>> => {
     const authorization = (await readFile(await target.readerFile(plants), 'utf8')).trim();
+    // The link names what the list has shown: without it, a proof is of the last checkpoint, which may lack plants yet.
+    const listed = await fetch(`${service.url}/plants?limit=${plants}`, {
+      headers: { authorization, prefer: 'proof' },
+    });
+    await listed.arrayBuffer();
+    const path = /<([^>]*)>; rel="proof"/.exec(listed.headers.get('link') ?? '')?.[1];
+    if (path === undefined) throw new Broken(`a list of ${plants} has no link to its proof`);
     return async () => {
-      const answer = await fetch(`${service.url}/log/list?limit=${plants}`, { headers: { authorization } });
+      const answer = await fetch(new URL(path, service.url), { headers: { authorization } });
       const text = await answer.text();
       if (!answer.ok) throw new Broken(`a list proof was answered with ${answer.status}: ${text}`);
       return text;
