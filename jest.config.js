@@ -47,7 +47,7 @@ const ON_SQLITE_ALONE = [
 export default {
   // Real processes, browsers and disks, on two cores of which some are three times slower than others: a condition that
   // has not come true in this time never will.
-  testTimeout: 180_000,
+  testTimeout: 300_000,
   // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the other
   // cores, `npm test` runs the projects as processes of their own.
   maxWorkers: 1,

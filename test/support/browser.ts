@@ -14,7 +14,7 @@ const executablePath = ensureChromium();
 export const describeInBrowser = executablePath === undefined ? describe.skip : describe;
 
 /** How long something may take to be seen, in milliseconds, on a machine that does something else as well. */
-const SEEN_MS = 20_000;
+const SEEN_MS = 60_000;
 
 /** How a page is looked at. */
 interface PageLook {

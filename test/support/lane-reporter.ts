@@ -10,6 +10,9 @@ const PROGRESS_MS = 15_000;
 /** How much is printed of a file's failures at once, in characters: a difference of two long texts has millions. */
 const FAILURE_LENGTH = 6_000;
 
+/** How many of the slowest files are named at the end. */
+const SLOWEST = 5;
+
 /** As much as is used of https://jestjs.io/docs/configuration#custom-reporters */
 interface Results {
   readonly numPassedTests: number;
@@ -40,6 +43,7 @@ interface Progress {
  */
 export default class LaneReporter {
   #printedAt = -Infinity;
+  readonly #seconds: { readonly file: string; readonly seconds: number }[] = [];
 
   onTestFileStart(test: { readonly path: string }): void {
     this.#tell({ file: test.path });
@@ -47,11 +51,16 @@ export default class LaneReporter {
 
   onTestResult(
     test: { readonly path: string },
-    result: { readonly failureMessage?: string | null },
+    result: {
+      readonly failureMessage?: string | null;
+      readonly perfStats: { readonly start: number; readonly end: number };
+    },
     progress: Progress,
   ): void {
     if (result.failureMessage)
       process.stderr.write(`FAIL ${test.path}\n${shortened(result.failureMessage)}\n`);
+    const { start, end } = result.perfStats;
+    this.#seconds.push({ file: basename(test.path), seconds: Math.round((end - start) / 1_000) });
     const ended = progress.numPassedTestSuites + progress.numFailedTestSuites + progress.numPendingTestSuites;
     const now = Date.now();
     if (now - this.#printedAt < PROGRESS_MS && ended < progress.numTotalTestSuites) return;
@@ -65,9 +74,11 @@ export default class LaneReporter {
   onRunComplete(_: unknown, results: Results): void {
     // Now, since Jest might have to be killed: what a killed process has covered is lost.
     if (process.env.NODE_V8_COVERAGE !== undefined) takeCoverage();
+    const slowest = this.#seconds.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
     process.stderr.write(
       `files: ${results.numPassedTestSuites} passed, ${results.numFailedTestSuites} failed, ${results.numPendingTestSuites} skipped\n` +
-        `tests: ${results.numPassedTests} passed, ${results.numFailedTests} failed, ${results.numPendingTests} skipped\n`,
+        `tests: ${results.numPassedTests} passed, ${results.numFailedTests} failed, ${results.numPendingTests} skipped\n` +
+        `slowest: ${slowest.map(({ file, seconds }) => `${file} ${seconds} s`).join(', ')}\n`,
     );
     this.#tell({
       failed:

@@ -9,7 +9,7 @@ import { temporaryFolder } from './temporary-folder.js';
 const run = promisify(execFile);
 
 /** How long a server may take until it answers, in milliseconds: it takes 50, on a busy machine a second. */
-const START_MS = 20_000;
+const START_MS = 60_000;
 
 /** The port of a cluster's own traffic is this much above the port of its clients, in every version. */
 const BUS_OFFSET = 10_000;

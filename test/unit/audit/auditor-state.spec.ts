@@ -80,7 +80,7 @@ describe('the state that an auditor signs', () => {
       checkpoints += 1;
     }
     expect(checkpoints).toBeGreaterThanOrEqual(sizes.size);
-  }, 30_000);
+  });
 
   it('is built from the log where the tree is one of before, or was ahead of it', async () => {
     await log.fill(900);
@@ -98,7 +98,7 @@ describe('the state that an auditor signs', () => {
     run();
     const again = await signed();
     expect(hex(again.stateRoot)).toBe(await folded(again.size));
-  }, 30_000);
+  });
 
   it('is compared with the log by a recheck: whoever alters the stored state has it signed, but not for long', async () => {
     await log.fill(300);
@@ -115,7 +115,7 @@ describe('the state that an auditor signs', () => {
     expect(auditor.status.alarm?.message).toMatch(
       /the state that was signed with 320 events is not the one that they come to/,
     );
-  }, 30_000);
+  });
 
   it('is an alarm where it is another than the one that was signed, or of more events than the tree', async () => {
     await log.fill(60);
@@ -130,7 +130,7 @@ describe('the state that an auditor signs', () => {
     const { auditor: second } = run();
     await until(() => second.status.state === 'alarm');
     expect(second.status.alarm?.message).toMatch(/its state is of 61 events, but it has 60 leaves/);
-  }, 30_000);
+  });
 });
 
 describe('a stored state', () => {

@@ -307,7 +307,7 @@ describe('an auditor', () => {
     await append(mended, 60, 65);
     await until(() => again.auditor.status.checkpoint?.size === 65);
     expect(again.auditor.status.alarm).toBeUndefined();
-  }, 20_000);
+  });
 
   it('refuses to sign a tree that is no extension of what it has signed', async () => {
     const log = await openLog();
