@@ -1,27 +1,14 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import { unpackToCommandError } from '@eventstore/db-client/dist/streams/appendToStream/unpackError.js';
-import shared from '@eventstore/db-client/generated/shared_pb.js';
+import type streams from '@eventstore/db-client/generated/streams_pb.js';
 import { type StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
-import streams from '@eventstore/db-client/generated/streams_pb.js';
-import empty from 'google-protobuf/google/protobuf/empty_pb.js';
 import { randomUUID } from 'node:crypto';
-import { type EventText } from '../stored-text.js';
-import { type LogPosition } from './position.js';
+import { type Answer, type AppendOrder, type BatchAnswer, encodeAppend } from './messages.js';
 
-export interface AppendOrder {
-  readonly stream: string;
-  readonly expected: bigint | 'none';
-  readonly events: readonly EventText[];
-}
-
-/** The position of an append's last event. The server may not know that of a repeated append. */
-export interface Answer {
-  readonly revision: bigint;
-  readonly position: LogPosition | undefined;
-}
-
-/** The client's call for appends. */
-export type AppendStream = ReturnType<StreamsClient['batchAppend']>;
+/** The call of gRPC for appends: it sends what `encodeAppend` makes, and receives what `decodeAnswer` reads. */
+export type AppendStream = ReturnType<
+  typeof StreamsClient.prototype.makeBidiStreamRequest<Buffer, BatchAnswer>
+>;
 
 interface Waiting {
   readonly stream: string;
@@ -39,8 +26,8 @@ export class AppendCall {
 
   constructor(private readonly call: AppendStream) {
     call
-      .on('data', (response: streams.BatchAppendResp) => {
-        this.#settle(response);
+      .on('data', (answer: BatchAnswer) => {
+        this.#settle(answer);
       })
       .on('error', (error: Error) => {
         this.#lose(convertToCommandError(error));
@@ -57,26 +44,16 @@ export class AppendCall {
     const answer = new Promise<Answer>((resolve, reject) => {
       this.#waiting.set(id, { stream: order.stream, resolve, reject });
     });
-    this.call.write(request(id, order)); // unbounded, but the number of appends is not
+    this.call.write(encodeAppend(id, order)); // unbounded, but the number of appends is not
     return { answer, forget: () => this.#waiting.delete(id) };
   }
 
-  #settle(response: streams.BatchAppendResp): void {
-    const id = response.getCorrelationId()?.getString() ?? '';
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
+  #settle(answer: BatchAnswer): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
     if (!waiting) return; // forgotten
-    const success = response.getSuccess();
-    if (success) {
-      const position = success.getPosition();
-      waiting.resolve({
-        revision: BigInt(success.getCurrentRevision()),
-        position: position && {
-          commit: BigInt(position.getCommitPosition()),
-          prepare: BigInt(position.getPreparePosition()),
-        },
-      });
-    } else waiting.reject(refusal(response, waiting.stream));
+    if ('written' in answer) waiting.resolve(answer.written);
+    else waiting.reject(refusal(answer.refused, waiting.stream));
   }
 
   #lose(error: unknown): void {
@@ -84,31 +61,6 @@ export class AppendCall {
     this.#waiting.clear();
   }
 }
-
-const request = (
-  correlationId: string,
-  { stream, expected, events }: AppendOrder,
-): streams.BatchAppendReq => {
-  const options = new streams.BatchAppendReq.Options().setStreamIdentifier(
-    new shared.StreamIdentifier().setStreamName(Buffer.from(stream)),
-  );
-  if (expected === 'none') options.setNoStream(new empty.Empty());
-  else options.setStreamPosition(String(expected));
-  // No deadline: it would be a time of day, and clocks differ. The server has one of its own.
-  const proposed = events.map(({ id, type, data, metadata }) => {
-    const message = new streams.BatchAppendReq.ProposedMessage()
-      .setId(new shared.UUID().setString(id))
-      .setData(Buffer.from(data))
-      .setCustomMetadata(Buffer.from(metadata));
-    message.getMetadataMap().set('type', type).set('content-type', 'application/json');
-    return message;
-  });
-  return new streams.BatchAppendReq()
-    .setCorrelationId(new shared.UUID().setString(correlationId))
-    .setOptions(options)
-    .setProposedMessagesList(proposed)
-    .setIsFinal(true);
-};
 
 /** An error that cannot be read leaves the outcome unknown. */
 const refusal = (response: streams.BatchAppendResp, stream: string): unknown => {

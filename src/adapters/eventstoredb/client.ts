@@ -1,27 +1,27 @@
-import {
-  type AllStreamSubscription,
-  convertToCommandError,
-  EventStoreDBClient,
-  type StreamingRead,
-} from '@eventstore/db-client';
+import { convertToCommandError, EventStoreDBClient, type StreamingRead } from '@eventstore/db-client';
 import { type GRPCClientConstructor } from '@eventstore/db-client/dist/types/index.js';
 import { GossipClient } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import type gossip from '@eventstore/db-client/generated/gossip_pb.js';
 import { OperationsClient } from '@eventstore/db-client/generated/operations_grpc_pb.js';
 import operations from '@eventstore/db-client/generated/operations_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
-import { StreamsClient } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { StreamsClient, StreamsService } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import type streams from '@eventstore/db-client/generated/streams_pb.js';
 import { finished, type Readable, type Transform } from 'node:stream';
-import { AppendCall, type Answer, type AppendOrder, type AppendStream } from './append-call.js';
+import { AppendCall, type AppendStream } from './append-call.js';
 import { inTime } from './failure.js';
+import { type Answer, type AppendOrder, decodeAnswer, decodeSent } from './messages.js';
 
 type Call = Readable & { cancel(): void };
+
+/** A read or a subscription: emits what `decodeSent` returns. */
+export type ReadCall = Call;
 
 /**
  * Cancels a call and discards its answer. Not at once: Node may abort the process if an HTTP/2 stream is reset while
  * its session is being read (https://github.com/grpc/grpc-node/issues/1652).
  */
-const endCall = (call: Call): void => {
+export const endCall = (call: Call): void => {
   setImmediate(() => {
     call.cancel();
     call.destroy();
@@ -29,11 +29,11 @@ const endCall = (call: Call): void => {
 };
 
 /**
- * Returns a function that ends a read or a subscription of the library, and the call behind it, in any state; to be
+ * Returns a function that ends a read of the library, and the call behind it, in any state; to be
  * called before the stream is used. The library's `cancel` does nothing for a call whose answer has arrived: an unread
  * answer stays in memory, and the library's `dispose` waits for it without a limit.
  */
-export const closeableStream = (opened: StreamingRead<unknown> | AllStreamSubscription): (() => void) => {
+export const closeableStream = (opened: StreamingRead<unknown>): (() => void) => {
   // The library pipes the call into it; it exposes the call nowhere else.
   const stream = opened as unknown as Transform;
   let call: Call | undefined;
@@ -96,7 +96,13 @@ export class Client extends EventStoreDBClient {
     this.#openAppends = this.GRPCStreamCreator(
       StreamsClient,
       'appends',
-      (client) => client.batchAppend(...this.callArguments({ requiresLeader: true }, { deadline: Infinity })),
+      (client) =>
+        client.makeBidiStreamRequest(
+          StreamsService.batchAppend.path,
+          (encoded: Buffer) => encoded,
+          decodeAnswer,
+          ...this.callArguments({ requiresLeader: true }, { deadline: Infinity }),
+        ),
       new WeakMap<StreamsClient, AppendStream>(),
     );
   }
@@ -132,6 +138,21 @@ export class Client extends EventStoreDBClient {
       late = true;
       forget?.();
     }
+  }
+
+  /** Begins a read or a subscription. Throws what the library throws; the call emits what gRPC has for errors. */
+  openRead(request: streams.ReadReq): Promise<ReadCall> {
+    const { path, requestSerialize } = StreamsService.read;
+    const open = this.GRPCStreamCreator(StreamsClient, 'read', (client) =>
+      client.makeServerStreamRequest(
+        path,
+        requestSerialize,
+        decodeSent,
+        request,
+        ...this.callArguments({ requiresLeader: true }, { deadline: Infinity }),
+      ),
+    );
+    return open();
   }
 
   /** How many members the cluster of the server has that is asked: 1 where it has none. Throws what gRPC throws. */

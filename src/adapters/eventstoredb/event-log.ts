@@ -19,13 +19,13 @@ import {
 } from '../../ports/event-log.js';
 import { ERASED_STREAMS } from '../../plants/stream.js';
 import { assertAppend, type EventText, name, textOf } from '../stored-text.js';
-import { type AppendOrder } from './append-call.js';
 import { AppendWatch } from './append-watch.js';
 import { eraseStreams, isDeleted, lastLeft } from './erased-streams.js';
 import { explain } from './failure.js';
 import { type EventStoreConnectionString } from './connection-string.js';
 import { HeadSearch } from './head-search.js';
 import { identify, type Identity, withRetries, UUID } from './identity.js';
+import { type AppendOrder } from './messages.js';
 import { isOurs, Namespace } from './namespace.js';
 import { commitOf, type LogPosition, toPosition } from './position.js';
 import { PROBE_STREAM, Scavenging, whyNotErase } from './scavenging.js';

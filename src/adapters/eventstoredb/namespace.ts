@@ -1,6 +1,6 @@
 import { OUR_STREAMS } from '../../plants/stream.js';
 import { type Position, type RecordedEvent } from '../../ports/event-log.js';
-import { type ReadEvent } from './feed.js';
+import { type ReadEvent } from './messages.js';
 import { type LogPosition, toPosition } from './position.js';
 
 /** Whether the port has streams of this name. */

@@ -9,16 +9,16 @@ import {
   type SingleNodeOptions,
   type StreamingRead,
   StreamNotFoundError,
-  streamNameFilter,
 } from '@eventstore/db-client';
 import { debug } from '@eventstore/db-client/dist/utils/debug.js';
 import { LogUnavailable } from '../../ports/event-log.js';
-import { type Answer, type AppendOrder } from './append-call.js';
 import { Client, closeableStream } from './client.js';
 import { explain, inTime, NoAnswer } from './failure.js';
-import { Feed, type ReadEvent } from './feed.js';
+import { Feed } from './feed.js';
 import { describeConnection, type Endpoint, type EventStoreConnectionString } from './connection-string.js';
+import { type Answer, type AppendOrder, type ReadEvent } from './messages.js';
 import { type LogPosition } from './position.js';
+import { subscriptionRequest } from './read-request.js';
 import { readOption } from './server-option.js';
 import { sendNoAddressAsServerName } from './server-name.js';
 
@@ -35,16 +35,6 @@ export interface ServerLimits {
  * call's deadline for the call.
  */
 const GOSSIP_TIMEOUT_S = 2;
-
-/**
- * Events that the client buffers for a slow subscriber, twice, before it stops reading. With 200, and a subscriber that
- * rested 100 ms after each 100 events, other appends took 594 ms at 99 %; with 500, 10 ms. Many more delay what follows
- * on the connection.
- */
-const BUFFERED = 500;
-
-/** Events of other streams between two checkpoints of a subscription: a sign of life every few milliseconds. */
-const SEARCH_WINDOW = 1_000;
 
 /** Waiting does not help: a person has to change something. */
 export class LogRefused extends LogUnavailable {}
@@ -204,21 +194,7 @@ export class Server {
   /** All events after a position of streams that begin with one of these. */
   subscribe(after: LogPosition, prefixes: readonly string[]): Feed {
     this.#assertOpen();
-    const client = this.#client;
-    return new Feed(client, (checkpointReached) =>
-      client.subscribeToAll(
-        {
-          fromPosition: after,
-          requiresLeader: true,
-          filter: streamNameFilter({
-            prefixes: [...prefixes],
-            maxSearchWindow: SEARCH_WINDOW,
-            checkpointReached,
-          }),
-        },
-        { highWaterMark: BUFFERED },
-      ),
-    );
+    return new Feed(this.#client, subscriptionRequest(after, prefixes));
   }
 
   close(): void {

@@ -9,7 +9,7 @@ import {
   START,
 } from '../../ports/event-log.js';
 import { WrongExpectedVersionError } from '@eventstore/db-client';
-import { type ReadEvent } from './feed.js';
+import { type ReadEvent } from './messages.js';
 import { LogRefused, type Server } from './server.js';
 
 /**

@@ -7,7 +7,8 @@ import {
   type Position,
   type RecordedEvent,
 } from '../../ports/event-log.js';
-import { type Feed, type ReadEvent } from './feed.js';
+import { type Feed } from './feed.js';
+import { type ReadEvent } from './messages.js';
 import { isTombstone, type Namespace } from './namespace.js';
 import { type LogPosition } from './position.js';
 import { type Server } from './server.js';

@@ -3,6 +3,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import { EventEmitter } from 'node:events';
 import { AppendCall, type AppendStream } from '../../../src/adapters/eventstoredb/append-call.js';
+import { type BatchAnswer, decodeAnswer } from '../../../src/adapters/eventstoredb/messages.js';
 
 const ORDER = {
   stream: 'plant-anne/1',
@@ -15,8 +16,8 @@ class Call extends EventEmitter {
   readonly asked: string[] = [];
   ended = false;
 
-  write(request: streams.BatchAppendReq): void {
-    this.asked.push(request.getCorrelationId()?.getString() ?? '');
+  write(encoded: Buffer): void {
+    this.asked.push(streams.BatchAppendReq.deserializeBinary(encoded).getCorrelationId()?.getString() ?? '');
   }
   end(): void {
     this.ended = true;
@@ -28,9 +29,13 @@ class Call extends EventEmitter {
     success.setCurrentRevision(String(revision));
     const answer = new streams.BatchAppendResp().setSuccess(success);
     if (id !== undefined) answer.setCorrelationId(new shared.UUID().setString(id));
-    this.emit('data', answer);
+    this.emit('data', received(answer));
   }
 }
+
+/** An answer as the call emits it. */
+const received = (answer: streams.BatchAppendResp): BatchAnswer =>
+  decodeAnswer(Buffer.from(answer.serializeBinary()));
 
 describe('the call for appends', () => {
   let server: Call;
@@ -69,7 +74,7 @@ describe('the call for appends', () => {
     const odd = new streams.BatchAppendResp().setCorrelationId(
       new shared.UUID().setString(server.asked[0] ?? ''),
     );
-    server.emit('data', odd);
+    server.emit('data', received(odd));
     await expect(answer).rejects.toBeInstanceOf(Error);
   });
 
