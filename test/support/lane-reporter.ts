@@ -53,14 +53,16 @@ export default class LaneReporter {
     test: { readonly path: string },
     result: {
       readonly failureMessage?: string | null;
-      readonly perfStats: { readonly start: number; readonly end: number };
+      readonly perfStats: { readonly runtime: number };
     },
     progress: Progress,
   ): void {
     if (result.failureMessage)
       process.stderr.write(`FAIL ${test.path}\n${shortened(result.failureMessage)}\n`);
-    const { start, end } = result.perfStats;
-    this.#seconds.push({ file: basename(test.path), seconds: Math.round((end - start) / 1_000) });
+    this.#seconds.push({
+      file: basename(test.path),
+      seconds: Math.round(result.perfStats.runtime / 1_000),
+    });
     const ended = progress.numPassedTestSuites + progress.numFailedTestSuites + progress.numPendingTestSuites;
     const now = Date.now();
     if (now - this.#printedAt < PROGRESS_MS && ended < progress.numTotalTestSuites) return;
