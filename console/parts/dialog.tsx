@@ -1,6 +1,6 @@
 /** Dialogs: the browser's own element, which keeps the focus inside and gives it back. */
 import { type ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 
 /** Open for as long as it is rendered. `onClose` is called for Escape and the cross; without it there is neither. */
 export const Dialog = ({
@@ -16,7 +16,8 @@ export const Dialog = ({
 }) => {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  // Not after the next picture is drawn: a key pressed before that would go to the page below.
+  useLayoutEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
     return () => dialog?.close();

@@ -111,6 +111,7 @@ describeInBrowser('the page of operators', () => {
     await expectAccessible(page);
     await button(page, 'Cancel the rebuild…').click();
     const asked = page.getByRole('dialog', { name: 'Cancel the rebuild?' });
+    await asked.waitFor();
     await page.keyboard.press('Escape'); // nothing is cancelled
     await asked.waitFor({ state: 'detached' });
     await button(page, 'Cancel the rebuild…').click();
