@@ -2,13 +2,20 @@ import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../audit/erased-events.js';
 import { type Hash } from '../audit/merkle.js';
 import { pause } from '../async/pause.js';
-import { randomId } from '../async/runtime.js';
+import { nextTurn, randomId } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
 import { erasedStream, ERASURES_STREAM, erasureStream, streamsOf } from '../plants/stream.js';
-import { type Erasing, type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import {
+  type Erasing,
+  type EventLog,
+  type Position,
+  type RecordedEvent,
+  type StandIn,
+  START,
+} from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
@@ -23,8 +30,11 @@ const LOOK_EVERY_MS = 250;
 /** How often it is looked whether the stores have caught up, in milliseconds. */
 const WAIT_LOOK_MS = 50;
 
-/** Deletions at a time: they share their fsyncs. */
-const DELETES_AT_ONCE = 64;
+/** Deletions at a time: they share their fsyncs, and hold up others' lists by few commands (docs/performance.md). */
+const DELETES_AT_ONCE = 8;
+
+/** Events that are hashed, or get a stand-in, in one turn of the event loop: two milliseconds. */
+const EVENTS_A_TURN = 50;
 
 /** How long after its first event an order has to be complete, in milliseconds: whoever ordered it was interrupted. */
 const ORDER_MS = 60_000;
@@ -266,8 +276,10 @@ export class Eraser {
   async #erase(owner: string, erasure: string, covered: Position, signal: AbortSignal): Promise<boolean> {
     const { log, options } = this;
     const events: { readonly position: Position; readonly hash: Hash }[] = [];
-    for await (const event of this.#owned(owner, erasure))
+    for await (const event of this.#owned(owner, erasure)) {
       events.push({ position: event.position, hash: hashInTree(event) });
+      if (events.length % EVENTS_A_TURN === 0) await nextTurn();
+    }
     if (events.at(-1)?.position !== covered) return false;
     const { revision, all } = await readErasures(log);
     if (all.find((one) => one.erasure === erasure)?.state !== 'ordered') return true; // by another process
@@ -280,13 +292,17 @@ export class Eraser {
       ERASER,
       options.now(),
     );
-    const standIns = events.map(({ position, hash }, index) => ({
-      position,
-      id: uuidV5(`${erasure} ${index}`, STAND_INS),
-      type: 'Erased',
-      data: encode({ type: 'Erased', data: { leafHash: Buffer.from(hash).toString('base64') } }),
-      metadata: { schemaVersion: versionOf('Erased') },
-    }));
+    const standIns: StandIn[] = [];
+    for (const { position, hash } of events) {
+      standIns.push({
+        position,
+        id: uuidV5(`${erasure} ${standIns.length}`, STAND_INS),
+        type: 'Erased',
+        data: encode({ type: 'Erased', data: { leafHash: Buffer.from(hash).toString('base64') } }),
+        metadata: { schemaVersion: versionOf('Erased') },
+      });
+      if (standIns.length % EVENTS_A_TURN === 0) await nextTurn();
+    }
     const erasing: Erasing = {
       prefixes: prefixesOf(owner, erasure),
       subject: erasureStream(erasure),
