@@ -285,6 +285,55 @@ describe('the status', () => {
     );
   });
 
+  it('tells what keeps auditors, witnesses and appends from working, whether a process says why or not', async () => {
+    await live(await office.answer());
+    const tell = (pid: number, state: string, reason: object): Promise<void> => {
+      const since = NOON.toISOString();
+      const witnesses = ['refuses', 'unreachable', 'disagrees'].map((does) => ({
+        ...{ witness: `${does} ${pid}`, state: does },
+        ...reason,
+      }));
+      const auditor = { ...{ state, since, size: 3, position: '' }, ...reason };
+      return office.tellText(
+        `process ${pid}`,
+        JSON.stringify({
+          ...{ host: 'ash', pid, roles: ['auditor'], version: '1.2.3', address: 'http://127.0.0.1:8080' },
+          ...{ since, projector: null, rebuild: null },
+          auditor: { ...auditor, witnessing: { required: 1, witnesses } },
+          eventLog: { state: 'failing', since, restartHelps: pid === 1, ...reason },
+        }),
+      );
+    };
+    await tell(1, 'blocked', { reason: 'no route' });
+    await tell(2, 'blocked', {});
+    await tell(3, 'disconnected', { reason: 'no route' });
+    await tell(4, 'disconnected', {});
+    const { problems, warnings } = await readStatus(office.desk());
+    const at = NOON.toISOString();
+    expect(problems).toEqual(
+      expect.arrayContaining([
+        `ash/1 cannot write the event log since ${at}: no route (a restart of it is expected to help)`,
+        `ash/2 cannot write the event log since ${at}: `,
+        'the auditor ash/1 is blocked no route',
+        'the auditor ash/2 is blocked ',
+        'the auditor ash/3 is disconnected: no route',
+        'the auditor ash/4 is disconnected: ',
+        expect.stringMatching(
+          /^the witness disagrees 1 cosigns nothing more of the auditor ash\/1: no route: this log was put back/,
+        ),
+        expect.stringMatching(
+          /^the witness disagrees 4 cosigns nothing more of the auditor ash\/4: : this log/,
+        ),
+      ]),
+    );
+    expect(warnings).toEqual(
+      [1, 2, 3, 4].flatMap((pid) => [
+        `the auditor ash/${pid}: the witness refuses ${pid} refuses our checkpoints: ${pid % 2 === 1 ? 'no route' : ''}`,
+        `the auditor ash/${pid}: the witness unreachable ${pid} does not answer as it should: ${pid % 2 === 1 ? 'no route' : ''}`,
+      ]),
+    );
+  });
+
   it('tells which erasures are not over, and why, without saying whose they are', async () => {
     await live(await office.answer());
     const { log } = office.desk();
