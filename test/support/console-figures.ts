@@ -1,7 +1,6 @@
 /**
  * Measures the console in Chromium, for docs/console.md: when something is seen on a slow processor, and what it keeps of
- * memory while its list changes ten times a second. Run it after npm run build:test: node
- * build/test/support/console-figures.js MINUTES
+ * memory while its list changes ten times a second: npm run console:figures -- MINUTES
  */
 import { chromium } from 'playwright-core';
 import { setTimeout as delay } from 'node:timers/promises';
