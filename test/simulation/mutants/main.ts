@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -8,7 +9,6 @@ import { type PlantedFault, PLANTED_FAULTS } from './mutants.js';
 /** `npm run simulate:mutants [-- NAME …]`: prints the first seed that finds each planted fault, as a table. */
 
 const build = join(dirname(fileURLToPath(import.meta.url)), '../../..');
-const copy = join(build, `mutant-${process.pid}`);
 const most = process.env.MUTANT_SEEDS ?? '10000';
 const seconds = process.env.MUTANT_SECONDS ?? '120';
 
@@ -18,8 +18,11 @@ interface Found {
   readonly rule?: string;
 }
 
-/** Runs one fault in a process of its own, in a copy of the build if it is in the source. */
-const search = async ({ name, file, find = '', replace = '' }: PlantedFault): Promise<Found> => {
+/** Runs one fault in a process of its own, in this copy of the build if it is in the source. */
+const search = async (
+  { name, file, find = '', replace = '' }: PlantedFault,
+  copy: string,
+): Promise<Found> => {
   let at = build;
   if (file !== undefined) {
     at = copy;
@@ -50,17 +53,33 @@ const search = async ({ name, file, find = '', replace = '' }: PlantedFault): Pr
 };
 
 const wanted = process.argv.slice(2);
-rmSync(copy, { recursive: true, force: true });
+const faults = PLANTED_FAULTS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+const rows: (string | undefined)[] = [];
 let found = 0;
-let searched = 0;
+const queue = faults.entries(); // of all searches
+let printed = 0;
+
+/** Searches for one fault after the other, and prints their rows in the order of the list. */
+const searchAll = async (copy: string): Promise<void> => {
+  for (const [index, fault] of queue) {
+    const { seed, steps, rule } = await search(fault, copy);
+    if (rule !== undefined) found += 1;
+    const columns = rule === undefined ? [`none of ${seed - 1}`, '', ''] : [seed, steps, rule];
+    rows[index] = `| ${[fault.what, ...columns].join(' | ')} |\n`;
+    for (let row = rows[printed]; row !== undefined; row = rows[printed]) {
+      process.stdout.write(row);
+      printed += 1;
+    }
+  }
+};
+
 process.stdout.write('| fault | first seed | steps | seen by |\n|---|---|---|---|\n');
-for (const fault of PLANTED_FAULTS) {
-  if (wanted.length > 0 && !wanted.includes(fault.name)) continue;
-  searched += 1;
-  const { seed, steps, rule } = await search(fault);
-  if (rule !== undefined) found += 1;
-  const columns = rule === undefined ? [`none of ${seed - 1}`, '', ''] : [seed, steps, rule];
-  process.stdout.write(`| ${[fault.what, ...columns].join(' | ')} |\n`);
+const copies = Array.from({ length: availableParallelism() }, (_, index) =>
+  join(build, `mutant-${process.pid}-${index}`),
+);
+try {
+  await Promise.all(copies.map(searchAll));
+} finally {
+  for (const copy of copies) rmSync(copy, { recursive: true, force: true });
 }
-process.stdout.write(`\n${found} of ${searched} were found\n`);
-rmSync(copy, { recursive: true, force: true });
+process.stdout.write(`\n${found} of ${faults.length} were found\n`);

@@ -62,6 +62,8 @@ export class LogServer {
   /** Called with each event that is durable, before anybody hears of it. */
   onDurable: (event: RecordedEvent) => void = () => undefined;
   onErased: (into: string) => void = () => undefined;
+  /** Called once, in the middle of the next sync. */
+  inNextSync: (() => void) | undefined;
 
   constructor(
     private readonly host: Host,
@@ -195,7 +197,11 @@ export class LogServer {
   /** One sync for all that was written until it began. */
   #sync(): void {
     this.#syncing = this.#staged.length;
-    this.host.after(this.syncMs(), 'sync', () => {
+    const syncMs = this.syncMs();
+    const { inNextSync } = this;
+    this.inNextSync = undefined;
+    if (inNextSync) this.host.after(syncMs / 2, 'in a sync', inNextSync);
+    this.host.after(syncMs, 'sync', () => {
       const synced = this.#staged.splice(0, this.#syncing);
       this.#syncing = 0;
       for (const { events } of synced) {

@@ -13,11 +13,14 @@ npm run simulate -- --replay FILE          the world of a file that a failure ha
 npm run simulate -- --twice N [--from N]   N worlds, each twice: their traces have to be the same
 `;
 
-/** What a thread is given to do. */
+/** What a thread is given to do: every so many seeds, until a time of day, or up to a seed. */
 interface Share {
   readonly from: number;
   readonly step: number;
-  readonly untilMs: number;
+  readonly untilMs?: number;
+  readonly last?: number;
+  /** Whether each world runs twice, to compare the two traces. */
+  readonly twice: boolean;
 }
 
 /** What many worlds came to. */
@@ -27,8 +30,13 @@ interface Sum {
   steps: number;
   simulatedMs: number;
   readonly failed: Result[];
+  /** Seeds that came to two traces. */
+  readonly unsteady: number[];
   readonly counts: Map<string, number>;
 }
+
+/** How often a long run says how far it is, in milliseconds. */
+const PROGRESS_MS = 30_000;
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
@@ -38,6 +46,7 @@ const emptySum = (): Sum => ({
   steps: 0,
   simulatedMs: 0,
   failed: [],
+  unsteady: [],
   counts: new Map(),
 });
 
@@ -48,44 +57,56 @@ const add = (sum: Sum, { operations, steps, simulatedMs, counts }: Omit<Result, 
   for (const [what, count] of counts) sum.counts.set(what, (sum.counts.get(what) ?? 0) + count);
 };
 
-/** Runs worlds until it is time to end. */
-const runShare = async ({ from, step, untilMs }: Share): Promise<Sum> => {
+/** Runs worlds until it is time to end, or all have run. */
+const runShare = async ({ from, step, twice, untilMs = Infinity, last = Infinity }: Share): Promise<Sum> => {
   const sum = emptySum();
-  for (let seed = from; Date.now() < untilMs; seed += step) {
+  for (let seed = from; seed <= last && Date.now() < untilMs; seed += step) {
     const result = await simulate(seed);
     sum.worlds += 1;
     add(sum, result);
     if (result.broken.length > 0) sum.failed.push(result);
+    if (twice && (await simulate(seed)).hash !== result.hash) sum.unsteady.push(seed);
+    parentPort?.postMessage('world');
   }
   return sum;
 };
 
-const runMinutes = async (minutes: number, from: number): Promise<boolean> => {
-  const untilMs = Date.now() + minutes * 60_000;
+/** Runs shares of the same worlds on all cores, and says now and then how many worlds have run. */
+const runThreads = async (share: Share): Promise<Sum> => {
   const cores = availableParallelism();
-  const sums = await Promise.all(
-    Array.from(
-      { length: cores },
-      (_, index) =>
-        new Promise<Sum>((resolve, reject) => {
-          const share: Share = { from: from + index, step: cores, untilMs };
-          const thread = new Worker(new URL(import.meta.url), { workerData: share });
-          thread.once('message', resolve);
-          thread.once('error', reject);
-        }),
-    ),
-  );
   const all = emptySum();
-  for (const sum of sums) {
-    add(all, sum);
-    all.worlds += sum.worlds;
-    all.failed.push(...sum.failed);
+  let ran = 0;
+  const progress = setInterval(() => process.stderr.write(`${ran} worlds\n`), PROGRESS_MS);
+  const run = (index: number): Promise<Sum> =>
+    new Promise<Sum>((resolve, reject) => {
+      const workerData: Share = { ...share, from: share.from + index, step: cores };
+      const thread = new Worker(new URL(import.meta.url), { workerData });
+      thread.on('message', (message: Sum | 'world') => {
+        if (message === 'world') ran += 1;
+        else resolve(message);
+      });
+      thread.once('error', reject);
+    });
+  try {
+    for (const sum of await Promise.all(Array.from({ length: cores }, (_, index) => run(index)))) {
+      add(all, sum);
+      all.worlds += sum.worlds;
+      all.failed.push(...sum.failed);
+      all.unsteady.push(...sum.unsteady);
+    }
+  } finally {
+    clearInterval(progress);
   }
+  return all;
+};
+
+const runMinutes = async (minutes: number, from: number): Promise<boolean> => {
+  const all = await runThreads({ from, step: 1, twice: false, untilMs: Date.now() + minutes * 60_000 });
   // Processor time: other programs on the machine take nothing of it.
   const { user, system } = process.cpuUsage();
   const cpuMs = (user + system) / 1_000;
   const hours = cpuMs / 3_600_000;
-  print(`${all.worlds} worlds from seed ${from}, on ${cores} threads`);
+  print(`${all.worlds} worlds from seed ${from}, on ${availableParallelism()} threads`);
   print(`${all.operations} operations of clients, ${all.steps} steps`);
   print(
     `in an hour of processor time: ${Math.round(all.operations / hours)} operations, ${Math.round(all.steps / hours)} steps`,
@@ -119,14 +140,16 @@ const show = (result: Result): boolean => {
 };
 
 const runTwice = async (count: number, from: number): Promise<boolean> => {
-  let same = 0;
-  for (let seed = from; seed < from + count; seed += 1) {
-    const [first, second] = [await simulate(seed), await simulate(seed)];
-    if (first.hash === second.hash) same += 1;
-    else print(`seed ${seed} has two traces`);
-  }
-  print(`${same} of ${count} worlds have the same trace twice`);
-  return same === count;
+  const { worlds, unsteady, failed } = await runThreads({
+    from,
+    step: 1,
+    twice: true,
+    last: from + count - 1,
+  });
+  for (const seed of unsteady) print(`seed ${seed} has two traces`);
+  print(`${worlds - unsteady.length} of ${worlds} worlds have the same trace twice`);
+  for (const one of failed) await explain(one);
+  return unsteady.length === 0 && failed.length === 0;
 };
 
 const run = async (): Promise<boolean> => {

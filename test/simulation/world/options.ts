@@ -11,6 +11,8 @@ export interface FaultTimes {
   readonly projectorStops: number;
   readonly freezes: number;
   readonly logCrashes: number;
+  /** In the middle of a sync, with what was appended since the one before. */
+  readonly logCrashesInSync: number;
   readonly listsCrash: number;
   readonly listsForget: number;
   readonly badNetwork: number;
@@ -78,7 +80,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     latencyMs: 0.2 + 5 * random.next() ** 3,
     syncMs: 0.2 + 20 * random.next() ** 3,
   });
-  return {
+  const drawn = {
     owners: 1 + random.below(4),
     ids: 1 + random.below(6),
     clients: 1 + random.below(6),
@@ -112,4 +114,5 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     durationMs: durationMs * (0.5 + random.next()),
     witnessed: random.chance(0.5),
   };
+  return { ...drawn, faults: { ...drawn.faults, logCrashesInSync: mean(1_000, 20_000) } };
 };

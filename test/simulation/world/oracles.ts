@@ -29,7 +29,7 @@ export class Oracles {
   constructor(
     private readonly log: LogServer,
     private readonly lists: ListServer,
-    tree: TreeDisk,
+    private readonly tree: TreeDisk,
     /** Owners who are erased, or hold what cannot be read: their lists are compared at the end, with the log as it is. */
     private readonly isLeftOut: (owner: string) => boolean,
     private readonly keepsLeaves: boolean,
@@ -54,8 +54,11 @@ export class Oracles {
     };
   }
 
-  /** Each checkpoint is of the events as they were written. */
+  /** Each checkpoint is of the events as they were written, and is kept. */
   checkCheckpoints(): void {
+    const kept = new Set(this.tree.content.checkpoints.map(({ size }) => size));
+    for (const { size } of this.#checkpoints)
+      if (!kept.has(size)) this.report('a checkpoint that was served is kept', `the one of ${size} is gone`);
     const tree = new GrowingTree();
     for (const { size, root } of this.#checkpoints.toSorted((a, b) => a.size - b.size)) {
       for (const leaf of this.#leaves.slice(tree.size, size)) if (leaf) tree.append(leaf);

@@ -85,6 +85,9 @@ const STRANGE = 'strange-';
 /** Whether an owner's history is not that of clients alone. */
 const isSpecial = (owner: string): boolean => owner.startsWith(DOOMED) || owner.startsWith(STRANGE);
 
+/** What is counted where two things are under way at a time, in whichever order. */
+const pairName = (one: string, other: string): string => `pair: ${[one, other].sort().join(' + ')}`;
+
 /** How often an operation with a key is tried. */
 const TRIES = 4;
 
@@ -119,6 +122,9 @@ class Simulation {
   readonly #connections = new Map<string, SimulatedConnection>();
   readonly #random: Random;
   #manners: Manners;
+  /** The operator's command that has not ended. */
+  #command: string | undefined;
+  #erases = false;
   #moment = 0;
   #isFaulty = true;
   #clientsAtWork = 0;
@@ -203,6 +209,28 @@ class Simulation {
 
   #count(what: string): void {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
+  }
+
+  /**
+   * Counts with what something begins: requests (of the same owner, if it is one itself), a command, a second generation
+   * of the lists, an erasure, and faults that last.
+   */
+  #countPairs(what: string, owner?: string): void {
+    const { logMachine, listsMachine, lists, witnessMachine } = this.#stores;
+    const others = new Set<string>();
+    for (const { wish, owner: whose } of this.#underWay)
+      if (owner === undefined || whose === owner) others.add(wish.kind);
+    if (this.#command !== undefined) others.add(this.#command);
+    if (lists.stored.size > 1) others.add('two generations');
+    if (this.#erases) others.add('erasure');
+    if (this.#manners === this.options.bad) others.add('network bad');
+    const servers = [logMachine, listsMachine, witnessMachine];
+    for (const server of [...servers, ...this.#apis, ...this.#projectors, ...this.#auditors]) {
+      const name = server.name.replace(/-\d+$/, '');
+      if (!server.isUp) others.add(`${name} down`);
+      else if (server.machine.frozenUntil > this.world.now) others.add(`${name} frozen`);
+    }
+    for (const other of others) this.#count(pairName(what, other));
   }
 
   /** A step of its own on a machine that never dies. */
@@ -314,6 +342,7 @@ class Simulation {
             },
             onStep: (step) => {
               this.#count(`erasure: ${step}`);
+              this.#erases = step !== 'scrubbed';
             },
           },
         );
@@ -347,7 +376,7 @@ class Simulation {
   }
 
   #faultsOf(times: FaultTimes): void {
-    const { logMachine, listsMachine, lists } = this.#stores;
+    const { log, logMachine, listsMachine, lists } = this.#stores;
     const dies = (process: Server | undefined, downMs: number): void => {
       if (!process?.isUp) return;
       process.crash();
@@ -376,6 +405,11 @@ class Simulation {
       },
       logCrashes: () => {
         dies(logMachine, away());
+      },
+      logCrashesInSync: () => {
+        log.inNextSync = () => {
+          if (this.#isFaulty) dies(logMachine, away());
+        };
       },
       listsCrash: () => {
         dies(listsMachine, away());
@@ -411,6 +445,7 @@ class Simulation {
         this.world.schedule(this.#chaos.machine, at, kind, () => {
           if (!this.#isFaulty) return;
           this.#count(kind);
+          this.#countPairs(kind);
           happen();
           next();
         });
@@ -460,6 +495,7 @@ class Simulation {
     const started = ++this.#moment;
     let outcome: Outcome = { kind: 'unknown' };
     const asked: Operation = { id: request.id, owner, wish, started, ended: Infinity, life: 1, outcome };
+    this.#countPairs(wish.kind, owner);
     this.#underWay.add(asked);
     const tries = wish.kind !== 'list' && wish.key !== undefined ? TRIES : 1;
     for (let time = 1; time <= tries; time += 1) {
@@ -531,12 +567,15 @@ class Simulation {
     while (this.#isFaulty) {
       await pause(this.options.operatesEveryMs * 2 * random.next());
       const name = names[random.below(names.length)] ?? '';
+      this.#countPairs(name);
+      this.#command = name;
       try {
         await commands[name]?.();
         this.#count(`operator: ${name}`);
       } catch (error) {
         this.#count(`operator: ${name}: ${(error as Error).name}`);
       }
+      this.#command = undefined;
     }
     this.#clientsAtWork -= 1;
   }
