@@ -1,9 +1,10 @@
 /**
- * Measures the console in Chromium, for docs/console.md: when something is seen on a slow processor, and what it keeps of
- * memory while its list changes ten times a second: npm run console:figures -- MINUTES
+ * Measures the console in Chromium, for docs/console.md: when something is seen on a slow processor, what three open
+ * pages cost the service, and what one keeps of memory while its list changes ten times a second: npm run console:figures -- MINUTES
  */
 import { chromium } from 'playwright-core';
 import { setTimeout as delay } from 'node:timers/promises';
+import { usageOf } from '../../bench/usage.js';
 import { ensureChromium } from './chromium.js';
 import { Beside } from './console-page.js';
 import { HOUSEPLANTS } from './houseplants.js';
@@ -11,6 +12,11 @@ import { TestService } from './service.js';
 
 /** How much slower than this machine the processor is. */
 const SLOWER = 4;
+
+/** How long a load runs, in milliseconds, by so many clients, in so many rounds. */
+const LOAD_MS = 4_000;
+const CLIENTS = 16;
+const ROUNDS = 5;
 
 /** Changes of the list in a second. */
 const CHANGES = 10;
@@ -36,6 +42,59 @@ process.stdout.write(
   `first paint ${Math.round(paint)} ms, list ${Math.round(listed)} ms, at ${SLOWER} times the work\n`,
 );
 await devTools.send('Emulation.setCPUThrottlingRate', { rate: 1 });
+
+let plantId = 1_000;
+const authorization = `Bearer ${await service.token('bob')}`;
+await (await Beside.of(service, 'bob')).add(...HOUSEPLANTS.slice(0, 20));
+const requests = {
+  list: () => fetch(`${service.url}/plants?limit=20`, { headers: { authorization } }),
+  create: () =>
+    fetch(`${service.url}/plants`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: JSON.stringify({ id: (plantId += 1), name: 'Fern', tag: 'house' }),
+    }),
+};
+
+/** Processor time of the service for one request, in microseconds. */
+const costOf = async (request: () => Promise<Response>): Promise<number> => {
+  const [before, end] = [usageOf([service.pid]).seconds, performance.now() + LOAD_MS];
+  let count = 0;
+  const client = async (): Promise<void> => {
+    for (; performance.now() < end; count += 1) await (await request()).arrayBuffer();
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+  return (1e6 * (usageOf([service.pid]).seconds - before)) / count;
+};
+
+/** The three pages: an owner's, an auditor's, an operator's. */
+const openThree = async () =>
+  Promise.all(
+    [
+      ['plants', await service.token('bob')],
+      ['log', await service.token('ada', 'plants:audit')],
+      ['operations', await service.token('olga', 'plants:operate')],
+    ].map(async ([path, token]) => {
+      const opened = await browser.newPage();
+      await opened.goto(`${service.url}/console/${path}#token=${token}`);
+      await opened.getByText('Live', { exact: true }).waitFor();
+      return opened;
+    }),
+  );
+await page.goto('about:blank'); // it is a console, too
+for (const [name, request] of Object.entries(requests)) {
+  const costs: [without: number, beside: number][] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const without = await costOf(request);
+    const opened = await openThree();
+    costs.push([without, await costOf(request)]);
+    for (const one of opened) await one.close();
+  }
+  const told = costs.map(([without, beside]) => `${without.toFixed(0)} ${beside.toFixed(0)}`);
+  process.stdout.write(`${name}, µs without and beside three consoles: ${told.join(', ')}\n`);
+}
+await page.goto(`${service.url}/console/plants#token=${await service.token('alice')}`);
+await page.getByText('100 plants on this page').waitFor();
 
 /** Bytes of the page's objects, garbage aside. */
 const heap = async (): Promise<number> => {
