@@ -35,6 +35,30 @@ export interface RecheckOptions extends KnownKeys {
   readonly patienceMs: number;
 }
 
+/** The plants after the events that were read, and how many these are. */
+class StateRead {
+  readonly plants = new PlantsState(STATE_BYTES);
+  size = 0;
+  /** The checkpoint that it was compared with last. */
+  #compared: SignedCheckpoint | undefined;
+
+  /** Adds the event with an index; one that was added before changes nothing. */
+  add(event: RecordedEvent, index: number): void {
+    if (index < this.size) return;
+    this.size = index + 1;
+    this.plants.add(event);
+  }
+
+  compared(signed: SignedCheckpoint): void {
+    this.#compared = signed;
+  }
+
+  /** Whether it holds more events than a checkpoint with which it was not compared when it could be. */
+  isPast(signed: SignedCheckpoint): boolean {
+    return signed.size < this.size && signed.note !== this.#compared?.note;
+  }
+}
+
 /** The progress of a recheck: after a failure the next one continues there. */
 export class Reread {
   /** When it began (RFC 3339); undefined before. */
@@ -45,8 +69,8 @@ export class Reread {
   position: Position = START;
   /** The times of the events up to there; of all events at the end. */
   times = new EventTimes();
-  /** The plants after these events, and perhaps some events more, which are then added again: that changes nothing. */
-  state = new PlantsState(STATE_BYTES);
+  /** The plants after these events, and perhaps some events more, which are read again, and not added. */
+  state = new StateRead();
   /** The erased events among them. */
   erased = new ErasedEvents();
   /**
@@ -74,7 +98,9 @@ export const recheck = async (
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
-  const from = reread.tree.size <= tree.size ? reread : new Reread();
+  // The state of fewer events than were read before does not come back.
+  const isTooFar = reread.tree.size > tree.size || (signed !== undefined && reread.state.isPast(signed));
+  const from = isTooFar ? new Reread() : reread;
   from.firstSize ??= tree.size;
   const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
   const found =
@@ -89,7 +115,7 @@ class Recheck {
   #tile: Uint8Array = new Uint8Array();
   #position: Position;
   #times: EventTimes;
-  readonly #state: PlantsState;
+  readonly #state: StateRead;
   readonly #erased: ErasedEvents;
   readonly #firstSize: number;
   #sliced = 0;
@@ -113,16 +139,17 @@ class Recheck {
 
   /** Compares all events that are in the tree. */
   async compare(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
-    const { signed, tree } = this;
+    const { signed, tree, reread } = this;
     // What was read before was compared with the tiles, but with a checkpoint that may be older.
-    if (signed && signed.size <= this.#rebuilt.size && !(await hasRoot(this.store, signed)))
+    const wasRead = reread.tree.size <= tree.size ? reread.tree.size : 0;
+    if (signed && signed.size <= wasRead && !(await hasRoot(this.store, signed)))
       return broken(otherRoot(signed));
     const difference = (await this.#compareCheckpoint(signal)) ?? (await this.#compareEvents(log, signal));
     if (difference || signal.aborted) return difference;
     if (!sameHash(this.#rebuilt.state().hashes, tree.hashes))
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
-    this.reread.times = this.#times;
+    reread.times = this.#times;
     return this.#unrecordedErasure(log);
   }
 
@@ -184,7 +211,7 @@ class Recheck {
     if (!hash || !sameHash(hash, stored))
       return differenceOf(log, store, { index, event, hash, stored, signed });
     this.#times = this.#times.next(event, this.checkpoints.signedAt);
-    this.#state.add(event);
+    this.#state.add(event, index);
     const erased = this.#erased.add(event, index);
     if (erased !== undefined && index < this.#firstSize) return wronglyErased(event, index, erased);
     if (!(await appendAndCheck(this.#rebuilt, hash, store)))
@@ -222,12 +249,14 @@ class Recheck {
   /** Compares the state with the last checkpoint, if it is that one's turn: those before it cost as much each. */
   async #compareState(signal: AbortSignal): Promise<Finding | undefined> {
     const { signed } = this;
-    const stateRoot = signed?.size === this.#rebuilt.size ? stateRootOf(signed) : undefined;
-    if (!stateRoot || this.#erased.unrecorded.size > 0) return undefined;
-    const root = await this.#state.rootInSteps(() => this.options.giveWay(signal));
-    return root && !sameHash(root, stateRoot)
-      ? broken(`the state that was signed with ${this.#rebuilt.size} events is not the one that they come to`)
-      : undefined;
+    if (signed?.size !== this.#rebuilt.size || this.#state.size > signed.size) return undefined;
+    if (this.#erased.unrecorded.size > 0) return undefined;
+    const stateRoot = stateRootOf(signed);
+    const root = stateRoot && (await this.#state.plants.rootInSteps(() => this.options.giveWay(signal)));
+    if (root && !sameHash(root, stateRoot))
+      return broken(`the state that was signed with ${signed.size} events is not the one that they come to`);
+    this.#state.compared(signed);
+    return undefined;
   }
 }
 

@@ -31,30 +31,55 @@ const isLinearizable = (history: readonly Operation[]): boolean => {
   const visited = new Set<string>();
   let left = operations.filter((one) => !isOptional(one)).length;
 
-  const search = (plants: ReadonlyMap<number, string>): boolean => {
-    if (left === 0) return true;
+  // A loop rather than a recursion: there are as many steps as operations, which may be thousands.
+  const stepAt = (plants: ReadonlyMap<number, string>): Step | undefined => {
     const key = `${done.map(Number).join('')} ${textOf(plants)}`;
-    if (visited.has(key)) return false;
+    if (visited.has(key)) return undefined;
     visited.add(key);
     // Whatever started after another one has ended comes after it.
     let firstEnd = Infinity;
     for (const [index, one] of operations.entries())
       if (!done[index] && !isOptional(one)) firstEnd = Math.min(firstEnd, one.ended);
-    for (const [index, one] of operations.entries()) {
-      if (one.started > firstEnd) break;
-      if (done[index]) continue;
-      const after = apply(plants, one);
-      if (!after) continue;
-      done[index] = true;
-      if (!isOptional(one)) left -= 1;
-      if (search(after)) return true;
-      done[index] = false;
-      if (!isOptional(one)) left += 1;
-    }
-    return false;
+    const candidates = operations
+      .map((one, index) => ({ one, index }))
+      .filter(({ one, index }) => !done[index] && one.started <= firstEnd);
+    return { plants, candidates: candidates.values() };
   };
-  return search(new Map());
+  const mark = ({ one, index }: Candidate, isDone: boolean): void => {
+    done[index] = isDone;
+    if (!isOptional(one)) left += isDone ? -1 : 1;
+  };
+
+  const steps = [stepAt(new Map())];
+  for (let step = steps[0]; step && left > 0; step = steps.at(-1)) {
+    if (step.chosen) mark(step.chosen, false); // it has led nowhere
+    step.chosen = undefined;
+    const { value: candidate } = step.candidates.next();
+    const after = candidate && apply(step.plants, candidate.one);
+    if (!candidate) steps.pop();
+    else if (after) {
+      mark(candidate, true);
+      step.chosen = candidate;
+      const next = stepAt(after);
+      if (next) steps.push(next);
+    }
+  }
+  return left === 0;
 };
+
+/** An operation that may come next. */
+interface Candidate {
+  readonly one: Operation;
+  readonly index: number;
+}
+
+/** A state of the search: the plants at a moment, and what may come next. */
+interface Step {
+  readonly plants: ReadonlyMap<number, string>;
+  readonly candidates: Iterator<Candidate, undefined>;
+  /** The one that was taken last. */
+  chosen?: Candidate | undefined;
+}
 
 /** The plants after an operation at this moment; undefined where its outcome would have been another one. */
 const apply = (

@@ -1,8 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { signCheckpoint } from '../../../src/audit/checkpoint.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/plants/stream.js';
+import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
 import { type Alarm } from '../../../src/ports/tree-store.js';
 import { AuditedLog } from '../../support/audited-log.js';
+import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, noon } from '../../support/domain-stores.js';
 
 /** Some tiles are full, and one is not. */
@@ -18,9 +21,13 @@ describe('a log that is read again', () => {
   });
   afterEach(() => log.remove());
 
-  const again = (reread?: Reread, signal = new AbortController().signal): Promise<Alarm | undefined> =>
+  const again = (
+    reread?: Reread,
+    signal = new AbortController().signal,
+    port: EventLog = log.log,
+  ): Promise<Alarm | undefined> =>
     recheck(
-      log.log,
+      port,
       log.tree,
       { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [log.key] },
       signal,
@@ -127,6 +134,50 @@ describe('a log that is read again', () => {
     log.tamper('DELETE FROM tiles WHERE level = 1');
     expect(await again(reread)).toMatchObject({ kind: 'tree' });
   });
+
+  /** Reads all again, and fails after that. */
+  const brokenOff = async (): Promise<Reread> => {
+    const reread = new Reread();
+    const gone = (): never => {
+      throw new LogUnavailable('gone');
+    };
+    await expect(again(reread, undefined, new Faults(log.log).next('check', gone).port)).rejects.toThrow();
+    return reread;
+  };
+
+  it('raises no alarm where it was broken off behind the last checkpoint, and goes on before that', async () => {
+    await log.fill(10);
+    await log.grow();
+    const reread = await brokenOff();
+    expect(reread.tree.size).toBe(1_024);
+    expect(await again(reread)).toBeUndefined();
+  });
+
+  it.each([true, false])(
+    'compares the state with a checkpoint of fewer events than it had read; it is the right one: %s',
+    async (isRight) => {
+      await log.fill(5);
+      await log.sign();
+      const signed = await log.tree.latestCheckpoint();
+      if (!signed) throw new Error('nothing was signed');
+      log.tamper('DELETE FROM checkpoints WHERE size = ?', signed.size);
+      await log.fill(5);
+      await log.grow();
+      const reread = await brokenOff();
+      const { size, root } = signed;
+      const wrong = signCheckpoint(
+        { origin: log.key.name, size, root, stateRoot: new Uint8Array(32) },
+        log.key,
+      );
+      await log.tree.saveCheckpoint(isRight ? signed : { ...signed, note: wrong });
+      const alarm = await again(reread);
+      if (isRight) expect(alarm).toBeUndefined();
+      else
+        expect(alarm?.message).toContain(
+          `the state that was signed with ${size} events is not the one that they come to`,
+        );
+    },
+  );
 
   it('finds each stored checkpoint whose signature, root or text is not what was signed, also an older one', async () => {
     await log.fill(10);
