@@ -168,7 +168,13 @@ export class LogServer {
     this.#streams.set(into, erased);
     for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
     this.onErased(into);
-    this.append(record.stream, record.expected, [record.event], answer, () => undefined);
+    // One transaction with the record: a crash leaves both or neither.
+    const { id, type, data, metadata } = record.event;
+    const appended = { revision: BigInt(next), position: positionOf(numberOf(this.head) + 1) };
+    this.#keep([{ stream: record.stream, ...appended, id, type, data, metadata }]);
+    this.#stage([], () => {
+      answer(appended);
+    });
   }
 
   /** Loses its memory. `survives`: how many of the writes that were not synced are on the disk nevertheless. */
