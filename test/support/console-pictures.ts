@@ -34,6 +34,14 @@ await take('plants', 'plants?plant=6', async (page) => {
   await page.getByRole('listitem').nth(2).waitFor();
   await page.getByText('Live', { exact: true }).waitFor();
 });
+await take('log', 'log?event=6', async (page) => {
+  await page.getByRole('list', { name: 'Events, the newest first' }).getByRole('listitem').first().waitFor();
+  await page.getByRole('region', { name: 'Event 6' }).getByText('Consistent, but not proven').waitFor();
+});
+await take('operations', 'operations', async (page) => {
+  await page.getByRole('status').getByRole('heading', { name: /^All is well/ }).waitFor();
+  await page.getByText('Live', { exact: true }).waitFor();
+});
 await browser.close();
 demo.type('q\n');
 await demo.ended();
