@@ -39,7 +39,10 @@ await take('log', 'log?event=6', async (page) => {
   await page.getByRole('region', { name: 'Event 6' }).getByText('Consistent, but not proven').waitFor();
 });
 await take('operations', 'operations', async (page) => {
-  await page.getByRole('status').getByRole('heading', { name: /^All is well/ }).waitFor();
+  await page
+    .getByRole('status')
+    .getByRole('heading', { name: /^All is well/ })
+    .waitFor();
   await page.getByText('Live', { exact: true }).waitFor();
 });
 await browser.close();
