@@ -98,14 +98,17 @@ export const recheck = async (
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
+  const known = reread.tree.size <= tree.size ? reread : new Reread();
+  // What was read before was compared with the tiles, but with a checkpoint that may be older.
+  const isOther = signed !== undefined && signed.size <= known.tree.size && !(await hasRoot(store, signed));
   // The state of fewer events than were read before does not come back.
-  const isTooFar = reread.tree.size > tree.size || (signed !== undefined && reread.state.isPast(signed));
-  const from = isTooFar ? new Reread() : reread;
+  const from = signed !== undefined && known.state.isPast(signed) ? new Reread() : known;
   from.firstSize ??= tree.size;
   const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
-  const found =
-    (await new Recheck(store, options, tree, signed, checkpoints, from, reread).compare(log, signal)) ??
-    (signal.aborted ? undefined : await contradictionIn(log, options, signal, reread));
+  const found = isOther
+    ? broken(otherRoot(signed))
+    : ((await new Recheck(store, options, tree, signed, checkpoints, from, reread).compare(log, signal)) ??
+      (signal.aborted ? undefined : await contradictionIn(log, options, signal, reread)));
   return found && { ...found, raisedAt: options.now().toISOString() };
 };
 
@@ -139,17 +142,13 @@ class Recheck {
 
   /** Compares all events that are in the tree. */
   async compare(log: EventLog, signal: AbortSignal): Promise<Finding | undefined> {
-    const { signed, tree, reread } = this;
-    // What was read before was compared with the tiles, but with a checkpoint that may be older.
-    const wasRead = reread.tree.size <= tree.size ? reread.tree.size : 0;
-    if (signed && signed.size <= wasRead && !(await hasRoot(this.store, signed)))
-      return broken(otherRoot(signed));
+    const { tree } = this;
     const difference = (await this.#compareCheckpoint(signal)) ?? (await this.#compareEvents(log, signal));
     if (difference || signal.aborted) return difference;
     if (!sameHash(this.#rebuilt.state().hashes, tree.hashes))
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
-    reread.times = this.#times;
+    this.reread.times = this.#times;
     return this.#unrecordedErasure(log);
   }
 

@@ -2,8 +2,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from '@jest/globals';
 import axe from 'axe-core';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { ensureChromium } from './chromium.js';
+import { type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { ensureChromium, launchChromium } from './chromium.js';
 
 /** Where the pictures of a run are. */
 const PICTURES = 'build/console-screenshots';
@@ -34,11 +34,8 @@ export class TestBrowser {
   private constructor(private readonly browser: Browser) {}
 
   static async start(): Promise<TestBrowser> {
-    // Root has no sandbox of Chromium's.
-    const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
-    return new TestBrowser(
-      await chromium.launch({ ...(executablePath !== undefined && { executablePath }), args }),
-    );
+    if (executablePath === undefined) throw new Error('there is no browser');
+    return new TestBrowser(await launchChromium(executablePath));
   }
 
   async close(): Promise<void> {

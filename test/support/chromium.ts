@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { type Browser, chromium } from 'playwright-core';
 
 /** The browser's names on the PATH, in the order in which they are tried. */
 const PROGRAMS = ['chromium', 'chromium-browser', 'google-chrome'] as const;
@@ -25,6 +26,13 @@ export const ensureChromium = (): string | undefined => {
     '\nNO BROWSER: the tests of the console are SKIPPED. Install Chromium, so that it is on the PATH (Debian: apt-get install chromium)\n\n',
   );
   return undefined;
+};
+
+/** Starts a browser that nobody sees, with the program at this path. */
+export const launchChromium = (executablePath: string): Promise<Browser> => {
+  // Root has no sandbox of Chromium's.
+  const args = ['--disable-dev-shm-usage', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])];
+  return chromium.launch({ executablePath, args });
 };
 
 const install = (): string | undefined => {

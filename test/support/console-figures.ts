@@ -1,11 +1,11 @@
 /**
  * Measures the console in Chromium, for docs/console.md: when something is seen on a slow processor, what three open
- * pages cost the service, and what one keeps of memory while its list changes ten times a second: npm run console:figures -- MINUTES
+ * pages cost the service, and what one keeps of memory while its list changes ten times a second: npm run
+ * console:figures -- MINUTES
  */
-import { chromium } from 'playwright-core';
 import { setTimeout as delay } from 'node:timers/promises';
 import { usageOf } from '../../bench/usage.js';
-import { ensureChromium } from './chromium.js';
+import { ensureChromium, launchChromium } from './chromium.js';
 import { Beside } from './console-page.js';
 import { HOUSEPLANTS } from './houseplants.js';
 import { TestService } from './service.js';
@@ -29,7 +29,7 @@ const service = await TestService.start();
 await service.ready();
 const beside = await Beside.of(service);
 await beside.add(...HOUSEPLANTS);
-const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+const browser = await launchChromium(executablePath);
 const page = await browser.newPage();
 const devTools = await page.context().newCDPSession(page);
 await devTools.send('Emulation.setCPUThrottlingRate', { rate: SLOWER });

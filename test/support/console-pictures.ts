@@ -1,8 +1,8 @@
 /** Takes the pictures of docs/console.md, of `plants demo`: npm run console:pictures. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { chromium, type Page } from 'playwright-core';
-import { ensureChromium } from './chromium.js';
+import { type Page } from 'playwright-core';
+import { ensureChromium, launchChromium } from './chromium.js';
 import { CliProcess } from './cli-process.js';
 
 const FOLDER = 'docs/console';
@@ -14,7 +14,7 @@ const demo = CliProcess.piped(['demo', '--no-open', '--json'], {});
 await demo.says(/"link"/);
 const { link = '' } = JSON.parse(demo.stdout.split('\n')[0] ?? '') as { link?: string };
 const [base = '', fragment = ''] = link.split('#');
-const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+const browser = await launchChromium(executablePath);
 mkdirSync(FOLDER, { recursive: true });
 
 const take = async (name: string, path: string, show: (page: Page) => Promise<void>): Promise<void> => {

@@ -2,17 +2,17 @@
  * Does five tasks of each kind of user in Chromium, and prints the table of docs/console.md: what the person has to
  * click and to type, how long the page takes, and how long both take: npm run console:tasks
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { chromium, type Locator, type Page } from 'playwright-core';
+import { type Locator, type Page } from 'playwright-core';
 import { plantStream } from '../../src/plants/stream.js';
-import { ensureChromium } from './chromium.js';
+import { ensureChromium, launchChromium } from './chromium.js';
 import { Beside } from './console-page.js';
 import { appendRaw } from './domain-stores.js';
 import { HOUSEPLANTS } from './houseplants.js';
 import { runCli } from './http-cli.js';
 import { TestService } from './service.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /**
  * Seconds of the keystroke-level model (Card, Moran and Newell, Communications of the ACM 23(7), 1980): to think before
@@ -75,7 +75,7 @@ class Person {
 const executablePath = ensureChromium();
 if (executablePath === undefined) process.exit(1);
 
-const folder = mkdtempSync(join(tmpdir(), 'console-tasks-'));
+const folder = temporaryFolder();
 const service = await TestService.start();
 await service.ready();
 const beside = await Beside.of(service, 'alice');
@@ -86,7 +86,7 @@ const vkey = (await runCli(['audit-key'], service.env)).stdout.trim();
 const kept = await (await fetch(`${service.url}/log/checkpoint`)).text();
 const bundle = join(folder, 'bundle.ndjson.gz');
 await runCli(['export', '--out', bundle], service.env);
-const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+const browser = await launchChromium(executablePath);
 
 /** Opens a page anew, waits until it is there, does a task on it and prints its row. */
 const task = async (

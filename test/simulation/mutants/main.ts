@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type PlantedFault, PLANTED_FAULTS } from './mutants.js';
+import { type PlantedFault, PLANTED_FAULTS, whilePlanted } from './mutants.js';
 
 /** `npm run simulate:mutants [-- NAME …]`: prints the first seed that finds each planted fault, as a table. */
 
@@ -19,37 +19,19 @@ interface Found {
 }
 
 /** Runs one fault in a process of its own, in this copy of the build if it is in the source. */
-const search = async (
-  { name, file, find = '', replace = '' }: PlantedFault,
-  copy: string,
-): Promise<Found> => {
-  let at = build;
-  if (file !== undefined) {
-    at = copy;
-    if (!existsSync(copy))
-      for (const folder of ['src', 'test/simulation', 'test/support'])
-        cpSync(join(build, folder), join(copy, folder), {
-          recursive: true,
-          filter: (path) => !path.endsWith('.map'),
-        });
-    const path = join('src', file);
-    const text = readFileSync(join(build, path), 'utf8');
-    if (!text.includes(find)) throw new Error(`${path} does not contain ${JSON.stringify(find)}`);
-    writeFileSync(join(copy, path), text.replace(find, replace));
-  }
-  try {
-    const child = join(at, 'test/simulation/mutants/child.js');
-    const { stdout } = await promisify(execFile)(process.execPath, [
-      '--no-warnings',
-      child,
-      name,
-      most,
-      seconds,
-    ]);
-    return JSON.parse(stdout) as Found;
-  } finally {
-    if (file !== undefined) cpSync(join(build, 'src', file), join(copy, 'src', file));
-  }
+const search = async (fault: PlantedFault, copy: string): Promise<Found> => {
+  const at = fault.file === undefined ? build : copy;
+  if (!existsSync(at))
+    for (const folder of ['src', 'test/simulation', 'test/support'])
+      cpSync(join(build, folder), join(at, folder), {
+        recursive: true,
+        filter: (path) => !path.endsWith('.map'),
+      });
+  const child = join(at, 'test/simulation/mutants/child.js');
+  const { stdout } = await whilePlanted(fault, copy, () =>
+    promisify(execFile)(process.execPath, ['--no-warnings', child, fault.name, most, seconds]),
+  );
+  return JSON.parse(stdout) as Found;
 };
 
 const wanted = process.argv.slice(2);

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { decorate } from '../../../src/ports/decorate.js';
 import {
   type NewEvent,
@@ -384,3 +386,21 @@ const CONTROLS: readonly PlantedFault[] = [
 ];
 
 export const PLANTED_FAULTS: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS, ...CONTROLS];
+
+/** Runs something while a fault is in this copy of the build, if it is one of the source. */
+export const whilePlanted = async <T>(
+  { file, find = '', replace = '' }: PlantedFault,
+  copy: string,
+  run: () => T | Promise<T>,
+): Promise<T> => {
+  if (file === undefined) return run();
+  const path = join(copy, 'src', file);
+  const text = readFileSync(path, 'utf8');
+  if (!text.includes(find)) throw new Error(`${file} does not contain ${JSON.stringify(find)}`);
+  writeFileSync(path, text.replace(find, replace));
+  try {
+    return await run();
+  } finally {
+    writeFileSync(path, text);
+  }
+};

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { PLANTED_FAULTS } from './mutants.js';
+import { PLANTED_FAULTS, whilePlanted } from './mutants.js';
 
 /**
  * `npm run simulate:others [-- NAME …]`: prints, for each planted fault that is in the source, the first of the ordinary
@@ -45,17 +45,12 @@ try {
   const whole = firstFailure();
   if (whole !== undefined) throw new Error(`${whole} fails without a planted fault`);
   process.stdout.write('| fault | found by |\n|---|---|\n');
-  for (const { name, what, file, find = '', replace = '' } of PLANTED_FAULTS) {
-    if (file === undefined || (wanted.length > 0 && !wanted.includes(name))) continue;
+  for (const fault of PLANTED_FAULTS) {
+    if (fault.file === undefined || (wanted.length > 0 && !wanted.includes(fault.name))) continue;
     searched += 1;
-    const path = join(copy, 'src', file);
-    const text = readFileSync(path, 'utf8');
-    if (!text.includes(find)) throw new Error(`${file} does not contain ${JSON.stringify(find)}`);
-    writeFileSync(path, text.replace(find, replace));
-    const failed = firstFailure();
-    writeFileSync(path, text);
+    const failed = await whilePlanted(fault, copy, firstFailure);
     if (failed !== undefined) found += 1;
-    process.stdout.write(`| ${what} | ${failed ?? 'none'} |\n`);
+    process.stdout.write(`| ${fault.what} | ${failed ?? 'none'} |\n`);
   }
   process.stdout.write(`\n${found} of ${searched} were found\n`);
 } finally {

@@ -72,7 +72,7 @@ const runShare = async ({ from, step, twice, untilMs = Infinity, last = Infinity
 };
 
 /** Runs shares of the same worlds on all cores, and says now and then how many worlds have run. */
-const runThreads = async (share: Share): Promise<Sum> => {
+const runThreads = async (share: Omit<Share, 'step'>): Promise<Sum> => {
   const cores = availableParallelism();
   const all = emptySum();
   let ran = 0;
@@ -101,7 +101,7 @@ const runThreads = async (share: Share): Promise<Sum> => {
 };
 
 const runMinutes = async (minutes: number, from: number): Promise<boolean> => {
-  const all = await runThreads({ from, step: 1, twice: false, untilMs: Date.now() + minutes * 60_000 });
+  const all = await runThreads({ from, twice: false, untilMs: Date.now() + minutes * 60_000 });
   // Processor time: other programs on the machine take nothing of it.
   const { user, system } = process.cpuUsage();
   const cpuMs = (user + system) / 1_000;
@@ -142,7 +142,6 @@ const show = (result: Result): boolean => {
 const runTwice = async (count: number, from: number): Promise<boolean> => {
   const { worlds, unsteady, failed } = await runThreads({
     from,
-    step: 1,
     twice: true,
     last: from + count - 1,
   });
