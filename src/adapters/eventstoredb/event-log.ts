@@ -182,13 +182,14 @@ class EventStoreLog extends EventLog {
   }
 
   async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
-    for (let position = after; !signal.aborted;) {
+    for (let position = after, knowsQuiet = false; !signal.aborted;) {
       for await (const batch of this.#subscribeAlone(position, signal)) {
         position = batch.position;
         yield batch;
+        knowsQuiet = batch.events.length === 0;
         if (batch.caughtUp && this.#tail.reaches(position)) break;
       }
-      for await (const batch of this.#tail.follow(position, signal)) {
+      for await (const batch of this.#tail.follow(position, signal, knowsQuiet)) {
         position = batch.position;
         yield batch;
       }

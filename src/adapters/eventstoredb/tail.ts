@@ -42,14 +42,20 @@ export class Tail {
 
   /**
    * As `EventLog.subscribe`, but for a position that is not reached it ends without an error, as it does once the
-   * subscriber is so slow that what follows is no longer kept.
+   * subscriber is so slow that what follows is no longer kept. `knowsQuiet`: whether the last batch that the subscriber
+   * got was an empty one at the head; without that it expects one soon.
    */
-  async *follow(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
+  async *follow(
+    after: Position,
+    signal: AbortSignal,
+    knowsQuiet: boolean,
+  ): AsyncGenerator<LogBatch, void, undefined> {
     const reading = (this.#reading ??= this.#begin(after));
     reading.subscribers += 1;
     try {
       let position = after;
       let seen = 0;
+      let isNews = !knowsQuiet;
       while (!signal.aborted && position >= reading.from) {
         if (seen === reading.batches) {
           if (reading.failure !== undefined) throw reading.failure as Error;
@@ -64,7 +70,8 @@ export class Tail {
         const reached = isLast ? reading.to : (events.at(-1)?.position ?? position);
         const caughtUp = isLast && reading.caughtUp && reached >= position;
         if (reached > position) position = reached;
-        yield { events, position, caughtUp };
+        if (isNews || events.length > 0 || !caughtUp) yield { events, position, caughtUp };
+        isNews = true;
       }
     } finally {
       reading.subscribers -= 1;
@@ -82,12 +89,8 @@ export class Tail {
   }
 
   async #read(reading: Reading): Promise<void> {
-    let isBegun = false;
     try {
       for await (const { events, position, caughtUp } of this.subscribe(reading.to, reading.ending.signal)) {
-        const isNews = events.length > 0 || !caughtUp || isBegun; // that it has caught up, its subscribers know
-        isBegun = true;
-        if (!isNews) continue;
         reading.events.push(...events);
         const dropped = reading.events.splice(0, Math.max(0, reading.events.length - KEPT)).at(-1);
         reading.from = dropped?.position ?? reading.from;

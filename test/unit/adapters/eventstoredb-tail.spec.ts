@@ -88,6 +88,27 @@ describe('subscriptions of one process at the end of a log on EventStoreDB', () 
     await until(() => server.subscriptionsOpen === 1);
   });
 
+  it('tell a subscriber soon that nothing follows, also where its last event came with the end of the log', async () => {
+    await append(1);
+    // Once: a busy machine may delay any of them.
+    await until(async () => {
+      const one = new AbortController();
+      const subscribing = server.hold('subscribe', 'request');
+      const batches = log.subscribe(START, one.signal)[Symbol.asyncIterator]();
+      const first = next(batches);
+      await subscribing.arrived;
+      await log.head(); // and so has the subscription
+      subscribing.release();
+      const { events, caughtUp } = await first;
+      const since = performance.now();
+      const second = await next(batches);
+      const pauseMs = performance.now() - since;
+      one.abort();
+      await batches.next(); // so that the next round begins a shared subscription of its own
+      return events.length === 1 && caughtUp && second.events.length === 0 && pauseMs < 600;
+    });
+  });
+
   it('all end with an error where it does, and go on where they are', async () => {
     const [one, two] = [await atEnd(), await atEnd()];
     await until(() => server.subscriptionsOpen === 1);
