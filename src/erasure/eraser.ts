@@ -7,7 +7,7 @@ import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
-import { erasedStream, ERASURES_STREAM, erasureStream, streamsOf } from '../plants/stream.js';
+import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../plants/stream.js';
 import {
   type Erasing,
   type EventLog,
@@ -162,10 +162,12 @@ export class Eraser {
       if (owner === undefined) return this.#cancelUnless(erasure, orderedAt);
       show('deleting');
       this.#step('ordered');
-      await this.#deletePlants(owner, erasure);
+      // The second time for what the owner has created meanwhile: its command may have been admitted before the order.
+      const covered =
+        (await this.#deletePlants(owner, erasure)) ?? (await this.#deletePlants(owner, erasure));
+      if (covered === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
-      const covered = await this.#lastOf(owner, erasure);
       await this.#followed(covered, signal);
       if (signal.aborted) return;
       // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
@@ -204,14 +206,18 @@ export class Eraser {
 
   /**
    * Deletes the owner's plants in the ordinary way: so lists, generations and the state tree lose them by their own
-   * rules, and whoever replays the log without the erased events comes to the same state.
+   * rules, and whoever replays the log without the erased events comes to the same state. Returns the position of the last
+   * event to be erased where no plant is present there; undefined where it has deleted some, so that another look is due.
    */
-  async #deletePlants(owner: string, erasure: string): Promise<void> {
+  async #deletePlants(owner: string, erasure: string): Promise<Position | undefined> {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
+    const isOwned = ownedBy(owner);
     const present = new Set<number>();
-    for await (const event of log.readStreamsFrom(streamsOf(owner))) {
-      if (skips.has(skipName(event))) continue;
+    let last = START;
+    for await (const event of this.#owned(owner, erasure)) {
+      last = event.position;
+      if (!isOwned(event.stream) || skips.has(skipName(event))) continue;
       const fact = tryDecode(event);
       if (fact instanceof EventRefused)
         throw new Error(
@@ -221,6 +227,7 @@ export class Eraser {
       if (fact.event.type === 'PlantCreated') present.add(fact.event.data.id);
       else present.delete(fact.event.data.id);
     }
+    if (present.size === 0) return last;
     const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
     const ids = [...present];
     const deleteNext = async (): Promise<void> => {
@@ -234,13 +241,7 @@ export class Eraser {
       }
     };
     await Promise.all(Array.from({ length: DELETES_AT_ONCE }, deleteNext));
-  }
-
-  /** The position of the last event to be erased. */
-  async #lastOf(owner: string, erasure: string): Promise<Position> {
-    let last = START;
-    for await (const { position } of this.#owned(owner, erasure)) last = position;
-    return last;
+    return undefined;
   }
 
   /** The events of the owner, and what an earlier attempt has put in the place of some. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { leafOf } from '../../../src/audit/leaf.js';
@@ -11,11 +12,12 @@ import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
 import { ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
-import { type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
+import { Faults } from '../../support/domain-faults.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
@@ -120,6 +122,25 @@ describe('the erasure of an owner', () => {
         ? '[{"id":2,"row":"{\\"name\\":\\"MARKER-of-somebody 2\\",\\"tag\\":\\"MARKER-of-somebody\\"}"}]'
         : '[]',
     );
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('leaves no plant in lists and state that the owner creates while the others are deleted', async () => {
+    await stores.remove();
+    let wrote: Promise<void> | undefined;
+    stores = await ErasingStores.open(async (folder) => {
+      const log = await openSqliteEventLog(join(folder, 'events.db'));
+      return new Faults<EventLog>(log).every('append', async (proceed, stream, expected, events) => {
+        if (events.some(({ type }) => type === 'PlantDeleted')) await (wrote ??= stores.create(MARKER, 2));
+        return proceed(stream, expected, events);
+      }).port;
+    });
+    await stores.create(MARKER, 1);
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(wrote).toBeDefined();
+    expect(await stores.listOf(MARKER)).toBe('[]');
+    await stores.signed();
     expect(await stores.recheck()).toBeUndefined();
   });
 
