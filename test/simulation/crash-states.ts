@@ -16,6 +16,9 @@ const INDEX_BYTES = 32_768;
 /** States that are opened at a time. */
 const AT_ONCE = 3;
 
+/** How often the long form tells how far it is, in states. */
+const TOLD_EVERY = 500;
+
 /** More steps than an erasure takes in a small run. */
 const ERASURE_STEPS = 600;
 
@@ -123,6 +126,7 @@ export class CrashStates {
       const files = disk.afterPowerCut(leaving, new Random(seed));
       if (!this.#isNew(files, promised)) continue;
       this.#states[leaving] += 1;
+      if (this.#known.size % TOLD_EVERY === 0) process.stdout.write(`${this.#known.size} states\n`);
       const goesOn = this.#known.size % goesOnEvery === 0;
       const one = this.#open(files, promised, goesOn).then((faults) => {
         if (faults.length > 0) this.#broken.push({ steps: at, leaving, seed, faults });

@@ -20,7 +20,7 @@ interface Found {
 
 /** Runs one fault in a process of its own, in this copy of the build if it is in the source. */
 const search = async (fault: PlantedFault, copy: string): Promise<Found> => {
-  const at = fault.file === undefined ? build : copy;
+  const at = fault.edits === undefined ? build : copy;
   if (!existsSync(at))
     for (const folder of ['src', 'test/simulation', 'test/support'])
       cpSync(join(build, folder), join(at, folder), {

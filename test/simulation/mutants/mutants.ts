@@ -10,15 +10,19 @@ import {
 } from '../../../src/ports/event-log.js';
 import { type Mutant } from '../world/simulation.js';
 
-/** A wrong line: of the compiled service, in which a text is replaced by another, or of what stands for the stores. */
+/** In a file of build/src, a text is replaced by another. */
+interface Edit {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+/** A wrong line of the compiled service, or of what stands for the stores; or two. */
 export interface PlantedFault {
   readonly name: string;
   /** What is wrong, in a few words. */
   readonly what: string;
-  /** A file of build/src. */
-  readonly file?: string;
-  readonly find?: string;
-  readonly replace?: string;
+  readonly edits?: readonly Edit[];
   readonly mutant?: Mutant;
 }
 
@@ -195,184 +199,222 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unavailable-after-unknown',
     what: 'a later try that cannot reach the log says that nothing was written',
-    file: 'write/execute.js',
-    find: 'unknown && error instanceof LogUnavailable',
-    replace: 'false',
+    edits: [
+      { file: 'write/execute.js', find: 'unknown && error instanceof LogUnavailable', replace: 'false' },
+    ],
   },
   {
     name: 'own-event-not-known',
     what: 'a command does not recognise its own event after a lost race',
-    file: 'write/plant-commands.js',
-    find: 'if (next && isOf(context.commandId, next))',
-    replace: 'if (false)',
+    edits: [
+      {
+        file: 'write/plant-commands.js',
+        find: 'if (next && isOf(context.commandId, next))',
+        replace: 'if (false)',
+      },
+    ],
   },
   {
     name: 'resumed-command-decides-again',
     what: 'a repeated request with a key does not look for its first outcome',
-    file: 'write/plant-commands.js',
-    find: 'if (earlier) return',
-    replace: 'if (false) return',
+    edits: [{ file: 'write/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' }],
   },
   {
     name: 'key-resumes-from-the-start',
     what: 'a request with a key is decided on states from before it',
-    file: 'write/idempotency.js',
-    find: 'firstRevision: last ? Number(last.revision) + 1 : 0',
-    replace: 'firstRevision: 0',
+    edits: [
+      {
+        file: 'write/idempotency.js',
+        find: 'firstRevision: last ? Number(last.revision) + 1 : 0',
+        replace: 'firstRevision: 0',
+      },
+    ],
   },
   {
     name: 'created-twice',
     what: 'a plant is created that is present',
-    file: 'plants/plant.js',
-    find: 'if (plant) throw plantExists(command.id);',
-    replace: '',
+    edits: [{ file: 'plants/plant.js', find: 'if (plant) throw plantExists(command.id);', replace: '' }],
   },
   {
     name: 'deletion-keeps-row',
     what: 'a deleted plant stays in lists',
-    file: 'projector/changes.js',
-    find: 'rowOf(event.data.name, event.data.tag) : undefined',
-    replace: 'rowOf(event.data.name, event.data.tag) : event.data.id === 3 ? "{}" : undefined',
+    edits: [
+      {
+        file: 'projector/changes.js',
+        find: 'rowOf(event.data.name, event.data.tag) : undefined',
+        replace: 'rowOf(event.data.name, event.data.tag) : event.data.id === 3 ? "{}" : undefined',
+      },
+    ],
   },
   {
     name: 'regression-not-noticed',
     what: 'a projection goes on where the store has lost data',
-    file: 'projector/projection.js',
-    find: 'if (position < from) throw',
-    replace: 'if (false) throw',
+    edits: [
+      { file: 'projector/projection.js', find: 'if (position < from) throw', replace: 'if (false) throw' },
+    ],
   },
   {
     name: 'idle-partitions-stay',
     what: 'idle partitions are not moved to the end of the log',
-    file: 'projector/projection.js',
-    find: 'part.changes.length > 0 || part.refused || all',
-    replace: 'part.changes.length > 0 || part.refused',
+    edits: [
+      {
+        file: 'projector/projection.js',
+        find: 'part.changes.length > 0 || part.refused || all',
+        replace: 'part.changes.length > 0 || part.refused',
+      },
+    ],
   },
   {
     name: 'batch-in-flight-forgotten',
     what: 'an apply begins before the one before it has ended',
-    file: 'projector/projection.js',
-    find: 'await this.#inFlight;\n        this.#inFlight = this.#apply',
-    replace: 'this.#inFlight = this.#apply',
+    edits: [
+      {
+        file: 'projector/projection.js',
+        find: 'await this.#inFlight;\n        this.#inFlight = this.#apply',
+        replace: 'this.#inFlight = this.#apply',
+      },
+    ],
   },
   {
     name: 'bound-longer-than-wait',
     what: 'lists may be further behind the log than writes wait',
-    file: 'read/freshness.js',
-    find: 'const BOUND = 0.95;',
-    replace: 'const BOUND = 3;',
+    edits: [{ file: 'read/freshness.js', find: 'const BOUND = 0.95;', replace: 'const BOUND = 3;' }],
   },
   {
     name: 'write-does-not-wait-it-out',
     what: 'a write that no list contains is answered at once',
-    file: 'read/freshness.js',
-    find: 'if (left <= 0) return false;',
-    replace: 'return false;',
+    edits: [{ file: 'read/freshness.js', find: 'if (left <= 0) return false;', replace: 'return false;' }],
   },
   {
     name: 'steady-since-ignored',
     what: 'a failover of the lists does not count for what they have to contain',
-    file: 'read/freshness.js',
-    find: 'Math.max(arrived - this.boundMs, this.model.steadySince)',
-    replace: 'arrived - this.boundMs',
+    edits: [
+      {
+        file: 'read/freshness.js',
+        find: 'Math.max(arrived - this.boundMs, this.model.steadySince)',
+        replace: 'arrived - this.boundMs',
+      },
+    ],
   },
   {
     name: 'floors-forgotten',
     what: 'a process does not remember what it has answered',
-    file: 'read/freshness.js',
-    find: 'if (position > (this.#floors[partition] ?? START))',
-    replace: 'if (false)',
+    edits: [
+      {
+        file: 'read/freshness.js',
+        find: 'if (position > (this.#floors[partition] ?? START))',
+        replace: 'if (false)',
+      },
+    ],
   },
   {
     name: 'stale-list-answered',
     what: 'a list that is not fresh enough in time is answered',
-    file: 'read/list-plants.js',
-    find: "if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');",
-    replace: '',
+    edits: [
+      {
+        file: 'read/list-plants.js',
+        find: "if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');",
+        replace: '',
+      },
+    ],
   },
   {
     name: 'horizon-of-the-fast-path',
     what: 'the fast path does not ask what the log holds',
-    file: 'read/list-plants.js',
-    find: 'if (horizon === undefined || page.position < horizon) return undefined;',
-    replace: '',
+    edits: [
+      {
+        file: 'read/list-plants.js',
+        find: 'if (horizon === undefined || page.position < horizon) return undefined;',
+        replace: '',
+      },
+    ],
   },
   {
     name: 'older-question-answers',
     what: 'a list takes the answer to a question that the log was asked before',
-    file: 'read/log-head.js',
-    find: 'if (this.#asking.askedAt >= since)',
-    replace: 'if (true)',
+    edits: [{ file: 'read/log-head.js', find: 'if (this.#asking.askedAt >= since)', replace: 'if (true)' }],
   },
   {
     name: 'sample-dated-late',
     what: 'a head of the log is dated when its answer has come',
-    file: 'read/log-head.js',
-    find: 'const sample = {\n                askedAt',
-    replace: 'const sample = {\n                askedAt: monotonicMs()',
+    edits: [
+      {
+        file: 'read/log-head.js',
+        find: 'const sample = {\n                askedAt',
+        replace: 'const sample = {\n                askedAt: monotonicMs()',
+      },
+    ],
   },
   {
     name: 'promoted-while-building',
     what: 'a rebuild goes on before its generation has caught up, without a verification',
-    file: 'projector/rebuilder.js',
-    find: 'if (!standby.caughtUp) return;',
-    replace: '',
+    edits: [{ file: 'projector/rebuilder.js', find: 'if (!standby.caughtUp) return;', replace: '' }],
   },
   {
     name: 'rebuild-skips-wrong',
     what: 'the generation that is replaced is kept with the skips of the new one',
-    file: 'projector/rebuilder.js',
-    find: 'one === generation ? state.skipsAfter : promoted.skippedAfterBefore',
-    replace: 'state.skipsAfter',
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'one === generation ? state.skipsAfter : promoted.skippedAfterBefore',
+        replace: 'state.skipsAfter',
+      },
+    ],
   },
   {
     name: 'erased-before-followed',
     what: 'an owner is erased before lists and tree have the deletions',
-    file: 'erasure/eraser.js',
-    find: 'await this.#followed(covered, signal);',
-    replace: '',
+    edits: [{ file: 'erasure/eraser.js', find: 'await this.#followed(covered, signal);', replace: '' }],
   },
   {
     name: 'erased-before-durable',
     what: 'an owner is erased before the deletions are durable in the lists',
-    file: 'erasure/eraser.js',
-    find: 'await this.model.sync();',
-    replace: '',
+    edits: [{ file: 'erasure/eraser.js', find: 'await this.model.sync();', replace: '' }],
   },
   {
     name: 'erased-while-read-unnoticed',
     what: 'lists that were read while an owner was erased are taken as right',
-    file: 'projector/erased-while-read.js',
-    find: 'throw new ErasedWhileRead(',
-    replace: 'void (',
+    edits: [
+      { file: 'projector/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' },
+    ],
   },
   {
     name: 'put-back-before-erasure-unnoticed',
     what: 'lists that a crash has put back to before an erasure are taken as right',
-    file: 'projector/projector.js',
-    find: 'const erasure = await erasureAcross(this.log, await this.model.positions(generation));',
-    replace: 'const erasure = undefined;',
+    edits: [
+      {
+        file: 'projector/projector.js',
+        find: 'const erasure = await erasureAcross(this.log, await this.model.positions(generation));',
+        replace: 'const erasure = undefined;',
+      },
+    ],
   },
   {
     name: 'healed-without-reading',
     what: 'a parked owner is answered without the events that were left out',
-    file: 'projector/healer.js',
-    find: 'this.changes.push(change);',
-    replace: '',
+    edits: [{ file: 'projector/healer.js', find: 'this.changes.push(change);', replace: '' }],
   },
   {
     name: 'later-race-lost',
     what: 'a lost race is told as a failure of the log',
-    file: 'write/execute.js',
-    find: 'if (!(error instanceof WrongExpectedRevision)) throw error;',
-    replace: 'throw error;',
+    edits: [
+      {
+        file: 'write/execute.js',
+        find: 'if (!(error instanceof WrongExpectedRevision)) throw error;',
+        replace: 'throw error;',
+      },
+    ],
   },
   {
     name: 'first-generation-promoted-early',
     what: 'the first generation is active before it has caught up',
-    file: 'projector/projector.js',
-    find: 'if (caughtUp && active === undefined)',
-    replace: 'if (active === undefined)',
+    edits: [
+      {
+        file: 'projector/projector.js',
+        find: 'if (caughtUp && active === undefined)',
+        replace: 'if (active === undefined)',
+      },
+    ],
   },
 ];
 
@@ -385,21 +427,42 @@ const CONTROLS: readonly PlantedFault[] = [
   },
 ];
 
-export const PLANTED_FAULTS: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS, ...CONTROLS];
+const SINGLE: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS];
+
+/** Lines of which each does what the other one does: a fault in one of them alone is not seen. */
+const PAIRS: readonly (readonly [string, string])[] = [
+  ['repeated-append-refused', 'own-event-not-known'],
+  ['new-ids-on-retry', 'own-event-not-known'],
+  ['erased-before-durable', 'put-back-before-erasure-unnoticed'],
+];
+
+const BOTH = PAIRS.map((names): PlantedFault => {
+  const faults = names.map((name) => SINGLE.find((one) => one.name === name));
+  return {
+    name: names.join('+'),
+    what: `both: ${faults.map((fault) => fault?.what).join('; ')}`,
+    edits: faults.flatMap((fault) => fault?.edits ?? []),
+    mutant: Object.assign({}, ...faults.map((fault) => fault?.mutant)) as Mutant,
+  };
+});
+
+export const PLANTED_FAULTS: readonly PlantedFault[] = [...SINGLE, ...BOTH, ...CONTROLS];
 
 /** Runs something while a fault is in this copy of the build, if it is one of the source. */
 export const whilePlanted = async <T>(
-  { file, find = '', replace = '' }: PlantedFault,
+  { edits = [] }: Pick<PlantedFault, 'edits'>,
   copy: string,
   run: () => T | Promise<T>,
 ): Promise<T> => {
-  if (file === undefined) return run();
+  const [edit, ...others] = edits;
+  if (!edit) return run();
+  const { file, find, replace } = edit;
   const path = join(copy, 'src', file);
   const text = readFileSync(path, 'utf8');
   if (!text.includes(find)) throw new Error(`${file} does not contain ${JSON.stringify(find)}`);
   writeFileSync(path, text.replace(find, replace));
   try {
-    return await run();
+    return await whilePlanted({ edits: others }, copy, run);
   } finally {
     writeFileSync(path, text);
   }

@@ -80,6 +80,11 @@ export class LogServer {
     return this.#events.at(-1)?.position ?? START;
   }
 
+  /** Writes a new stream before the world begins. */
+  preload(stream: string, events: readonly NewEvent[]): void {
+    this.#keep(recordedOf(stream, 0, numberOf(this.head), events));
+  }
+
   append(
     stream: string,
     expected: ExpectedRevision,
@@ -101,11 +106,7 @@ export class LogServer {
       });
       return;
     }
-    const first = numberOf(this.#lastStaged()) + 1;
-    const recorded = events.map(({ id, type, data, metadata }, index): RecordedEvent => ({
-      ...{ stream, revision: BigInt(written.length + index), position: positionOf(first + index) },
-      ...{ id, type, data, metadata },
-    }));
+    const recorded = recordedOf(stream, written.length, numberOf(this.#lastStaged()), events);
     const own = this.#stagedStreams.get(stream);
     if (own) own.push(...recorded);
     else this.#stagedStreams.set(stream, [...recorded]);
@@ -241,3 +242,15 @@ export class LogServer {
     }
   }
 }
+
+/** Events as they are recorded at a revision, after the event of so high a number. */
+const recordedOf = (
+  stream: string,
+  revision: number,
+  last: number,
+  events: readonly NewEvent[],
+): RecordedEvent[] =>
+  events.map(({ id, type, data, metadata }, index) => ({
+    ...{ stream, revision: BigInt(revision + index), position: positionOf(last + 1 + index) },
+    ...{ id, type, data, metadata },
+  }));

@@ -39,6 +39,8 @@ export interface Options {
   readonly faults: FaultTimes;
   /** The mean time between two of an operator's commands, in milliseconds. */
   readonly operatesEveryMs: number;
+  /** Which commands: in some worlds one thing happens again and again, so that it meets most faults. */
+  readonly operates: 'on all' | 'on erasures' | 'on generations';
   /** Whether an auditor signs the log, and owners are erased. */
   readonly audits: boolean;
   /** Whether a witness cosigns its checkpoints. */
@@ -46,6 +48,10 @@ export interface Options {
   readonly erases: boolean;
   /** Whether a newer version writes events that this one cannot read. */
   readonly strangeEvents: boolean;
+  /** How often, as a share, something crashes soon after a step of a rebuild or of an erasure. */
+  readonly crashesNearSteps: number;
+  /** How many events the log holds when the world begins. */
+  readonly pastEvents: number;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
   /** How long faults happen, in milliseconds of the world. */
@@ -62,7 +68,8 @@ export const simpler = (options: Options): Options[] => {
     if (options[feature]) less.push({ ...options, [feature]: false });
   for (const number of ['clients', 'owners', 'ids', 'apis', 'projectors'] as const)
     if (options[number] > 1) less.push({ ...options, [number]: options[number] - 1 });
-  if (options.drift > 0) less.push({ ...options, drift: 0 });
+  for (const number of ['drift', 'crashesNearSteps', 'pastEvents'] as const)
+    if (options[number] > 0) less.push({ ...options, [number]: 0 });
   return less;
 };
 
@@ -114,5 +121,17 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     durationMs: durationMs * (0.5 + random.next()),
     witnessed: random.chance(0.5),
   };
-  return { ...drawn, faults: { ...drawn.faults, logCrashesInSync: mean(1_000, 20_000) } };
+  const logCrashesInSync = mean(1_000, 20_000);
+  const options = {
+    ...drawn,
+    faults: { ...drawn.faults, logCrashesInSync },
+    crashesNearSteps: random.chance(0.5) ? 0 : random.next(),
+    pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
+    operates: 'on all' as const,
+  };
+  const often = { operatesEveryMs: 300 + 1_500 * random.next() };
+  if (random.chance(0.1))
+    return { ...options, ...often, operates: 'on erasures', audits: true, erases: true };
+  if (random.chance(0.1)) return { ...options, ...often, operates: 'on generations', strangeEvents: true };
+  return options;
 };

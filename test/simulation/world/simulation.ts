@@ -5,7 +5,13 @@ import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure } from '../../../src/erasure/order.js';
 import { skipName } from '../../../src/plants/skips.js';
 import { ownerOfStream, plantStream, streamsOf } from '../../../src/plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../../../src/ports/event-log.js';
 import { verify } from '../../../src/projector/verify.js';
 import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
 import { cancelRebuild, requestRebuild, requestRollback, skipEvent } from '../../../src/write/rebuilds.js';
@@ -82,8 +88,12 @@ const DOOMED = 'doomed-';
 /** Owners of whom a newer version writes. */
 const STRANGE = 'strange-';
 
+/** Owners who had plants before the world began. */
+const PAST = 'past-';
+
 /** Whether an owner's history is not that of clients alone. */
-const isSpecial = (owner: string): boolean => owner.startsWith(DOOMED) || owner.startsWith(STRANGE);
+const isSpecial = (owner: string): boolean =>
+  [DOOMED, STRANGE, PAST].some((special) => owner.startsWith(special));
 
 /** What is counted where two things are under way at a time, in whichever order. */
 const pairName = (one: string, other: string): string => `pair: ${[one, other].sort().join(' + ')}`;
@@ -179,6 +189,7 @@ class Simulation {
 
   async run(): Promise<Result> {
     const { world, options } = this;
+    this.#writePast();
     this.#stores.logMachine.start();
     this.#stores.listsMachine.start();
     this.#stores.witnessMachine.start();
@@ -200,6 +211,20 @@ class Simulation {
       counts: this.#counts,
       trace: world.lines,
     };
+  }
+
+  /** What owners of before have created, so that reading the log takes several batches. */
+  #writePast(): void {
+    const { pastEvents } = this.options;
+    const metadata = {
+      ...{ schemaVersion: 1, decidedAt: new Date(0).toISOString(), actor: { sub: 'past' } },
+      ...{ correlationId: 'past', causationId: 'past' },
+    };
+    for (let number = 0; number < pastEvents; number += 1) {
+      const data = { id: number, name: `plant ${number}`, tag: 'aroid' };
+      const event = { id: `past-${number}`, type: 'PlantCreated', data, metadata };
+      this.#stores.log.preload(plantStream(`${PAST}${number % 50}`, number), [event]);
+    }
   }
 
   report(rule: string, detail: string): void {
@@ -292,7 +317,7 @@ class Simulation {
             this.report('a verification finds no difference', `${differing} plants`);
           },
           onStep: (step: string) => {
-            this.#count(`rebuild: ${step}`);
+            this.#stepped(`rebuild: ${step}`);
           },
         };
         const { graceMs, verifyEveryMs } = this.options;
@@ -341,8 +366,8 @@ class Simulation {
               this.#count(`auditor ${state}`);
             },
             onStep: (step) => {
-              this.#count(`erasure: ${step}`);
               this.#erases = step !== 'scrubbed';
+              this.#stepped(`erasure: ${step}`);
             },
           },
         );
@@ -375,65 +400,94 @@ class Simulation {
     this.#faultsOf(faults);
   }
 
+  #anyOf(processes: readonly Server[]): Server | undefined {
+    return processes[this.#random.below(processes.length)];
+  }
+
+  /** How long a server is away, in milliseconds. */
+  #away(): number {
+    return 20 + 3_000 * this.#random.next() ** 3;
+  }
+
+  #dies(process: Server | undefined): void {
+    if (!process?.isUp) return;
+    process.crash();
+    this.#restartLater(process, this.#away());
+  }
+
+  /** A step of a rebuild or of an erasure: where the options have it, something that takes part crashes soon after it. */
+  #stepped(what: string): void {
+    this.world.note(what);
+    this.#count(what);
+    if (!this.#isFaulty || !this.#random.chance(this.options.crashesNearSteps)) return;
+    const { logMachine, listsMachine } = this.#stores;
+    const victim = this.#anyOf([
+      logMachine,
+      listsMachine,
+      listsMachine,
+      ...this.#projectors,
+      ...this.#auditors,
+    ]);
+    // Half of them before the next step can have begun.
+    const at = this.world.now + (this.#random.chance(0.5) ? 2 : 300) * this.#random.next() ** 2;
+    this.world.schedule(this.#chaos.machine, at, 'crash near a step', () => {
+      if (!this.#isFaulty) return;
+      this.#count('crash near a step');
+      this.#dies(victim);
+    });
+  }
+
   #faultsOf(times: FaultTimes): void {
     const { log, logMachine, listsMachine, lists } = this.#stores;
-    const dies = (process: Server | undefined, downMs: number): void => {
-      if (!process?.isUp) return;
-      process.crash();
-      this.#restartLater(process, downMs);
-    };
-    const anyOf = (processes: readonly Server[]): Server | undefined =>
-      processes[this.#random.below(processes.length)];
-    const away = (): number => 20 + 3_000 * this.#random.next() ** 3;
     const kinds: Record<keyof FaultTimes, () => void> = {
       apiDies: () => {
-        dies(anyOf(this.#apis), away());
+        this.#dies(this.#anyOf(this.#apis));
       },
       projectorDies: () => {
-        dies(anyOf(this.#projectors), away());
+        this.#dies(this.#anyOf(this.#projectors));
       },
       projectorStops: () => {
-        const projector = anyOf(this.#projectors);
+        const projector = this.#anyOf(this.#projectors);
         if (projector?.isUp) {
           this.world.become(projector.machine);
           this.#stopping.get(projector)?.abort();
         }
       },
       freezes: () => {
-        const process = anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
+        const process = this.#anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
         if (process?.isUp) process.machine.frozenUntil = this.world.now + 5_000 * this.#random.next() ** 2;
       },
       logCrashes: () => {
-        dies(logMachine, away());
+        this.#dies(logMachine);
       },
       logCrashesInSync: () => {
         log.inNextSync = () => {
-          if (this.#isFaulty) dies(logMachine, away());
+          if (this.#isFaulty) this.#dies(logMachine);
         };
       },
       listsCrash: () => {
-        dies(listsMachine, away());
+        this.#dies(listsMachine);
       },
       listsForget: () => {
         if (listsMachine.isUp) {
-          dies(listsMachine, away());
+          this.#dies(listsMachine);
           lists.forget();
         }
       },
       badNetwork: () => {
         this.#manners = this.options.bad;
-        this.world.schedule(this.#chaos.machine, this.world.now + away(), 'the network is well', () => {
+        this.world.schedule(this.#chaos.machine, this.world.now + this.#away(), 'the network is well', () => {
           this.#manners = this.#isFaulty ? this.options.manners : CALM;
         });
       },
       auditorDies: () => {
-        dies(anyOf(this.#auditors), away());
+        this.#dies(this.#anyOf(this.#auditors));
       },
       witnessCrashes: () => {
-        dies(this.#stores.witnessMachine, away());
+        this.#dies(this.#stores.witnessMachine);
       },
       wallJumps: () => {
-        const process = anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
+        const process = this.#anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
         if (process?.isUp) process.machine.wallOffset = 7_200_000 * (this.#random.next() - 0.5);
       },
     };
@@ -499,7 +553,9 @@ class Simulation {
     this.#underWay.add(asked);
     const tries = wish.kind !== 'list' && wish.key !== undefined ? TRIES : 1;
     for (let time = 1; time <= tries; time += 1) {
+      const durable = this.#stores.log.events.length;
       const found = await this.#send(machine, request);
+      if (time > 1 && found.kind === 'refused') this.#assertNotWritten(request, durable);
       const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
       // An earlier try may still be under way, and be carried out after the refusal.
       outcome = wasUnknown && (found.kind === 'refused' || found.kind === 'nothing') ? outcome : found;
@@ -511,6 +567,20 @@ class Simulation {
     this.#underWay.delete(asked);
     this.#operations.push({ ...asked, ended: ++this.#moment, outcome });
     return outcome;
+  }
+
+  /** A request that is refused was not carried out by an earlier try, among so many events as were durable before it. */
+  #assertNotWritten({ owner, wish, id }: ApiRequest, durable: number): void {
+    if (isSpecial(owner) || wish.kind === 'list') return;
+    const own = this.#stores.log
+      .stream(plantStream(owner, wish.id))
+      .find(({ metadata }) => (metadata as EventMetadata).correlationId === id);
+    const last = this.#stores.log.events[durable - 1]?.position ?? START;
+    if (own && own.position <= last)
+      this.report(
+        'a repeated request has the outcome of the first',
+        `${id} was refused after ${own.position}`,
+      );
   }
 
   /** One try, at any of the processes. */
@@ -542,10 +612,16 @@ class Simulation {
     const log = openLog(this.world, machine, this.#stores, {});
     const operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
     const now = machine.wall;
+    const unskips = this.options.operates === 'on generations' ? 0.5 : 0.1;
     const commands: Record<string, () => Promise<unknown>> = {
       rebuild: () => {
         const rate = random.chance(0.2) ? 50 + random.below(500) : null;
-        return requestRebuild(log, { rebuild: randomId(), rate, unskip: random.chance(0.1) }, operator, now);
+        return requestRebuild(
+          log,
+          { rebuild: randomId(), rate, unskip: random.chance(unskips) },
+          operator,
+          now,
+        );
       },
       'rebuild again': () =>
         requestRebuild(log, { rebuild: randomId(), rate: null, unskip: false }, operator, now),
@@ -563,7 +639,12 @@ class Simulation {
         skip: () => this.#skipStrange(log, random.chance(0.5)),
       }),
     };
-    const names = Object.keys(commands);
+    const { operates } = this.options;
+    const names = {
+      'on all': Object.keys(commands),
+      'on erasures': ['erase', 'erase', 'rebuild'],
+      'on generations': ['rebuild', 'roll back', 'write a strange event', 'skip'],
+    }[operates].filter((name) => name in commands);
     while (this.#isFaulty) {
       await pause(this.options.operatesEveryMs * 2 * random.next());
       const name = names[random.below(names.length)] ?? '';
