@@ -16,7 +16,10 @@ describe('subscriptions of one process at the end of a log on EventStoreDB', () 
 
   beforeEach(async () => {
     server = await StandIn.start();
-    log = await openEventStoreDb(parseEventStoreUrl(server.url), { readDeadlineMs: 700 });
+    log = await openEventStoreDb(parseEventStoreUrl(server.url), {
+      deadlineMs: 30_000,
+      readDeadlineMs: 5_000,
+    });
     ending = new AbortController();
   });
   afterEach(async () => {
