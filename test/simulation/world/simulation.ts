@@ -410,16 +410,18 @@ class Simulation {
   }
 
   #dies(process: Server | undefined): void {
+    const awayMs = this.#away(); // drawn in any case, so that known seeds stay the same worlds
     if (!process?.isUp) return;
     process.crash();
-    this.#restartLater(process, this.#away());
+    this.#restartLater(process, awayMs);
   }
 
   /** A step of a rebuild or of an erasure: where the options have it, something that takes part crashes soon after it. */
   #stepped(what: string): void {
     this.world.note(what);
     this.#count(what);
-    if (!this.#isFaulty || !this.#random.chance(this.options.crashesNearSteps)) return;
+    const { crashesNearSteps } = this.options;
+    if (!this.#isFaulty || crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
     const { logMachine, listsMachine } = this.#stores;
     const victim = this.#anyOf([
       logMachine,
@@ -553,9 +555,9 @@ class Simulation {
     this.#underWay.add(asked);
     const tries = wish.kind !== 'list' && wish.key !== undefined ? TRIES : 1;
     for (let time = 1; time <= tries; time += 1) {
-      const durable = this.#stores.log.events.length;
+      const before = this.#stores.log.head;
       const found = await this.#send(machine, request);
-      if (time > 1 && found.kind === 'refused') this.#assertNotWritten(request, durable);
+      if (time > 1 && found.kind === 'refused') this.#assertNotWritten(request, before);
       const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
       // An earlier try may still be under way, and be carried out after the refusal.
       outcome = wasUnknown && (found.kind === 'refused' || found.kind === 'nothing') ? outcome : found;
@@ -569,14 +571,13 @@ class Simulation {
     return outcome;
   }
 
-  /** A request that is refused was not carried out by an earlier try, among so many events as were durable before it. */
-  #assertNotWritten({ owner, wish, id }: ApiRequest, durable: number): void {
+  /** A request that is refused was not carried out by an earlier try, up to the head of the log before it. */
+  #assertNotWritten({ owner, wish, id }: ApiRequest, before: Position): void {
     if (isSpecial(owner) || wish.kind === 'list') return;
     const own = this.#stores.log
       .stream(plantStream(owner, wish.id))
       .find(({ metadata }) => (metadata as EventMetadata).correlationId === id);
-    const last = this.#stores.log.events[durable - 1]?.position ?? START;
-    if (own && own.position <= last)
+    if (own && own.position <= before)
       this.report(
         'a repeated request has the outcome of the first',
         `${id} was refused after ${own.position}`,
