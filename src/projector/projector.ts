@@ -1,4 +1,5 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
+import { type GenerationInfo } from '../ports/generations.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation, GenerationMissing } from '../ports/read-model.js';
 import { streamsErasedBefore } from './erased-while-read.js';
@@ -197,8 +198,9 @@ export class Projector {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
+    let { steadySince } = this.model;
     const generations = await this.model.generations();
-    let active = generations.find((generation) => generation.active)?.generation;
+    let active = activeOf(generations);
     let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
     const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
     const erasure = await erasureAcross(this.log, await this.model.positions(generation));
@@ -214,6 +216,12 @@ export class Projector {
       this.model,
       generation,
       async ({ events, position, caughtUp }) => {
+        if (caughtUp && active !== undefined && this.model.steadySince !== steadySince) {
+          // A failover may have lost that it is active, and nothing of what was applied.
+          ({ steadySince } = this.model);
+          if (activeOf(await this.model.generations()) === undefined)
+            throw new ReadModelRegressed('the read model does not know any more which generation is active');
+        }
         if (caughtUp && active === undefined) {
           await this.model.promote(generation);
           active = generation;
@@ -270,3 +278,6 @@ export class Projector {
     if (changed) this.onState(this.#status);
   }
 }
+
+const activeOf = (generations: readonly GenerationInfo[]): Generation | undefined =>
+  generations.find(({ active }) => active)?.generation;

@@ -235,6 +235,21 @@ describe('the projector', () => {
       expect(await model.port.generations()).toEqual([{ generation: 2, active: true }]);
     });
 
+    it('activates the first generation again where a failover has lost only that', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      let steadySince = 1;
+      const afterFailover = new Proxy(model.port, {
+        get: (target, name) =>
+          name === 'steadySince' ? steadySince : (Reflect.get(target, name) as unknown),
+      });
+      const { becomes } = start(log.port, afterFailover);
+      await becomes('live');
+      stores.tamper("UPDATE generations SET state = 'inactive'");
+      await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
+      steadySince = 2;
+      await lists('anne', 1);
+    });
+
     it('brings back what the store has lost, with nothing happening in the log', async () => {
       await run(log.port, 'anne', createPlant(1));
       await run(log.port, 'bert', createPlant(2));
