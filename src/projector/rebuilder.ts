@@ -261,6 +261,8 @@ export class Rebuilder {
       if (exists(one) && one !== active)
         this.#standby(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
     if (active !== wanted) {
+      // Where none is active there is nothing that it would be compared with, and a store that has lost all gives numbers again.
+      if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;
       await this.#promote(wanted, active, signal); // where it is refused, again in the next round
       this.#switchedAt = monotonicMs();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');

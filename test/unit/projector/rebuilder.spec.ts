@@ -548,6 +548,27 @@ describe('a rebuild', () => {
     });
   });
 
+  it('activates nothing that is not complete where the store has lost all and gives the number again', async () => {
+    await fill();
+    const { live, faults } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    faults.every(
+      'apply',
+      failing(() => new ReadModelUnavailable('it is down')),
+    );
+    stores.tamper('DELETE FROM plants');
+    stores.tamper("UPDATE positions SET position = ''");
+    stores.tamper("UPDATE generations SET state = 'inactive'");
+    const looks = faults.calls('generations');
+    await until(() => faults.calls('generations') > looks + 20);
+    expect(await active()).toBeUndefined();
+    faults.heal('apply');
+    await isActive(2);
+    expect(await idsOf('owner 2')).toEqual([2, 5]);
+  });
+
   it('starts again where the store has lost what was built', async () => {
     await fill();
     const { live, projector } = await start();
