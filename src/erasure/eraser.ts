@@ -2,7 +2,7 @@ import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../audit/erased-events.js';
 import { type Hash } from '../audit/merkle.js';
 import { pause } from '../async/pause.js';
-import { nextTurn, randomId } from '../async/runtime.js';
+import { monotonicMs, nextTurn, randomId } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
@@ -85,6 +85,8 @@ export class Eraser {
   readonly #progress = new Map<string, ErasureProgress>();
   /** Erasures of which lists and tree have nothing left in their files, while the log still has. */
   readonly #scrubbed = new Set<string>();
+  /** When an order that is not complete was first seen, in milliseconds of `monotonicMs()`. */
+  readonly #incompleteSince = new Map<string, number>();
   #lastRevision: bigint | undefined;
   #isIdle = false;
   #lastProblem: string | undefined;
@@ -160,6 +162,7 @@ export class Eraser {
     if (state === 'ordered') {
       const owner = await ownerOf(this.log, erasure);
       if (owner === undefined) return this.#cancelUnless(erasure, orderedAt);
+      this.#incompleteSince.delete(erasure);
       show('deleting');
       this.#step('ordered');
       // The second time for what the owner has created meanwhile: its command may have been admitted before the order.
@@ -198,9 +201,14 @@ export class Eraser {
 
   /** Whoever ordered it may just be writing whom it is about. */
   async #cancelUnless(erasure: string, orderedAt: Date): Promise<void> {
-    if (this.options.now().getTime() - orderedAt.getTime() < ORDER_MS) return;
+    const since = this.#incompleteSince.get(erasure) ?? monotonicMs();
+    this.#incompleteSince.set(erasure, since);
+    // The time of day may have been set back since it was ordered.
+    const ageMs = Math.max(this.options.now().getTime() - orderedAt.getTime(), monotonicMs() - since);
+    if (ageMs < ORDER_MS) return;
     const reason = 'whoever ordered it was interrupted: order it again';
     await this.#record(erasure, 'ordered', { type: 'ErasureCancelled', data: { erasure, reason } });
+    this.#incompleteSince.delete(erasure);
     this.options.onDone(`erasure ${erasure}: ${reason}`);
   }
 
