@@ -60,7 +60,12 @@ export default defineConfig(
     },
   },
   {
-    files: [...SIMULATED.map((room) => `src/${room}/**/*.ts`), 'src/async/**/*.ts'],
+    files: [
+      ...SIMULATED.map((room) => `src/${room}/**/*.ts`),
+      'src/async/**/*.ts',
+      'src/adapters/waiters.ts',
+      'src/adapters/redis/active-generation.ts',
+    ],
     ignores: ['src/async/runtime.ts'],
     rules: {
       'no-restricted-globals': [

@@ -1,3 +1,4 @@
+import { soon, startTimer, stopTimer, type Timer } from '../async/runtime.js';
 import { type Position } from '../ports/event-log.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
 
@@ -29,8 +30,8 @@ export class Waiters {
   /** Whether the last read that resolved a caller was not caused by `wake`: another process applies. */
   #othersApply = false;
   readonly #waiting = new Set<Waiter>();
-  #timer: NodeJS.Timeout | undefined;
-  #firstLook: NodeJS.Immediate | undefined;
+  #timer: Timer | undefined;
+  #looksFirst = false;
   #looking: Promise<void> | undefined;
   #lookWanted = false;
   #closed: ReadModelUnavailable | undefined;
@@ -55,7 +56,7 @@ export class Waiters {
       const leave = (): void => {
         this.#waiting.delete(waiter);
         signal.removeEventListener('abort', abort);
-        if (this.#waiting.size === 0) clearTimeout(this.#timer);
+        if (this.#waiting.size === 0) stopTimer(this.#timer);
       };
       const waiter: Waiter = {
         partition,
@@ -75,8 +76,10 @@ export class Waiters {
       signal.addEventListener('abort', abort, { once: true });
       this.#waiting.add(waiter);
       // At the end of this turn of the event loop: all who came in it share a read, which an apply may make needless.
-      this.#firstLook ??= setImmediate(() => {
-        this.#firstLook = undefined;
+      if (this.#looksFirst) return;
+      this.#looksFirst = true;
+      soon(() => {
+        this.#looksFirst = false;
         this.#lookSoon();
       });
     });
@@ -103,7 +106,7 @@ export class Waiters {
   }
 
   #lookSoon(): void {
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
     if (this.#waiting.size === 0) return;
     // A read in flight may have begun before the change, so another one follows it.
     this.#lookWanted = true;
@@ -125,7 +128,7 @@ export class Waiters {
     }
     this.#looking = undefined;
     if (this.#waiting.size > 0)
-      this.#timer = setTimeout(
+      this.#timer = startTimer(
         () => {
           this.#lookSoon();
         },

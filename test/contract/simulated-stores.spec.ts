@@ -17,13 +17,16 @@ const openLog = () =>
 eventLogContract('simulated', openLog);
 eventLogErasureContract('simulated', openLog);
 
-const lists = new Map<string, ListServer>();
-const openLists = (logIdentity: string) => {
-  const server = lists.get(logIdentity) ?? new ListServer(REAL_HOST);
-  lists.set(logIdentity, server);
-  return Promise.resolve(new SimulatedLists(server, realConnection()));
-};
-readModelContract('simulated', openLists);
-parkedOwnersContract('simulated', openLists);
+for (const asRedis of [false, true]) {
+  const name = asRedis ? 'simulated, as Redis' : 'simulated';
+  const lists = new Map<string, ListServer>();
+  const openLists = (logIdentity: string) => {
+    const server = lists.get(logIdentity) ?? new ListServer(REAL_HOST);
+    lists.set(logIdentity, server);
+    return Promise.resolve(new SimulatedLists(server, realConnection(), () => 1, { asRedis }));
+  };
+  readModelContract(name, openLists);
+  parkedOwnersContract(name, openLists);
+}
 
 treeStoreContract('simulated', () => Promise.resolve(new SimulatedTree(new TreeDisk(() => 0))));

@@ -1,7 +1,7 @@
+import { monotonicMs } from '../../async/runtime.js';
 import { type Position } from '../../ports/event-log.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
-import { READ_MS, type RedisCalls } from './calls.js';
-import { type Deadline } from './deadline.js';
+import { READ_MS } from './calls.js';
 import { type GenerationKey } from './keys.js';
 
 /**
@@ -15,22 +15,33 @@ const TRUSTED_MS = 1_000;
 
 interface Active {
   readonly generationKey: GenerationKey | undefined;
-  /** When the request began, in milliseconds of `performance.now()`. */
+  /** When the request began, in milliseconds of `monotonicMs()`. */
   readonly askedAt: number;
 }
 
+/** What the server is asked, each with the deadline of its call. */
+export interface ActiveReads<Deadline> {
+  call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T>;
+  activeKey(deadline: Deadline): Promise<GenerationKey | undefined>;
+  storedPositions(
+    generationKey: GenerationKey,
+    partitions: readonly number[],
+    deadline: Deadline,
+  ): Promise<(Position | null)[]>;
+}
+
 /** Caches which generation is active. */
-export class ActiveGeneration {
+export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): Promise<T> }> {
   #active: Active = { generationKey: undefined, askedAt: -Infinity };
-  /** The generation of the last lists, and since when, in milliseconds of `performance.now()`. */
+  /** The generation of the last lists, and since when, in milliseconds of `monotonicMs()`. */
   #shown: { readonly generationKey: GenerationKey; readonly since: number } | undefined;
   /** The generation before it, which other processes may answer lists from until that moment. */
   #replaced: { readonly generationKey: GenerationKey; readonly until: number } | undefined;
   #asking: Promise<Active> | undefined;
 
-  constructor(private readonly calls: RedisCalls) {}
+  constructor(private readonly calls: ActiveReads<Deadline>) {}
 
-  /** Since when lists come from one generation, in milliseconds of `performance.now()`; undefined before the first. */
+  /** Since when lists come from one generation, in milliseconds of `monotonicMs()`; undefined before the first. */
   get since(): number | undefined {
     return this.#shown?.since;
   }
@@ -38,7 +49,7 @@ export class ActiveGeneration {
   /** The active generation, while it is known without a request. */
   fresh(): GenerationKey | undefined {
     const { generationKey, askedAt } = this.#active;
-    const age = performance.now() - askedAt;
+    const age = monotonicMs() - askedAt;
     return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? generationKey : undefined;
   }
 
@@ -63,8 +74,8 @@ export class ActiveGeneration {
     if (this.#asking) return this.#asking;
     const asking = this.calls
       .call(READ_MS, async (deadline) => {
-        const askedAt = performance.now();
-        const active = { generationKey: await this.#readActive(deadline), askedAt };
+        const askedAt = monotonicMs();
+        const active = { generationKey: await this.calls.activeKey(deadline), askedAt };
         this.#show(active.generationKey);
         if (this.#asking === asking) this.#active = active;
         return active;
@@ -76,20 +87,11 @@ export class ActiveGeneration {
     return asking;
   }
 
-  async #readActive(deadline: Deadline): Promise<GenerationKey | undefined> {
-    const active = await this.calls.servers.send(
-      this.calls.keys.slot,
-      ['HGET', this.calls.keys.generations, 'active'],
-      deadline,
-    );
-    return (active as GenerationKey | null) ?? undefined;
-  }
-
   /** Records the active generation where it is another one. */
   #show(generationKey: GenerationKey | undefined): void {
     const before = this.#shown?.generationKey;
     if (generationKey === undefined || generationKey === before) return;
-    const now = performance.now();
+    const now = monotonicMs();
     this.#shown = { generationKey, since: now };
     if (before !== undefined) this.#replaced = { generationKey: before, until: now + TRUSTED_MS };
   }
@@ -105,7 +107,7 @@ export class ActiveGeneration {
   ): Promise<(Position | null)[]> {
     const positions = await this.calls.storedPositions(generationKey, partitions, deadline);
     const replaced = this.#replaced;
-    if (!replaced || replaced.generationKey === generationKey || performance.now() > replaced.until)
+    if (!replaced || replaced.generationKey === generationKey || monotonicMs() > replaced.until)
       return positions;
     const others = await this.calls.storedPositions(replaced.generationKey, partitions, deadline);
     return positions.map((position, index) => {
@@ -124,9 +126,9 @@ export class ActiveGeneration {
     return this.calls.call(READ_MS, async (deadline) => {
       let generationKey = this.#active.generationKey;
       for (;;) {
-        const askedAt = performance.now();
+        const askedAt = monotonicMs();
         const [active, positions] = await Promise.all([
-          this.#readActive(deadline),
+          this.calls.activeKey(deadline),
           generationKey === undefined ? [] : this.#positionsForAll(generationKey, partitions, deadline),
         ]);
         this.#show(active);

@@ -109,6 +109,16 @@ export class RedisCalls {
     return generationKey as GenerationKey;
   }
 
+  /** The key of the active generation, if any. */
+  async activeKey(deadline: Deadline): Promise<GenerationKey | undefined> {
+    const active = await this.servers.send(
+      this.keys.slot,
+      ['HGET', this.keys.generations, 'active'],
+      deadline,
+    );
+    return (active as GenerationKey | null) ?? undefined;
+  }
+
   async positionsOf(generationKey: GenerationKey, deadline: Deadline): Promise<Position[]> {
     const positions = await this.storedPositions(generationKey, PARTITION_NUMBERS, deadline);
     return positions.map((position) => position ?? START);

@@ -19,7 +19,7 @@ export class RedisGenerations {
   /** `onMoved` is called when another generation has become the active one. */
   constructor(
     private readonly calls: RedisCalls,
-    private readonly active: ActiveGeneration,
+    private readonly active: ActiveGeneration<Deadline>,
     private readonly log: string,
     private readonly onMoved: () => void,
   ) {}

@@ -56,7 +56,7 @@ interface Scan {
 class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #calls: RedisCalls;
   readonly #lists: RedisLists;
-  readonly #active: ActiveGeneration;
+  readonly #active: ActiveGeneration<Deadline>;
   readonly #generations: RedisGenerations;
   readonly #coordination: RedisCoordination;
   readonly #subscriber: RedisConnection;

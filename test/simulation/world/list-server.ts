@@ -1,3 +1,4 @@
+import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
 import { type Report } from '../../../src/ports/coordination.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import {
@@ -29,6 +30,8 @@ interface Parked {
 
 /** One generation. */
 export interface StoredGeneration {
+  /** Different from that of every other one, also where the number was given again after a loss. */
+  readonly key: GenerationKey;
   readonly positions: Position[];
   readonly rows: Map<string, Map<number, string>>;
   readonly parked: Map<string, Parked>;
@@ -75,9 +78,10 @@ const emptyState = (): State => ({
 const copyOf = (state: State): State => ({
   ...state,
   generations: new Map(
-    Array.from(state.generations, ([generation, { positions, rows, parked }]) => [
+    Array.from(state.generations, ([generation, { key, positions, rows, parked }]) => [
       generation,
       {
+        key,
         positions: [...positions],
         rows: new Map(Array.from(rows, ([owner, plants]) => [owner, new Map(plants)])),
         parked: new Map(parked),
@@ -90,11 +94,20 @@ const copyOf = (state: State): State => ({
 /** A store of lists in memory, of which a crash leaves the present state or one of the last second. */
 export class ListServer {
   #state = emptyState();
+  /** Generations that were created, also those that were lost. */
+  #created = 0;
   /** Oldest first. */
   #kept: { readonly at: number; readonly state: State }[] = [];
   readonly #waiters = new Set<Waiter>();
   /** Called after each change of a generation, with the partitions that have changed. */
   onApplied: (generation: Generation, partitions: readonly number[]) => void = () => undefined;
+  /** Called with each new generation. */
+  onCreate: (generation: Generation) => void = () => undefined;
+  /** Called with what is not applied because a change before it is missing. */
+  onGap: (generation: Generation, partition: number, from: Position, position: Position) => void = () =>
+    undefined;
+  /** Called when what was applied is lost. */
+  onLoss: () => void = () => undefined;
   /** Called before a switch. */
   onPromote: (generation: Generation, before: Generation | undefined, logEnd: Position | undefined) => void =
     () => undefined;
@@ -123,7 +136,10 @@ export class ListServer {
     this.#state.last += 1;
     const generation = this.#state.last as Generation;
     const positions = Array<Position>(PARTITIONS).fill(START);
-    this.#state.generations.set(generation, { positions, rows: new Map(), parked: new Map() });
+    this.#created += 1;
+    const key = `${generation}-${this.#created}` as GenerationKey;
+    this.#state.generations.set(generation, { key, positions, rows: new Map(), parked: new Map() });
+    this.onCreate(generation);
     return generation;
   }
 
@@ -169,7 +185,10 @@ export class ListServer {
     const changed: number[] = [];
     const reached = parts.map(({ partition, from, upTo, changes, refused = [] }) => {
       const position = positions[partition] ?? START;
-      if (position < from && !this.faults.appliesGaps) return position;
+      if (position < from) {
+        this.onGap(number, partition, from, position);
+        if (!this.faults.appliesGaps) return position;
+      }
       const isNew = (at: Position): boolean => this.faults.appliesTwice === true || at > position;
       for (const parked of refused)
         if (isNew(parked.position)) this.#park(generation, parked, changes, isNew);
@@ -217,6 +236,30 @@ export class ListServer {
     const page = this.page(active, owner, after, limit);
     if (page.parked) throw new OwnerParked(page.parked);
     return page;
+  }
+
+  /** The key of the active generation, for readers that ask for it now and then. */
+  activeKey(): GenerationKey | undefined {
+    const { active } = this.#state;
+    return active === undefined ? undefined : this.generation(active).key;
+  }
+
+  /** As `list`, of this generation; undefined where it is not there. */
+  pageOf(key: GenerationKey, owner: string, after: number | undefined, limit: number): Page | undefined {
+    const number = this.#numberOf(key);
+    return number === undefined ? undefined : this.page(number, owner, after, limit);
+  }
+
+  /** The positions of partitions of this generation; null where it is not there. */
+  storedPositions(key: GenerationKey, partitions: readonly number[]): (Position | null)[] {
+    const number = this.#numberOf(key);
+    const positions = number === undefined ? undefined : this.generation(number).positions;
+    return partitions.map((partition) => positions?.[partition] ?? null);
+  }
+
+  #numberOf(key: GenerationKey): Generation | undefined {
+    for (const [number, stored] of this.#state.generations) if (stored.key === key) return number;
+    return undefined;
   }
 
   page(number: Generation, owner: string, after: number | undefined, limit: number): Page {
@@ -285,7 +328,10 @@ export class ListServer {
   crash(age: number): void {
     const oldest = this.host.nowMs() - LOST_MS * age;
     const left = age === 0 ? undefined : this.#kept.find(({ at }) => at >= oldest);
-    if (left) this.#state = copyOf(left.state);
+    if (left) {
+      this.#state = copyOf(left.state);
+      this.onLoss();
+    }
     this.#kept = [];
     this.#waiters.clear();
   }
@@ -294,6 +340,7 @@ export class ListServer {
   forget(): void {
     this.#state = emptyState();
     this.#kept = [];
+    this.onLoss();
   }
 
   generation(number: Generation): StoredGeneration {

@@ -52,6 +52,8 @@ export interface Options {
   readonly crashesNearSteps: number;
   /** How many events the log holds when the world begins. */
   readonly pastEvents: number;
+  /** Whether the lists are used as those in Redis are: see ListManners. */
+  readonly listsAsRedis: boolean;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
   /** How long faults happen, in milliseconds of the world. */
@@ -128,10 +130,26 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     crashesNearSteps: random.chance(0.5) ? 0 : random.next(),
     pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
     operates: 'on all' as const,
+    listsAsRedis: random.chance(0.4),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1))
     return { ...options, ...often, operates: 'on erasures', audits: true, erases: true };
-  if (random.chance(0.1)) return { ...options, ...often, operates: 'on generations', strangeEvents: true };
+  if (random.chance(0.1)) {
+    // Several applies of a generation that is built, of which the next one begins while one is late.
+    const pastEvents = random.chance(0.7) ? options.pastEvents : 1_300 + random.below(1_000);
+    return { ...options, ...often, operates: 'on generations', strangeEvents: true, pastEvents };
+  }
+  if (random.chance(0.15)) {
+    // Late answers and frozen processes: what a process knows of the log is old, while lists are behind.
+    const late = { slow: 0.2 + 0.4 * random.next(), slowMs: 300 + 1_000 * random.next() };
+    const freezes = 500 + 1_500 * random.next();
+    return {
+      ...options,
+      ...{ apis: 2, clients: 3 + random.below(4), lists: 0.5 },
+      manners: { ...options.manners, ...late },
+      faults: { ...options.faults, freezes },
+    };
+  }
   return options;
 };

@@ -1,6 +1,6 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
 import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
-import { ownerOfStream, PLANT_STREAMS } from '../../../src/plants/stream.js';
+import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
 import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
@@ -25,6 +25,9 @@ export class Oracles {
   /** The hashes of the events, as they were written. */
   readonly #leaves: (Hash | undefined)[] = [];
   readonly #checkpoints: SignedCheckpoint[] = [];
+  /** Where the log ended as a generation was created, of those that no crash has put back since. */
+  readonly #headAtCreation = new Map<Generation, Position>();
+  #hasLost = false;
 
   constructor(
     private readonly log: LogServer,
@@ -40,6 +43,20 @@ export class Oracles {
     };
     lists.onApplied = (generation, partitions) => {
       this.#applied(generation, partitions);
+    };
+    lists.onCreate = (generation) => {
+      this.#headAtCreation.set(generation, log.head);
+    };
+    lists.onLoss = () => {
+      this.#headAtCreation.clear();
+      this.#hasLost = true;
+    };
+    lists.onGap = (generation, partition, from, position) => {
+      if (!this.#hasLost)
+        this.report(
+          'a batch follows the one before it',
+          `generation ${generation}, partition ${partition}: one after ${from} at ${position || 'the start'}`,
+        );
     };
     lists.onPromote = (generation, before, logEnd) => {
       this.#promoted(generation, before, logEnd);
@@ -72,6 +89,8 @@ export class Oracles {
       this.report('positions ascend', `${event.position} after ${this.#last}`);
     this.#last = event.position;
     if (this.keepsLeaves) this.#leaves.push(hashIfAny(event));
+    if (event.stream === REBUILDS_STREAM && event.type === 'RebuildPromoted')
+      this.#assertBuilt((event.data as { readonly generation: Generation }).generation);
     const owner = ownerOfStream(event.stream);
     if (owner === undefined || !event.stream.startsWith(PLANT_STREAMS) || this.isLeftOut(owner)) return;
     const partition = partitionOf(owner);
@@ -109,6 +128,7 @@ export class Oracles {
   }
 
   #promoted(generation: Generation, before: Generation | undefined, logEnd: Position | undefined): void {
+    this.#assertBuilt(generation);
     if (before === undefined) return;
     const next = this.lists.generation(generation).positions;
     for (const [partition, position] of this.lists.generation(before).positions.entries()) {
@@ -119,6 +139,18 @@ export class Oracles {
           `${generation} instead of ${before}: partition ${partition} at ${next[partition] ?? START}, not ${position}`,
         );
     }
+  }
+
+  /** A generation that is promoted holds at least what the log held when it was created. */
+  #assertBuilt(generation: Generation): void {
+    const needed = this.#headAtCreation.get(generation);
+    if (needed === undefined) return;
+    for (const [partition, position] of this.lists.generation(generation).positions.entries())
+      if (position < needed)
+        this.report(
+          'a generation is complete before it is promoted',
+          `partition ${partition} of ${generation} at ${position || 'the start'}, not ${needed}`,
+        );
   }
 
   #stateAt(owner: string, position: Position): string {

@@ -8,6 +8,9 @@ const BEGINNING = Date.parse('2026-01-01T00:00:00Z');
 /** Lines that are hashed together: hashing each for itself takes longer than what it is about. */
 const HASHED_AT_ONCE = 256;
 
+/** Steps of one turn of Node's event loop: a turn of its own for each takes a third of the time. */
+const STEPS_AT_ONCE = 64;
+
 /** Something that happens at a moment, on one machine. */
 interface Happening {
   at: number;
@@ -126,15 +129,25 @@ export class World {
   /** Runs until `isOver`, or until nothing is to happen any more. All promises have settled between two steps. */
   async run(isOver: () => boolean): Promise<void> {
     await new Promise<void>((resolve, reject) => {
+      let hasEnded = false;
+      let waiting = 0;
       const turn = (): void => {
+        waiting -= 1;
+        if (hasEnded) return;
         try {
-          if (isOver() || !this.#step()) resolve();
-          else setImmediate(turn); // after all that the step has made ready, promises included
+          hasEnded = isOver() || !this.#step();
+          if (hasEnded) resolve();
+          else if (waiting === 0) begin();
         } catch (error) {
+          hasEnded = true;
           reject(error instanceof Error ? error : new Error(String(error)));
         }
       };
-      setImmediate(turn);
+      // Before each of them Node settles all that the one before has made ready, promises included.
+      const begin = (): void => {
+        for (; waiting < STEPS_AT_ONCE; waiting += 1) setImmediate(turn);
+      };
+      begin();
     });
   }
 

@@ -38,7 +38,7 @@ import { type LogServer } from './log-server.js';
 import { type Manners, type Server, SimulatedConnection } from './network.js';
 import { type Machine, type World } from './scheduler.js';
 import { SimulatedEventLog } from './simulated-log.js';
-import { SimulatedLists } from './simulated-lists.js';
+import { type ListManners, SimulatedLists } from './simulated-lists.js';
 import { SimulatedTree, type TreeDisk } from './simulated-tree.js';
 import { type SimulatedWitness } from './simulated-witness.js';
 
@@ -50,6 +50,7 @@ export interface Stores {
   readonly listsMachine: Server;
   readonly witnessMachine: Server;
   readonly manners: () => Manners;
+  readonly listManners: ListManners;
 }
 
 /** What planted faults change in the service: each stands for a wrong line of src. */
@@ -77,11 +78,11 @@ export const openLog = (world: World, machine: Machine, stores: Stores, faults: 
 export const openLists = (
   world: World,
   machine: Machine,
-  { lists, listsMachine, manners }: Stores,
+  { lists, listsMachine, manners, listManners }: Stores,
   faults: ServiceFaults,
 ): SimulatedLists => {
   const connection = new SimulatedConnection(world, machine, listsMachine, manners);
-  const model = new SimulatedLists(lists, connection, () => listsMachine.life);
+  const model = new SimulatedLists(lists, connection, () => listsMachine.life, listManners);
   return faults.model?.(model) ?? model;
 };
 

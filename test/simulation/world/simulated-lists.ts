@@ -1,3 +1,6 @@
+import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
+import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { Waiters } from '../../../src/adapters/waiters.js';
 import { monotonicMs } from '../../../src/async/runtime.js';
 import { pause } from '../../../src/async/pause.js';
 import { type Report } from '../../../src/ports/coordination.js';
@@ -8,8 +11,10 @@ import {
   type Healing,
   type LongPage,
   type Page,
+  OwnerParked,
   type ParkedOwner,
   type PartitionChanges,
+  ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
@@ -28,10 +33,25 @@ const AGAIN_MS = 50;
 /** The server has started again since this client was connected. */
 class Disconnected extends Error {}
 
+/** The simulated network has deadlines of its own. */
+const NO_DEADLINE = { race: <T>(promise: Promise<T>): Promise<T> => promise };
+
+/** How the adapters of the service use their store. */
+export interface ListManners {
+  /**
+   * As the adapter of Redis, whose code this uses: readers learn by and by which generation is active, whoever waits asks
+   * again and again, and a sync makes nothing durable. Else as that of SQLite.
+   */
+  readonly asRedis: boolean;
+}
+
 /** A client of a simulated store of lists. */
 export class SimulatedLists implements ReadModelStore {
-  steadySince = monotonicMs();
+  #connectedAt = monotonicMs();
   #life: number;
+  /** Undefined where each list is read together with what is active. */
+  readonly #active: ActiveGeneration<typeof NO_DEADLINE> | undefined;
+  readonly #waiters: Waiters | undefined;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
 
@@ -40,8 +60,22 @@ export class SimulatedLists implements ReadModelStore {
     private readonly connection: Connection,
     /** Of the server: another one means that it was started again. */
     private readonly life: () => number = () => 1,
+    { asRedis }: ListManners = { asRedis: false },
   ) {
     this.#life = life();
+    if (!asRedis) return;
+    const active = new ActiveGeneration<typeof NO_DEADLINE>({
+      call: (_ms, work) => work(NO_DEADLINE),
+      activeKey: () => this.#ask('activeKey', () => server.activeKey()),
+      storedPositions: (key, partitions) =>
+        this.#ask(`positions ${partitions.join()} of ${key}`, () => server.storedPositions(key, partitions)),
+    });
+    this.#active = active;
+    this.#waiters = new Waiters((partitions) => active.positions(partitions));
+  }
+
+  get steadySince(): number {
+    return Math.max(this.#connectedAt, this.#active?.since ?? 0);
   }
 
   generations(): Promise<GenerationInfo[]> {
@@ -52,10 +86,11 @@ export class SimulatedLists implements ReadModelStore {
     return this.#ask('createGeneration', () => this.server.createGeneration());
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
-    return this.#ask(`promote ${generation} instead of ${replaces ?? 'any'}`, () => {
+  async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+    await this.#ask(`promote ${generation} instead of ${replaces ?? 'any'}`, () => {
       this.server.promote(generation, replaces, logEnd);
     });
+    this.#active?.forget();
   }
 
   drop(generation: Generation): Promise<void> {
@@ -66,14 +101,12 @@ export class SimulatedLists implements ReadModelStore {
 
   sync(): Promise<void> {
     return this.#ask('sync', () => {
-      this.server.sync();
+      if (!this.#active) this.server.sync();
     });
   }
 
   scrub(): Promise<void> {
-    return this.#ask('scrub', () => {
-      this.server.sync();
-    });
+    return this.sync();
   }
 
   positions(generation: Generation): Promise<Position[]> {
@@ -99,8 +132,17 @@ export class SimulatedLists implements ReadModelStore {
     yield* await this.#ask(`parked ${generation}`, () => this.server.parked(generation));
   }
 
-  list(owner: string, after: number | undefined, limit: number): Promise<Page> {
-    return this.#ask(`list ${owner}`, () => this.server.list(owner, after, limit));
+  async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
+    const active = this.#active;
+    if (!active) return this.#ask(`list ${owner}`, () => this.server.list(owner, after, limit));
+    const read = (key: GenerationKey): Promise<Page | undefined> =>
+      this.#ask(`list ${owner} of ${key}`, () => this.server.pageOf(key, owner, after, limit));
+    const page =
+      (await read(await active.trusted(NO_DEADLINE))) ??
+      (await read(await active.trustedAfter(monotonicMs(), NO_DEADLINE)));
+    if (!page) throw new ReadModelIncomplete('the generation is gone');
+    if (page.parked) throw new OwnerParked(page.parked);
+    return page;
   }
 
   async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
@@ -128,6 +170,7 @@ export class SimulatedLists implements ReadModelStore {
   async reached(partition: number, position: Position, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#closing.signal.aborted) throw closed();
+    if (this.#waiters) return this.#waiters.wait(partition, position, signal);
     await new Promise<void>((resolve, reject) => {
       const stop = (): void => {
         end();
@@ -170,6 +213,7 @@ export class SimulatedLists implements ReadModelStore {
 
   async close(): Promise<void> {
     this.#closing.abort();
+    await this.#waiters?.close(closed());
     await Promise.allSettled(this.#inFlight);
   }
 
@@ -240,7 +284,8 @@ export class SimulatedLists implements ReadModelStore {
       });
       if (this.#life !== before) return;
       this.#life = life;
-      this.steadySince = monotonicMs();
+      this.#connectedAt = monotonicMs();
+      this.#active?.forget();
     } catch (error) {
       throw new ReadModelUnavailable((error as Error).message);
     }

@@ -174,7 +174,10 @@ class Simulation {
     this.#witness.onFork = () => {
       this.report('one history is signed', 'a witness has two');
     };
-    this.#stores = { witnessMachine, log, logMachine, lists, listsMachine, manners: () => this.#manners };
+    this.#stores = {
+      ...{ witnessMachine, log, logMachine, lists, listsMachine, manners: () => this.#manners },
+      listManners: { asRedis: options.listsAsRedis },
+    };
     this.#disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * disk.next(), mutant.tree);
     this.#oracles = new Oracles(log, lists, this.#disk, isSpecial, options.audits, (rule, detail) => {
       this.report(rule, detail);
