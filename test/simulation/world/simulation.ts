@@ -553,13 +553,17 @@ class Simulation {
     const request: ApiRequest = { owner, wish, id: randomId() };
     const started = ++this.#moment;
     let outcome: Outcome = { kind: 'unknown' };
-    const asked: Operation = { id: request.id, owner, wish, started, ended: Infinity, life: 1, outcome };
+    const asked: Operation = { id: request.id, owner, wish, started, ended: Infinity, life: 0, outcome };
+    let life = 0;
     this.#countPairs(wish.kind, owner);
     this.#underWay.add(asked);
     const tries = wish.kind !== 'list' && wish.key !== undefined ? TRIES : 1;
     for (let time = 1; time <= tries; time += 1) {
       const before = this.#stores.log.head;
-      const found = await this.#send(machine, request);
+      const api = this.#apis[machine.random.below(this.#apis.length)];
+      if (!api) throw new Error('there is no api');
+      const found = await this.#send(machine, api, request);
+      life = this.#apis.indexOf(api) + this.#apis.length * api.life;
       if (time > 1 && found.kind === 'refused') this.#assertNotWritten(request, before);
       const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
       // An earlier try may still be under way, and be carried out after the refusal.
@@ -570,7 +574,7 @@ class Simulation {
     this.#count(`${wish.kind} ${outcome.kind}`);
     this.world.note(`${owner} ${JSON.stringify(wish)} → ${JSON.stringify(outcome)}`);
     this.#underWay.delete(asked);
-    this.#operations.push({ ...asked, ended: ++this.#moment, outcome });
+    this.#operations.push({ ...asked, life, ended: ++this.#moment, outcome });
     return outcome;
   }
 
@@ -587,10 +591,8 @@ class Simulation {
       );
   }
 
-  /** One try, at any of the processes. */
-  async #send(machine: Machine, request: ApiRequest): Promise<Outcome> {
-    const api = this.#apis[machine.random.below(this.#apis.length)];
-    if (!api) throw new Error('there is no api');
+  /** One try. */
+  async #send(machine: Machine, api: Server, request: ApiRequest): Promise<Outcome> {
     const name = `${machine.name} ${api.name}`;
     const connection =
       this.#connections.get(name) ?? new SimulatedConnection(this.world, machine, api, () => this.#manners);
@@ -785,7 +787,8 @@ class Simulation {
       return owner !== undefined && !isSpecial(owner);
     });
     const operations = [...this.#operations, ...this.#underWay].filter(({ owner }) => !isSpecial(owner));
-    for (const { rule, detail } of violationsOf(operations, log)) this.report(rule, detail);
+    const promised = { monotonicAcrossProcesses: !this.options.listsAsRedis };
+    for (const { rule, detail } of violationsOf(operations, log, promised)) this.report(rule, detail);
     return { operations, log };
   }
 }
