@@ -3,7 +3,9 @@ import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
+import { erasureAcross } from '../erasure/erasures.js';
 import { readSkips } from '../rebuilds/read.js';
+import { streamsErasedBefore } from './erased-while-read.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Load } from './load.js';
 import { Pacing } from './pacing.js';
@@ -88,9 +90,13 @@ export class Standby {
     while (!signal.aborted) {
       try {
         const skips = await readSkips(this.log, this.skipsAfter);
-        this.#from ??= oldestOf(await this.model.positions(this.generation));
+        const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
+        const positions = await this.model.positions(this.generation);
+        if (await erasureAcross(this.log, positions)) await this.#giveUp();
+        this.#from ??= oldestOf(positions);
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
           skips,
+          erasedBefore,
           refusals: noticesOf(this.generation, this.options.onRefusal),
           batchSize: () => (this.rate === Infinity && this.options.load.isQuiet ? LARGEST_BATCH : 1),
         });
@@ -102,6 +108,14 @@ export class Standby {
         await pause(PAUSE_MS, signal);
       }
     }
+  }
+
+  /** Its plants of an owner who was erased would stay: a crash of the store has put it back to before the deletions. */
+  async #giveUp(): Promise<never> {
+    await this.model.drop(this.generation); // the rebuilder goes on as where the store has lost it
+    throw new Error(
+      `generation ${this.generation} was put back to before an erasure by its store: it is dropped`,
+    );
   }
 
   async #on({ events, position, caughtUp }: { events: number; position: Position; caughtUp: boolean }) {

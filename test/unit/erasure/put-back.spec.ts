@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
 import { copyFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
@@ -7,7 +8,9 @@ import { erasureAcross } from '../../../src/erasure/erasures.js';
 import { START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
+import { requestRebuild } from '../../../src/write/rebuilds.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
+import { until } from '../../support/waiting.js';
 
 describe('a store that is put back from before an erasure', () => {
   let stores: ErasingStores;
@@ -60,6 +63,21 @@ describe('a store that is put back from before an erasure', () => {
     const [active] = await stores.model.generations();
     const { differing } = await verify(stores.log, stores.model, active?.generation ?? (0 as Generation));
     expect([differing, stores.putBack]).toEqual([5, [erasure]]);
+  });
+
+  it('drops lists that are kept for a rollback, which would bring such plants back', async () => {
+    const rebuild = { rebuild: randomUUID(), rate: null, unskip: false };
+    const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
+    await requestRebuild(stores.log, rebuild, operator, () => new Date());
+    const areKept = (...wanted: number[]) =>
+      until(async () => {
+        const generations = await stores.model.generations();
+        const kept = generations.map(({ generation, active }) => (active ? generation : -generation));
+        return kept.join() === wanted.join();
+      });
+    await areKept(-1, 2);
+    await eraseAndPutBack('read-model.db');
+    await areKept(2);
   });
 
   // That they are synced by then is what test/simulation/crash-states.spec.ts shows.
