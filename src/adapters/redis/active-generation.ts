@@ -1,7 +1,7 @@
 import { monotonicMs } from '../../async/runtime.js';
 import { type Position } from '../../ports/event-log.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
-import { READ_MS } from './calls.js';
+import { type ActiveKeys, READ_MS } from './calls.js';
 import { type GenerationKey } from './keys.js';
 
 /**
@@ -22,7 +22,7 @@ interface Active {
 /** What the server is asked, each with the deadline of its call. */
 export interface ActiveReads<Deadline> {
   call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T>;
-  activeKey(deadline: Deadline): Promise<GenerationKey | undefined>;
+  activeKeys(deadline: Deadline): Promise<ActiveKeys>;
   storedPositions(
     generationKey: GenerationKey,
     partitions: readonly number[],
@@ -34,9 +34,9 @@ export interface ActiveReads<Deadline> {
 export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): Promise<T> }> {
   #active: Active = { generationKey: undefined, askedAt: -Infinity };
   /** The generation of the last lists, and since when, in milliseconds of `monotonicMs()`. */
-  #shown: { readonly generationKey: GenerationKey; readonly since: number } | undefined;
-  /** The generation before it, which other processes may answer lists from until that moment. */
-  #replaced: { readonly generationKey: GenerationKey; readonly until: number } | undefined;
+  #shown: (ActiveKeys & { readonly since: number }) | undefined;
+  /** Generations before it, each until the moment up to which other processes may answer lists from it. */
+  readonly #replaced = new Map<GenerationKey, number>();
   #asking: Promise<Active> | undefined;
 
   constructor(private readonly calls: ActiveReads<Deadline>) {}
@@ -75,8 +75,9 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     const asking = this.calls
       .call(READ_MS, async (deadline) => {
         const askedAt = monotonicMs();
-        const active = { generationKey: await this.calls.activeKey(deadline), askedAt };
-        this.#show(active.generationKey);
+        const keys = await this.calls.activeKeys(deadline);
+        this.#show(keys);
+        const active = { generationKey: keys.active, askedAt };
         if (this.#asking === asking) this.#active = active;
         return active;
       })
@@ -87,13 +88,16 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     return asking;
   }
 
-  /** Records the active generation where it is another one. */
-  #show(generationKey: GenerationKey | undefined): void {
-    const before = this.#shown?.generationKey;
-    if (generationKey === undefined || generationKey === before) return;
+  /** Records a switch. Returns whether there was one, also one back and forth, or one before this process began. */
+  #show(keys: ActiveKeys): boolean {
+    const { active, replaced } = keys;
+    const before = this.#shown;
+    if (active === undefined || (active === before?.active && replaced === before.replaced)) return false;
     const now = monotonicMs();
-    this.#shown = { generationKey, since: now };
-    if (before !== undefined) this.#replaced = { generationKey: before, until: now + TRUSTED_MS };
+    for (const other of [before?.active, replaced])
+      if (other !== undefined && other !== active) this.#replaced.set(other, now + TRUSTED_MS);
+    this.#shown = { ...keys, since: active === before?.active ? before.since : now };
+    return true;
   }
 
   /**
@@ -105,15 +109,15 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     partitions: readonly number[],
     deadline: Deadline,
   ): Promise<(Position | null)[]> {
-    const positions = await this.calls.storedPositions(generationKey, partitions, deadline);
-    const replaced = this.#replaced;
-    if (!replaced || replaced.generationKey === generationKey || monotonicMs() > replaced.until)
-      return positions;
-    const others = await this.calls.storedPositions(replaced.generationKey, partitions, deadline);
-    return positions.map((position, index) => {
-      const other = others[index] ?? null;
-      return position !== null && other !== null && other < position ? other : position;
-    });
+    let positions = await this.calls.storedPositions(generationKey, partitions, deadline);
+    for (const [replaced, until] of this.#replaced) {
+      if (monotonicMs() > until) this.#replaced.delete(replaced);
+      else if (replaced !== generationKey) {
+        const others = await this.calls.storedPositions(replaced, partitions, deadline);
+        positions = positions.map((position, index) => leastOf(position, others[index] ?? null));
+      }
+    }
+    return positions;
   }
 
   /** Makes the next list request it; a request in flight may be too old. */
@@ -127,12 +131,12 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
       let generationKey = this.#active.generationKey;
       for (;;) {
         const askedAt = monotonicMs();
-        const [active, positions] = await Promise.all([
-          this.calls.activeKey(deadline),
+        const [keys, positions] = await Promise.all([
+          this.calls.activeKeys(deadline),
           generationKey === undefined ? [] : this.#positionsForAll(generationKey, partitions, deadline),
         ]);
-        this.#show(active);
-        if (active === generationKey) {
+        const isSwitched = this.#show(keys);
+        if (keys.active === generationKey && !isSwitched) {
           // A caller that these positions resolve has to find a list that is as far.
           if (askedAt > this.#active.askedAt) this.#active = { generationKey, askedAt };
           return new Map(
@@ -142,8 +146,12 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
             }),
           );
         }
-        generationKey = active;
+        generationKey = keys.active;
       }
     });
   }
 }
+
+/** The earlier one; the first one where the second is gone. */
+const leastOf = (one: Position | null, other: Position | null): Position | null =>
+  one !== null && other !== null && other < one ? other : one;

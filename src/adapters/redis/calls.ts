@@ -25,6 +25,13 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
   (_, partition) => partition,
 );
 
+/** Which generation lists are answered from. */
+export interface ActiveKeys {
+  readonly active: GenerationKey | undefined;
+  /** The one that was active before; undefined where there was none, and where an older version has switched. */
+  readonly replaced: GenerationKey | undefined;
+}
+
 /** Calls of the port to the servers of one read model: each has a deadline, and closing waits for them. */
 export class RedisCalls {
   readonly #generationKeys = new Map<Generation, GenerationKey>();
@@ -109,14 +116,14 @@ export class RedisCalls {
     return generationKey as GenerationKey;
   }
 
-  /** The key of the active generation, if any. */
-  async activeKey(deadline: Deadline): Promise<GenerationKey | undefined> {
-    const active = await this.servers.send(
+  /** The active generation, and the one that was active before it. */
+  async activeKeys(deadline: Deadline): Promise<ActiveKeys> {
+    const [active, replaced] = (await this.servers.send(
       this.keys.slot,
-      ['HGET', this.keys.generations, 'active'],
+      ['HMGET', this.keys.generations, 'active', 'replaced'],
       deadline,
-    );
-    return (active as GenerationKey | null) ?? undefined;
+    )) as (GenerationKey | null)[];
+    return { active: active ?? undefined, replaced: replaced ?? undefined };
   }
 
   async positionsOf(generationKey: GenerationKey, deadline: Deadline): Promise<Position[]> {

@@ -154,7 +154,7 @@ return 1
 /**
  * Registers a new generation. KEYS: the registry. ARGV: the log's identity, a random suffix. Returns its number. Fields
  * of the registry: log, the identity, for operators; last, the highest number so far; for each generation its number,
- * with its key; and active, with the key of the active one.
+ * with its key; active, with the key of the active one; and replaced, with the key of the one that was active before.
  */
 export const CREATE = script(`
 local number = string.format('%d', redis.call('HINCRBY', KEYS[1], 'last', 1))
@@ -167,6 +167,8 @@ export const PROMOTE = script(`
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'missing' end
 if (redis.call('HGET', KEYS[1], 'active') or '') ~= ARGV[3] then return 'moved' end
 redis.call('HSET', KEYS[1], 'active', ARGV[2])
+if ARGV[3] == '' then redis.call('HDEL', KEYS[1], 'replaced')
+else redis.call('HSET', KEYS[1], 'replaced', ARGV[3]) end
 return 'promoted'
 `);
 

@@ -1,3 +1,4 @@
+import { type ActiveKeys } from '../../../src/adapters/redis/calls.js';
 import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
 import { type Report } from '../../../src/ports/coordination.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
@@ -40,6 +41,8 @@ export interface StoredGeneration {
 interface State {
   readonly generations: Map<Generation, StoredGeneration>;
   active: Generation | undefined;
+  /** The generation that was active before. */
+  replaced: GenerationKey | undefined;
   last: number;
   lease: { readonly holder: string; readonly until: number } | undefined;
   readonly reports: Map<string, { readonly text: string; readonly until: number }>;
@@ -70,6 +73,7 @@ const KEPT_EVERY_MS = 200;
 const emptyState = (): State => ({
   generations: new Map(),
   active: undefined,
+  replaced: undefined,
   last: 0,
   lease: undefined,
   reports: new Map(),
@@ -159,6 +163,7 @@ export class ListServer {
     }
     this.#keep();
     this.onPromote(generation, active, logEnd);
+    this.#state.replaced = this.activeKeys().active;
     this.#state.active = generation;
     this.#wake();
   }
@@ -238,10 +243,10 @@ export class ListServer {
     return page;
   }
 
-  /** The key of the active generation, for readers that ask for it now and then. */
-  activeKey(): GenerationKey | undefined {
-    const { active } = this.#state;
-    return active === undefined ? undefined : this.generation(active).key;
+  /** The active generation and the one before it, for readers that ask for it now and then. */
+  activeKeys(): ActiveKeys {
+    const { active, replaced } = this.#state;
+    return { active: active === undefined ? undefined : this.generation(active).key, replaced };
   }
 
   /** As `list`, of this generation; undefined where it is not there. */

@@ -66,7 +66,7 @@ export class SimulatedLists implements ReadModelStore {
     if (!asRedis) return;
     const active = new ActiveGeneration<typeof NO_DEADLINE>({
       call: (_ms, work) => work(NO_DEADLINE),
-      activeKey: () => this.#ask('activeKey', () => server.activeKey()),
+      activeKeys: () => this.#ask('activeKeys', () => server.activeKeys()),
       storedPositions: (key, partitions) =>
         this.#ask(`positions ${partitions.join()} of ${key}`, () => server.storedPositions(key, partitions)),
     });

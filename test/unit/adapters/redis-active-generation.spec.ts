@@ -1,0 +1,40 @@
+import { expect, it } from '@jest/globals';
+import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
+import { type ActiveKeys } from '../../../src/adapters/redis/calls.js';
+import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { type Position } from '../../../src/ports/event-log.js';
+
+const [OLD, NEW] = ['1-0a', '2-0b'] as [GenerationKey, GenerationKey];
+
+/** Which position a write has to wait for, in a partition of which the generations are at these positions. */
+const reached = (positions: Readonly<Record<string, string>>, ...answers: ActiveKeys[]) => {
+  let keys = answers[0];
+  const active = new ActiveGeneration<{ race: <T>(promise: Promise<T>) => Promise<T> }>({
+    call: (_ms, work) => work({ race: (promise) => promise }),
+    activeKeys: () => Promise.resolve((keys = answers.shift() ?? keys) ?? { active: NEW, replaced: OLD }),
+    storedPositions: (key) => Promise.resolve([(positions[key] as Position | undefined) ?? null]),
+  });
+  return async () => (await active.positions([7])).get(7);
+};
+
+const AT_FIRST = { active: OLD, replaced: undefined };
+const SWITCHED = { active: NEW, replaced: OLD };
+const BACK = { active: OLD, replaced: NEW };
+
+it('no write is listed while other processes may answer from a generation that was replaced', async () => {
+  const both = reached({ [OLD]: '5', [NEW]: '9' }, AT_FIRST, AT_FIRST, SWITCHED);
+  expect([await both(), await both()]).toEqual(['5', '5']);
+});
+
+it('nor where this process has begun after the switch', async () => {
+  expect(await reached({ [OLD]: '5', [NEW]: '9' }, SWITCHED)()).toBe('5');
+});
+
+it('nor where it was back already when this process looked again', async () => {
+  const both = reached({ [OLD]: '9', [NEW]: '5' }, AT_FIRST, AT_FIRST, BACK);
+  expect([await both(), await both()]).toEqual(['9', '5']);
+});
+
+it('a generation that is gone is waited for by none', async () => {
+  expect(await reached({ [NEW]: '9' }, SWITCHED)()).toBe('9');
+});
