@@ -152,17 +152,22 @@ class Recheck {
     return this.#unrecordedErasure(log);
   }
 
-  /** An erasure whose record is not in the log at all: that of a recent one is behind the tree. */
+  /**
+   * An erasure whose record is not in the log at all: that of a recent one is behind the tree, and one in progress may
+   * have erased some events already.
+   */
   async #unrecordedErasure(log: EventLog): Promise<Finding | undefined> {
     const { unrecorded } = this.#erased;
     if (unrecorded.size === 0) return undefined;
-    const recorded = new Set<string>();
+    const known = new Set<string>();
     for (const event of await log.readStream(ERASURES_STREAM)) {
       const fact = tryDecode(event);
-      if (!(fact instanceof EventRefused) && fact.event.type === 'OwnerErased')
-        recorded.add(fact.event.data.erasure);
+      if (fact instanceof EventRefused) continue;
+      if (fact.event.type === 'ErasureStarted' || fact.event.type === 'OwnerErased')
+        known.add(fact.event.data.erasure);
+      else if (fact.event.type === 'ErasureCancelled') known.delete(fact.event.data.erasure);
     }
-    const erasure = [...unrecorded].find((one) => !recorded.has(one));
+    const erasure = [...unrecorded].find((one) => !known.has(one));
     if (erasure === undefined) return undefined;
     return {
       kind: 'contradiction',

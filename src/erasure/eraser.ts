@@ -70,6 +70,14 @@ export interface EraserOptions {
   readonly onProblem: (reason: string) => void;
 }
 
+/** The events that an erasure is about. */
+interface Covered {
+  /** The position of the last one. */
+  readonly last: Position;
+  /** The position of the last one that an earlier attempt has erased already; START where there is none. */
+  readonly erasedUpTo: Position;
+}
+
 /** The actor of events that are recorded here, and of the deletions. */
 const ERASER: Operator = { actor: { sub: 'plants eraser' }, correlationId: 'erasure' };
 
@@ -178,7 +186,7 @@ export class Eraser {
       await this.model.sync();
       this.#step('lists and tree follow');
       show('erasing');
-      if (!(await this.#erase(owner, erasure, covered, signal))) return; // something was written meanwhile: again
+      if (!(await this.#erase(owner, erasure, covered.last, signal))) return; // something was written meanwhile: again
       this.#step('erased');
     }
     show('scrubbing');
@@ -214,17 +222,19 @@ export class Eraser {
 
   /**
    * Deletes the owner's plants in the ordinary way: so lists, generations and the state tree lose them by their own
-   * rules, and whoever replays the log without the erased events comes to the same state. Returns the position of the last
-   * event to be erased where no plant is present there; undefined where it has deleted some, so that another look is due.
+   * rules, and whoever replays the log without the erased events comes to the same state. Returns what is to be erased
+   * where no plant is present in it; undefined where it has deleted some, so that another look is due.
    */
-  async #deletePlants(owner: string, erasure: string): Promise<Position | undefined> {
+  async #deletePlants(owner: string, erasure: string): Promise<Covered | undefined> {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
     const isOwned = ownedBy(owner);
     const present = new Set<number>();
     let last = START;
+    let erasedUpTo = START;
     for await (const event of this.#owned(owner, erasure)) {
       last = event.position;
+      if (event.stream === erasedStream(erasure)) erasedUpTo = event.position;
       if (!isOwned(event.stream) || skips.has(skipName(event))) continue;
       const fact = tryDecode(event);
       if (fact instanceof EventRefused)
@@ -235,7 +245,7 @@ export class Eraser {
       if (fact.event.type === 'PlantCreated') present.add(fact.event.data.id);
       else present.delete(fact.event.data.id);
     }
-    if (present.size === 0) return last;
+    if (present.size === 0) return { last, erasedUpTo };
     const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
     const ids = [...present];
     const deleteNext = async (): Promise<void> => {
@@ -258,12 +268,12 @@ export class Eraser {
   }
 
   /** Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. */
-  async #followed(covered: Position, signal: AbortSignal): Promise<void> {
+  async #followed(covered: Covered, signal: AbortSignal): Promise<void> {
     let size: number | undefined;
     while (!signal.aborted) {
       const behind = await this.#generationBehind(covered);
       const tree = await this.tree.tree();
-      if (tree.position >= covered) size ??= tree.size;
+      if (tree.position >= covered.last) size ??= tree.size;
       const alarm = await this.tree.alarm();
       if (alarm) throw new Error('an alarm stands, so nothing is signed: see plants status');
       const signed = (await this.tree.latestCheckpoint())?.size ?? 0;
@@ -272,11 +282,16 @@ export class Eraser {
     }
   }
 
-  /** A generation of which a partition stands before a position: later nobody can tell which one the owner was in. */
-  async #generationBehind(covered: Position): Promise<number | undefined> {
+  /**
+   * A generation of which a partition stands before the last event: later nobody can tell which one the owner was in. Not
+   * one that stands before events that are erased already: it was made, or put back, after others had followed, reads
+   * their stand-ins once the erasure is recorded, and begins again where it has read something of them before.
+   */
+  async #generationBehind({ last, erasedUpTo }: Covered): Promise<number | undefined> {
     for (const { generation } of await this.model.generations()) {
       const positions = await this.model.positions(generation);
-      if (positions.some((position) => position < covered)) return generation;
+      const canFollow = positions.every((position) => position >= erasedUpTo);
+      if (canFollow && positions.some((position) => position < last)) return generation;
     }
     return undefined;
   }

@@ -1,7 +1,7 @@
 import { ListServer } from '../simulation/world/list-server.js';
 import { LogServer } from '../simulation/world/log-server.js';
 import { REAL_HOST, realConnection } from '../simulation/world/contract-hosts.js';
-import { SimulatedEventLog } from '../simulation/world/simulated-log.js';
+import { type LogManners, SimulatedEventLog } from '../simulation/world/simulated-log.js';
 import { SimulatedLists } from '../simulation/world/simulated-lists.js';
 import { SimulatedTree, TreeDisk } from '../simulation/world/simulated-tree.js';
 import { eventLogContract } from './event-log.contract.js';
@@ -12,10 +12,13 @@ import { treeStoreContract } from './tree-store.contract.js';
 
 // What the simulator puts in the place of the stores has to be what the stores are.
 const log = new LogServer(REAL_HOST, () => 0);
-const openLog = () =>
-  Promise.resolve(new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }));
-eventLogContract('simulated', openLog);
-eventLogErasureContract('simulated', openLog);
+const openLog = (manners?: LogManners) =>
+  Promise.resolve(
+    new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }, manners),
+  );
+eventLogContract('simulated', () => openLog());
+eventLogErasureContract('simulated', () => openLog());
+eventLogErasureContract('simulated, in steps', () => openLog({ erasesInSteps: true }));
 
 for (const asRedis of [false, true]) {
   const name = asRedis ? 'simulated, as Redis' : 'simulated';

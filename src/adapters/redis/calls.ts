@@ -118,12 +118,11 @@ export class RedisCalls {
 
   /** The active generation, and the one that was active before it. */
   async activeKeys(deadline: Deadline): Promise<ActiveKeys> {
-    const [active, replaced] = (await this.servers.send(
-      this.keys.slot,
-      ['HMGET', this.keys.generations, 'active', 'replaced'],
-      deadline,
-    )) as (GenerationKey | null)[];
-    return { active: active ?? undefined, replaced: replaced ?? undefined };
+    const registry = await this.registry(deadline);
+    return {
+      active: registry.get('active') as GenerationKey | undefined,
+      replaced: registry.get('replaced') as GenerationKey | undefined,
+    };
   }
 
   async positionsOf(generationKey: GenerationKey, deadline: Deadline): Promise<Position[]> {

@@ -5,7 +5,9 @@ import {
   type NewEvent,
   type Position,
   type RecordedEvent,
+  type StandIn,
   START,
+  StreamErased,
   WrongExpectedRevision,
 } from '../../../src/ports/event-log.js';
 import { type Host } from './network.js';
@@ -25,6 +27,13 @@ export const numberOf = (position: Position): number => Number(position);
 interface Staged {
   readonly events: readonly RecordedEvent[];
   readonly settle: () => void;
+}
+
+/** An erasure in steps that has begun. */
+interface Begun {
+  readonly standIns: readonly StandIn[];
+  /** The event whose append ends it; undefined before that is known. */
+  record: string | undefined;
 }
 
 interface Watcher {
@@ -61,7 +70,10 @@ export class LogServer {
   #watchers = new Set<Watcher>();
   /** Called with each event that is durable, before anybody hears of it. */
   onDurable: (event: RecordedEvent) => void = () => undefined;
-  onErased: (into: string) => void = () => undefined;
+  /** By the stream that the stand-ins will be in. */
+  readonly #begun = new Map<string, Begun>();
+  /** Streams that take no events, by the erasure that has closed them. */
+  readonly #closed = new Map<string, string>();
   /** Called once, in the middle of the next sync. */
   inNextSync: (() => void) | undefined;
 
@@ -92,6 +104,10 @@ export class LogServer {
     answer: (appended: Appended) => void,
     refuse: (error: Error) => void,
   ): void {
+    if (this.#closed.has(stream)) {
+      refuse(new StreamErased(`${stream} takes no events`));
+      return;
+    }
     const written = [...this.stream(stream), ...(this.#stagedStreams.get(stream) ?? [])];
     const at = expected === 'none' ? 0 : Number(expected) + 1;
     const isNext = written.length === at || this.faults.ignoresExpected === true;
@@ -168,7 +184,6 @@ export class LogServer {
     const erased = standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn }));
     this.#streams.set(into, erased);
     for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
-    this.onErased(into);
     // One transaction with the record: a crash leaves both or neither.
     const { id, type, data, metadata } = record.event;
     const appended = { revision: BigInt(next), position: positionOf(numberOf(this.head) + 1) };
@@ -176,6 +191,65 @@ export class LogServer {
     this.#stage([], () => {
       answer(appended);
     });
+  }
+
+  /**
+   * The first step of an erasure in steps, each of which is durable before its answer: keeps the stand-ins. Answers
+   * whether there are no others.
+   */
+  beginErasing(
+    { into, standIns, record }: Pick<Erasing, 'into' | 'standIns' | 'record'>,
+    answer: (isBegun: boolean) => void,
+  ): void {
+    const known = this.#begun.get(into)?.standIns ?? [];
+    const isSame = known.every(({ id }, index) => id === standIns[index]?.id);
+    this.#stage([], () => {
+      if (isSame) this.#begun.set(into, { standIns, record: record.event.id });
+      answer(isSame);
+    });
+  }
+
+  /** Closes a stream to appends, and erases its events. Answers false where it has another revision. */
+  closeStream(stream: string, revision: bigint, into: string, answer: (isClosed: boolean) => void): void {
+    this.#stage([], () => {
+      const isLast =
+        this.stream(stream).at(-1)?.revision === revision && !this.#stagedStreams.get(stream)?.length;
+      const isClosed = this.#closed.get(stream) === into || isLast;
+      if (isLast) {
+        this.#closed.set(stream, into);
+        this.#replace(into, (event) => event.stream === stream);
+      }
+      answer(isClosed);
+    });
+  }
+
+  /** From now on the streams of an erasure take events again. */
+  reopen(into: string): void {
+    for (const [stream, by] of this.#closed) if (by === into) this.#closed.delete(stream);
+  }
+
+  /** Puts stand-ins in the place of events. */
+  #replace(into: string, isMeant: (event: RecordedEvent) => boolean): void {
+    for (const [index, standIn] of (this.#begun.get(into)?.standIns ?? []).entries()) {
+      const at = numberOf(standIn.position) - 1;
+      const event = this.#events[at];
+      if (!event || !isMeant(event)) continue;
+      this.#streams.delete(event.stream);
+      this.#events[at] = { stream: into, revision: BigInt(index), ...standIn };
+    }
+  }
+
+  /** Once an erasure in steps is recorded, all of its events are erased. */
+  #endErasing(recordId: string): void {
+    for (const [into, { standIns, record }] of this.#begun) {
+      if (record !== recordId) continue;
+      this.#replace(into, ({ stream }) => stream !== into);
+      this.#begun.delete(into);
+      this.#streams.set(
+        into,
+        standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn })),
+      );
+    }
   }
 
   /** Loses its memory. `survives`: how many of the writes that were not synced are on the disk nevertheless. */
@@ -238,6 +312,7 @@ export class LogServer {
       const own = this.#streams.get(event.stream);
       if (own) own.push(event);
       else this.#streams.set(event.stream, [event]);
+      if (this.#begun.size > 0) this.#endErasing(event.id);
       this.onDurable(event);
     }
   }

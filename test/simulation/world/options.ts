@@ -54,6 +54,8 @@ export interface Options {
   readonly pastEvents: number;
   /** Whether the lists are used as those in Redis are: see ListManners. */
   readonly listsAsRedis: boolean;
+  /** Whether events are erased as in EventStoreDB: see LogManners. */
+  readonly erasesInSteps: boolean;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
   /** How long faults happen, in milliseconds of the world. */
@@ -131,6 +133,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
     operates: 'on all' as const,
     listsAsRedis: random.chance(0.4),
+    erasesInSteps: random.chance(0.5),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1))

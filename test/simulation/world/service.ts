@@ -37,7 +37,7 @@ import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
 import { type Manners, type Server, SimulatedConnection } from './network.js';
 import { type Machine, type World } from './scheduler.js';
-import { SimulatedEventLog } from './simulated-log.js';
+import { type LogManners, SimulatedEventLog } from './simulated-log.js';
 import { type ListManners, SimulatedLists } from './simulated-lists.js';
 import { SimulatedTree, type TreeDisk } from './simulated-tree.js';
 import { type SimulatedWitness } from './simulated-witness.js';
@@ -51,6 +51,7 @@ export interface Stores {
   readonly witnessMachine: Server;
   readonly manners: () => Manners;
   readonly listManners: ListManners;
+  readonly logManners: LogManners;
 }
 
 /** What planted faults change in the service: each stands for a wrong line of src. */
@@ -71,7 +72,8 @@ export interface ServiceFaults {
 export const openLog = (world: World, machine: Machine, stores: Stores, faults: ServiceFaults): EventLog => {
   const connect = (isOrdered: boolean) =>
     new SimulatedConnection(world, machine, stores.logMachine, stores.manners, isOrdered);
-  const log = new SimulatedEventLog(stores.log, { reads: connect(false), appends: connect(true) });
+  const connections = { reads: connect(false), appends: connect(true) };
+  const log = new SimulatedEventLog(stores.log, connections, stores.logManners);
   return faults.log?.(log) ?? log;
 };
 

@@ -30,6 +30,14 @@ export interface LogConnections {
   readonly appends: Connection;
 }
 
+export interface LogManners {
+  /** Streams are erased one after the other, as in EventStoreDB, and not all together, as in SQLite. */
+  readonly erasesInSteps: boolean;
+}
+
+/** Streams that are closed at a time. */
+const CLOSED_AT_ONCE = 4;
+
 /** A client of a simulated log. */
 export class SimulatedEventLog extends EventLog {
   #closed = false;
@@ -41,6 +49,7 @@ export class SimulatedEventLog extends EventLog {
   constructor(
     private readonly server: LogServer,
     private readonly connections: LogConnections,
+    private readonly manners: LogManners = { erasesInSteps: false },
     private readonly name = 'simulated',
   ) {
     super();
@@ -126,6 +135,7 @@ export class SimulatedEventLog extends EventLog {
   async erase(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined> {
     signal.throwIfAborted();
     this.#assertOpen();
+    if (this.manners.erasesInSteps) return this.#eraseInSteps(erasing, signal);
     try {
       return await this.connections.appends.ask<Appended | undefined>(
         `erase into ${erasing.into}`,
@@ -138,8 +148,57 @@ export class SimulatedEventLog extends EventLog {
     }
   }
 
+  /** As the adapter of EventStoreDB does it: another attempt goes on after each step. */
+  async #eraseInSteps(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined> {
+    const { prefixes, subject, into, standIns, record } = erasing;
+    const found: RecordedEvent[] = [];
+    for await (const event of this.readStreamsFrom([...prefixes, into])) found.push(event);
+    const expected = (await this.readLast(record.stream))?.revision ?? 'none';
+    const isSame =
+      found.length === standIns.length &&
+      found.every(({ position }, index) => position === standIns[index]?.position);
+    if (expected !== record.expected || !isSame) return undefined;
+    const isBegun = await this.#step<boolean>(`begin to erase into ${into}`, (answer) => {
+      this.server.beginErasing(erasing, answer);
+    });
+    if (!isBegun) throw new LogUnavailable(`there are other stand-ins in ${into}`);
+    signal.throwIfAborted();
+    const last = new Map(found.map(({ stream, revision }) => [stream, revision]));
+    const rest = [...last].filter(([stream]) => stream !== into && stream !== subject);
+    const refused: string[] = [];
+    const closeNext = async (): Promise<void> => {
+      for (let next = rest.pop(); next; next = rest.pop()) {
+        const [stream, revision] = next;
+        const isClosed = await this.#step<boolean>(`close ${stream}@${revision}`, (answer) => {
+          this.server.closeStream(stream, revision, into, answer);
+        });
+        if (!isClosed) refused.push(stream);
+      }
+    };
+    await Promise.all(Array.from({ length: CLOSED_AT_ONCE }, closeNext));
+    if (refused.length > 0) return undefined;
+    // A stream that did not exist when they were read.
+    for await (const { stream } of this.readAll(found.at(-1)?.position ?? START))
+      if (prefixes.some((prefix) => stream.startsWith(prefix))) return undefined;
+    try {
+      return await this.append(record.stream, record.expected, [record.event]);
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) return undefined;
+      throw error;
+    }
+  }
+
+  async #step<T>(what: string, work: Work<T>): Promise<T> {
+    try {
+      return await this.connections.appends.ask<T>(what, work);
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
   scrub(into: string): Promise<void> {
     return this.#read(`scrub ${into}`, (answer) => {
+      this.server.reopen(into);
       answer(undefined);
     });
   }

@@ -177,6 +177,7 @@ class Simulation {
     this.#stores = {
       ...{ witnessMachine, log, logMachine, lists, listsMachine, manners: () => this.#manners },
       listManners: { asRedis: options.listsAsRedis },
+      logManners: { erasesInSteps: options.erasesInSteps },
     };
     this.#disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * disk.next(), mutant.tree);
     this.#oracles = new Oracles(log, lists, this.#disk, isSpecial, options.audits, (rule, detail) => {
