@@ -4,6 +4,7 @@ import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
 import { readRebuilds, readSkipsInForce } from '../rebuilds/read.js';
+import { type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Load } from './load.js';
 import { type Verified, verify } from './verify.js';
 
@@ -108,6 +109,12 @@ export class Verifier {
     const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.
     if (differing > 0 || unreadable === 0) await this.options.onCompared(differing);
-    if (differing > 0 && !(await readRebuilds(this.log)).building) await this.options.onDifference(found);
+    if (differing > 0 && !willBeReplaced(await readRebuilds(this.log), active))
+      await this.options.onDifference(found);
   }
 }
+
+/** Whether a rebuild is in progress, or has ended and its generation is about to be active. */
+const willBeReplaced = ({ building, promoted }: Rebuilds, active: Generation): boolean =>
+  building !== undefined ||
+  (promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active);

@@ -136,8 +136,11 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     erasesInSteps: random.chance(0.5),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
-  if (random.chance(0.1))
-    return { ...options, ...often, operates: 'on erasures', audits: true, erases: true };
+  if (random.chance(0.1)) {
+    // What an erasure leaves is to be seen before a rebuild mends it.
+    const verifyEveryMs = 1_000 + 2_000 * random.next();
+    return { ...options, ...often, operates: 'on erasures', audits: true, erases: true, verifyEveryMs };
+  }
   if (random.chance(0.1)) {
     // Several applies of a generation that is built, of which the next one begins while one is late.
     const pastEvents = random.chance(0.7) ? options.pastEvents : 1_300 + random.below(1_000);

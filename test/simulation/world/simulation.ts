@@ -649,7 +649,7 @@ class Simulation {
     const { operates } = this.options;
     const names = {
       'on all': Object.keys(commands),
-      'on erasures': ['erase', 'erase', 'rebuild'],
+      'on erasures': ['erase', 'erase', 'erase', 'erase', 'rebuild'],
       'on generations': ['rebuild', 'roll back', 'write a strange event', 'skip'],
     }[operates].filter((name) => name in commands);
     while (this.#isFaulty) {

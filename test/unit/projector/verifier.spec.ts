@@ -3,7 +3,7 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
-import { requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
+import { record, requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { Load } from '../../../src/projector/load.js';
 import { type Verification, Verifier, type VerifierOptions } from '../../../src/projector/verifier.js';
@@ -120,6 +120,22 @@ describe('a projector that compares the lists with the log by itself', () => {
     await stop();
     expect((await readRebuilds(log)).building?.rebuild).toBe('mine');
     expect(problems).toEqual([]);
+  });
+
+  it('asks for none where one has just ended, and its generation is about to be active', async () => {
+    await fill(2);
+    stores.tamper('DELETE FROM plants WHERE id = 1');
+    const generation = await model.createGeneration();
+    await requestRebuild(log, { rebuild: 'mine', rate: null, unskip: false }, operator, now);
+    for (const event of [
+      { type: 'RebuildStarted', data: { rebuild: 'mine', generation } },
+      { type: 'RebuildPromoted', data: { rebuild: 'mine', generation, replaced: 1 } },
+    ] as const)
+      await record(log, await readRebuilds(log), event, operator, now());
+    const stop = start(verifier(model));
+    await until(() => verified.length === 1);
+    await stop();
+    expect([verified, differences]).toEqual([[1], []]);
   });
 
   it('tries again where a store is away, and says so once', async () => {
