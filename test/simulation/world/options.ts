@@ -137,9 +137,11 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {
-    // What an erasure leaves is to be seen before a rebuild mends it.
+    // What an erasure leaves is to be seen before a rebuild mends it, and reading the log takes several batches.
     const verifyEveryMs = 1_000 + 2_000 * random.next();
-    return { ...options, ...often, operates: 'on erasures', audits: true, erases: true, verifyEveryMs };
+    const pastEvents = random.chance(0.7) ? options.pastEvents : 800 + random.below(600);
+    const erasing = { operates: 'on erasures' as const, audits: true, erases: true };
+    return { ...options, ...often, ...erasing, verifyEveryMs, pastEvents };
   }
   if (random.chance(0.1)) {
     // Several applies of a generation that is built, of which the next one begins while one is late.

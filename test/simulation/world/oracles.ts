@@ -89,8 +89,7 @@ export class Oracles {
       this.report('positions ascend', `${event.position} after ${this.#last}`);
     this.#last = event.position;
     if (this.keepsLeaves) this.#leaves.push(hashIfAny(event));
-    if (event.stream === REBUILDS_STREAM && event.type === 'RebuildPromoted')
-      this.#assertBuilt((event.data as { readonly generation: Generation }).generation);
+    if (event.stream === REBUILDS_STREAM) this.#ofRebuild(event);
     const owner = ownerOfStream(event.stream);
     if (owner === undefined || !event.stream.startsWith(PLANT_STREAMS) || this.isLeftOut(owner)) return;
     const partition = partitionOf(owner);
@@ -104,6 +103,13 @@ export class Oracles {
     const states = this.#states.get(owner) ?? [];
     this.#states.set(owner, states);
     states.push({ position: event.position, text: textOf(plants) });
+  }
+
+  #ofRebuild({ type, data }: RecordedEvent): void {
+    const { generation, reason = '' } = data as { readonly generation: Generation; readonly reason?: string };
+    if (type === 'RebuildPromoted') this.#assertBuilt(generation);
+    if (type === 'RebuildCancelled' && reason.includes('is not the fold'))
+      this.report('what is built is the fold of the log', reason);
   }
 
   /** The rows of the partitions that have changed are the fold of the log at their positions. */
