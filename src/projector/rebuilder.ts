@@ -1,4 +1,4 @@
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type EventLog, START } from '../ports/event-log.js';
 import { type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
@@ -9,7 +9,13 @@ import { monotonicMs } from '../async/runtime.js';
 import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Operator, record } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { type RebuildProgress, reasonOf, Standby, type StandbyOptions } from './standby.js';
+import {
+  type RebuildProgress,
+  reasonOf,
+  Standby,
+  type StandbyOptions,
+  type StandbySources,
+} from './standby.js';
 import { verify } from './verify.js';
 
 /** How often operators' requests are read, in milliseconds: one short stream. */
@@ -169,8 +175,8 @@ export class Rebuilder {
     active: Generation | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const { rebuild, rate, skipsAfter } = building;
-    const standby = this.#standby(generation, skipsAfter, rate ?? Infinity);
+    const { rebuild, rate, skipsAfter, requested: since } = building;
+    const standby = this.#standby(generation, { skipsAfter, rate: rate ?? Infinity, since });
     const built = standby.built(await this.log.head());
     this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
     if (standby.events > 0) this.options.onStep('half built');
@@ -259,7 +265,9 @@ export class Rebuilder {
     }
     for (const one of [wanted, other])
       if (exists(one) && one !== active)
-        this.#standby(one, one === generation ? state.skipsAfter : promoted.skippedAfterBefore, Infinity);
+        this.#standby(one, {
+          skipsAfter: one === generation ? state.skipsAfter : promoted.skippedAfterBefore,
+        });
     if (active !== wanted) {
       // Where none is active there is nothing that it would be compared with, and a store that has lost all gives numbers again.
       if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;
@@ -333,10 +341,10 @@ export class Rebuilder {
       if (!used.includes(generation)) await this.#stop(generation);
   }
 
-  #standby(generation: Generation, skipsAfter: Position, rate: number): Standby {
+  #standby(generation: Generation, sources: StandbySources): Standby {
     let standby = this.#standbys.get(generation);
     if (!standby) {
-      standby = new Standby(this.log, this.model, generation, skipsAfter, rate, this.options);
+      standby = new Standby(this.log, this.model, generation, sources, this.options);
       this.#standbys.set(generation, standby);
     }
     return standby;

@@ -42,6 +42,16 @@ export interface StandbyOptions {
   readonly onRefusal: (notice: RefusalNotice) => void;
 }
 
+/** What a standby generation is made of. */
+export interface StandbySources {
+  /** Skips that were decided after this position apply to it. */
+  readonly skipsAfter: Position;
+  /** The most events a second; without it there is no limit. */
+  readonly rate?: number;
+  /** Where the log ended at least when the generation was begun; START without it. */
+  readonly since?: Position;
+}
+
 /** Keeps a generation up to date that is not the active one. */
 export class Standby {
   position = START;
@@ -61,12 +71,15 @@ export class Standby {
     private readonly log: EventLog,
     private readonly model: ReadModel & Generations,
     private readonly generation: Generation,
-    private readonly skipsAfter: Position,
-    private readonly rate: number,
+    private readonly sources: StandbySources,
     private readonly options: StandbyOptions,
   ) {
     this.#pacing = new Pacing(options.load);
     this.#running = this.#run();
+  }
+
+  get #rate(): number {
+    return this.sources.rate ?? Infinity;
   }
 
   /** The progress of building, in a log that ends at `head`. */
@@ -87,18 +100,19 @@ export class Standby {
 
   async #run(): Promise<void> {
     const { signal } = this.#ending;
+    const { skipsAfter, since } = this.sources;
     while (!signal.aborted) {
       try {
-        const skips = await readSkips(this.log, this.skipsAfter);
+        const skips = await readSkips(this.log, skipsAfter);
         const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
         const positions = await this.model.positions(this.generation);
-        if (await erasureAcross(this.log, positions)) await this.#giveUp();
+        if (await erasureAcross(this.log, positions, since)) await this.#giveUp();
         this.#from ??= oldestOf(positions);
         await project(this.log, this.model, this.generation, (progress) => this.#on(progress), signal, {
           skips,
           erasedBefore,
           refusals: noticesOf(this.generation, this.options.onRefusal),
-          batchSize: () => (this.rate === Infinity && this.options.load.isQuiet ? LARGEST_BATCH : 1),
+          batchSize: () => (this.#rate === Infinity && this.options.load.isQuiet ? LARGEST_BATCH : 1),
         });
       } catch (error) {
         this.caughtUp = false;
@@ -123,7 +137,7 @@ export class Standby {
     this.events += events;
     this.problem = undefined;
     if (!caughtUp) await this.#pacing.giveWay(this.#ending.signal);
-    const due = (this.events / this.rate) * RATE_WINDOW_MS;
+    const due = (this.events / this.#rate) * RATE_WINDOW_MS;
     const early = this.began + due - monotonicMs();
     if (early > 0) {
       this.#idleMs += early;

@@ -24,6 +24,8 @@ export interface Building {
   readonly rebuild: string;
   readonly rate: number | null;
   readonly requestedAt: Date;
+  /** The position of the request: everything that is built for it was read after it. */
+  readonly requested: Position;
   /** Skips that were decided after this position apply to it. */
   readonly skipsAfter: Position;
   /** The generation that is built; undefined before a projector has begun. */
@@ -140,7 +142,10 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
       const skipsAfter = unskip ? stored.position : state.skipsAfter;
       return {
         ...next,
-        building: { rebuild, rate, requestedAt: at, skipsAfter, generation: undefined },
+        building: {
+          ...{ rebuild, rate, requestedAt: at, requested: stored.position, skipsAfter },
+          generation: undefined,
+        },
       };
     }
     case 'RebuildStarted':

@@ -5,11 +5,13 @@ import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js'
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
+import { erasedStream } from '../../../src/plants/stream.js';
 import { START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
 import { requestRebuild } from '../../../src/write/rebuilds.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
+import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
 
 describe('a store that is put back from before an erasure', () => {
@@ -69,7 +71,7 @@ describe('a store that is put back from before an erasure', () => {
     const rebuild = { rebuild: randomUUID(), rate: null, unskip: false };
     const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
     await requestRebuild(stores.log, rebuild, operator, () => new Date());
-    const areKept = (wanted: string) =>
+    const areKept = (wanted: string): Promise<void> =>
       until(async () => {
         const generations = await stores.model.generations();
         return generations.map(({ generation, active }) => `${generation} ${active}`).join() === wanted;
@@ -91,6 +93,14 @@ describe('a store that is put back from before an erasure', () => {
     expect((await left.list(MARKER, undefined, 1_000)).rows).toEqual([]);
     expect((await left.list('bob', undefined, 1_000)).rows).toHaveLength(5);
     await left.close();
+  });
+
+  it('does not say so of lists that were begun after it, however far they are', async () => {
+    const erasure = await eraseAndPutBack('tree.db');
+    const [, between] = await all(stores.log.readStreamsFrom([erasedStream(erasure)]));
+    const positions = [between?.position ?? START];
+    expect(await erasureAcross(stores.log, positions)).toBe(erasure);
+    expect(await erasureAcross(stores.log, positions, await stores.log.head())).toBeUndefined();
   });
 
   it('does not say so of stores that have followed the erasure, or that are new', async () => {
