@@ -98,6 +98,7 @@ const copyOf = (state: State): State => ({
 /** A store of lists in memory, of which a crash leaves the present state or one of the last second. */
 export class ListServer {
   #state = emptyState();
+  #lostAt = -Infinity;
   /** Generations that were created, also those that were lost. */
   #created = 0;
   /** Oldest first. */
@@ -120,6 +121,11 @@ export class ListServer {
     private readonly host: Host,
     readonly faults: ListFaults = {},
   ) {}
+
+  /** How long ago something that was applied was lost, in milliseconds. */
+  get sinceLossMs(): number {
+    return this.host.nowMs() - this.#lostAt;
+  }
 
   get active(): Generation | undefined {
     return this.#state.active;
@@ -335,7 +341,7 @@ export class ListServer {
     const left = age === 0 ? undefined : this.#kept.find(({ at }) => at >= oldest);
     if (left) {
       this.#state = copyOf(left.state);
-      this.onLoss();
+      this.#lose();
     }
     this.#kept = [];
     this.#waiters.clear();
@@ -345,6 +351,11 @@ export class ListServer {
   forget(): void {
     this.#state = emptyState();
     this.#kept = [];
+    this.#lose();
+  }
+
+  #lose(): void {
+    this.#lostAt = this.host.nowMs();
     this.onLoss();
   }
 

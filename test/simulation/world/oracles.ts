@@ -8,6 +8,9 @@ import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
 import { type TreeDisk } from './simulated-tree.js';
 
+/** How long a request from before a loss may be in progress, in milliseconds. */
+const AFTER_LOSS_MS = 5_000;
+
 /** An owner's plants after an event. */
 interface OwnerState {
   readonly position: Position;
@@ -150,7 +153,8 @@ export class Oracles {
   /** A generation that is promoted holds at least what the log held when it was created. */
   #assertBuilt(generation: Generation): void {
     const needed = this.#headAtCreation.get(generation);
-    if (needed === undefined) return;
+    // A projector may have been about to activate one of the same number that was lost: lists refuse what they lack.
+    if (needed === undefined || this.lists.sinceLossMs < AFTER_LOSS_MS) return;
     for (const [partition, position] of this.lists.generation(generation).positions.entries())
       if (position < needed)
         this.report(
