@@ -199,6 +199,8 @@ export class Rebuilder {
     await this.options.onCompared(differing);
     this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
+    // It became the active one as a first generation, with the skips that this rebuild looks at again.
+    if (unreadable > 0 && generation === active) return this.#begin(state, building);
     // Served nevertheless: healed meanwhile, or by another version. The next round decides.
     if (unreadable > 0)
       throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
