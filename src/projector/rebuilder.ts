@@ -176,7 +176,7 @@ export class Rebuilder {
     signal: AbortSignal,
   ): Promise<void> {
     const { rebuild, rate, skipsAfter, requested: since } = building;
-    const standby = this.#standby(generation, { skipsAfter, rate: rate ?? Infinity, since });
+    const standby = this.#standby(generation, { skipsAfter, rate, since });
     const built = standby.built(await this.log.head());
     this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
     if (standby.events > 0) this.options.onStep('half built');

@@ -46,8 +46,8 @@ export interface StandbyOptions {
 export interface StandbySources {
   /** Skips that were decided after this position apply to it. */
   readonly skipsAfter: Position;
-  /** The most events a second; without it there is no limit. */
-  readonly rate?: number;
+  /** The most events a second; without it, or null, there is no limit. */
+  readonly rate?: number | null;
   /** Where the log ended at least when the generation was begun; START without it. */
   readonly since?: Position;
 }

@@ -31,9 +31,9 @@ interface Staged {
 
 /** An erasure in steps that has begun. */
 interface Begun {
-  readonly standIns: readonly StandIn[];
-  /** The event whose append ends it; undefined before that is known. */
-  record: string | undefined;
+  readonly standIns: readonly RecordedEvent[];
+  /** The id of the event whose append ends it. */
+  readonly record: string;
 }
 
 interface Watcher {
@@ -181,7 +181,7 @@ export class LogServer {
       return;
     }
     for (const { stream } of owned) this.#streams.delete(stream);
-    const erased = standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn }));
+    const erased = inStream(into, standIns);
     this.#streams.set(into, erased);
     for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
     // One transaction with the record: a crash leaves both or neither.
@@ -204,7 +204,7 @@ export class LogServer {
     const known = this.#begun.get(into)?.standIns ?? [];
     const isSame = known.every(({ id }, index) => id === standIns[index]?.id);
     this.#stage([], () => {
-      if (isSame) this.#begun.set(into, { standIns, record: record.event.id });
+      if (isSame) this.#begun.set(into, { standIns: inStream(into, standIns), record: record.event.id });
       answer(isSame);
     });
   }
@@ -230,12 +230,12 @@ export class LogServer {
 
   /** Puts stand-ins in the place of events. */
   #replace(into: string, isMeant: (event: RecordedEvent) => boolean): void {
-    for (const [index, standIn] of (this.#begun.get(into)?.standIns ?? []).entries()) {
+    for (const standIn of this.#begun.get(into)?.standIns ?? []) {
       const at = numberOf(standIn.position) - 1;
       const event = this.#events[at];
       if (!event || !isMeant(event)) continue;
       this.#streams.delete(event.stream);
-      this.#events[at] = { stream: into, revision: BigInt(index), ...standIn };
+      this.#events[at] = standIn;
     }
   }
 
@@ -245,10 +245,7 @@ export class LogServer {
       if (record !== recordId) continue;
       this.#replace(into, ({ stream }) => stream !== into);
       this.#begun.delete(into);
-      this.#streams.set(
-        into,
-        standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn })),
-      );
+      this.#streams.set(into, [...standIns]);
     }
   }
 
@@ -329,3 +326,7 @@ const recordedOf = (
     ...{ stream, revision: BigInt(revision + index), position: positionOf(last + 1 + index) },
     ...{ id, type, data, metadata },
   }));
+
+/** Stand-ins as they are recorded in their stream. */
+const inStream = (into: string, standIns: readonly StandIn[]): RecordedEvent[] =>
+  standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn }));

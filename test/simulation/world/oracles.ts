@@ -30,7 +30,6 @@ export class Oracles {
   readonly #checkpoints: SignedCheckpoint[] = [];
   /** Where the log ended as a generation was created, of those that no crash has put back since. */
   readonly #headAtCreation = new Map<Generation, Position>();
-  #hasLost = false;
 
   constructor(
     private readonly log: LogServer,
@@ -52,10 +51,9 @@ export class Oracles {
     };
     lists.onLoss = () => {
       this.#headAtCreation.clear();
-      this.#hasLost = true;
     };
     lists.onGap = (generation, partition, from, position) => {
-      if (!this.#hasLost)
+      if (lists.sinceLossMs === Infinity)
         this.report(
           'a batch follows the one before it',
           `generation ${generation}, partition ${partition}: one after ${from} at ${position || 'the start'}`,

@@ -136,16 +136,9 @@ export class SimulatedEventLog extends EventLog {
     signal.throwIfAborted();
     this.#assertOpen();
     if (this.manners.erasesInSteps) return this.#eraseInSteps(erasing, signal);
-    try {
-      return await this.connections.appends.ask<Appended | undefined>(
-        `erase into ${erasing.into}`,
-        (answer) => {
-          this.server.erase(erasing, answer);
-        },
-      );
-    } catch (error) {
-      throw failureOf(error);
-    }
+    return this.#step<Appended | undefined>(`erase into ${erasing.into}`, (answer) => {
+      this.server.erase(erasing, answer);
+    });
   }
 
   /** As the adapter of EventStoreDB does it: another attempt goes on after each step. */
