@@ -71,11 +71,6 @@ export class Projector {
     options: Partial<Omit<RebuilderOptions, 'now'>> = {},
     /** Compares the lists with the log on a schedule; undefined where that is off. */
     private readonly verifier?: Verifier,
-    /**
-     * Called where the active generation was put back to what it was before an erasure, so that it lacks deletions that
-     * are erased: it has to be rebuilt. Where it rejects, it is called again.
-     */
-    private readonly onErasedAfter: (erasure: string) => Promise<void> = () => Promise.resolve(),
   ) {
     this.#status = { state: 'starting', since: now() };
     this.#load = options.load ?? new Load();
@@ -86,6 +81,7 @@ export class Projector {
       graceMs: GRACE_MS,
       onStep: () => undefined,
       onDone: () => undefined,
+      onPutBack: () => undefined,
       onCompared: () => Promise.resolve(),
       onProblem: () => undefined,
       onRefusal: this.#onRefusal,
@@ -204,7 +200,8 @@ export class Projector {
     let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
     const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
     const erasure = await erasureAcross(this.log, await this.model.positions(generation));
-    if (erasure !== undefined && active !== undefined) await this.onErasedAfter(erasure);
+    // Before anything is applied: then its positions do not show any more that it lacks deletions that are erased.
+    if (erasure !== undefined && active !== undefined) await this.#rebuilder.putBack(erasure);
     else if (erasure !== undefined) {
       await this.model.drop(generation);
       generation = await this.#firstGeneration();

@@ -6,8 +6,8 @@ import { Pacing } from './pacing.js';
 import { Healer } from './healer.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
-import { type Building, type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
-import { type Operator, record } from '../write/rebuilds.js';
+import { type Building, type Promoted, PROJECTOR, type Rebuilds } from '../rebuilds/rebuilds.js';
+import { type Operator, record, requestRebuildAfterPutBack } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
 import {
   type RebuildProgress,
@@ -55,12 +55,14 @@ export interface RebuilderOptions extends StandbyOptions {
   readonly onStep: (step: RebuildStep) => void;
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
+  /** Called with an erasure before which the store has put the active generation back, once a rebuild was requested. */
+  readonly onPutBack: (erasure: string) => void;
   /** Called with how many plants of a new generation differ from the log, as soon as that is known. Must not reject. */
   readonly onCompared: (differing: number) => Promise<void>;
 }
 
 /** The actor of events that the projector records. */
-const PROJECTOR: Operator = { actor: { sub: 'plants projector' }, correlationId: 'rebuild' };
+const RECORDER: Operator = { actor: { sub: PROJECTOR }, correlationId: 'rebuild' };
 
 /**
  * Rebuilds while this process holds the lease: builds a generation beside the active one, verifies and promotes it,
@@ -139,11 +141,21 @@ export class Rebuilder {
 
     // Where this has changed something, what was read before is stale.
     if (promoted && (await this.#keep(state, promoted, active, exists, signal, onSwitch))) return;
+    if (!building && state.putBackBefore !== undefined) return this.putBack(state.putBackBefore);
     if (building && !exists(building.generation)) return this.#begin(state, building);
     const used = [active, promoted?.generation, promoted?.replaced, building?.generation];
     if (active !== undefined) await this.#dropAllBut(used, generations);
     if (building && exists(building.generation))
       await this.#build(state, building, building.generation, active, signal);
+  }
+
+  /**
+   * The store has put the active generation back to before this erasure: has it replaced. Throws what the log throws, and
+   * OperationRefused where an event of a newer version blocks that.
+   */
+  async putBack(erasure: string): Promise<void> {
+    if (await requestRebuildAfterPutBack(this.log, erasure, this.options.now))
+      this.options.onPutBack(erasure);
   }
 
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
@@ -162,7 +174,7 @@ export class Rebuilder {
     const generation = await this.model.createGeneration();
     this.options.onStep('generation created');
     const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
-    if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
+    if (await record(this.log, state, event, RECORDER, this.options.now())) {
       this.options.onStep('generation recorded');
       this.options.onDone(`rebuild ${rebuild}: building generation ${generation}`);
     } else await this.model.drop(generation); // cancelled, or another process was faster
@@ -210,14 +222,14 @@ export class Rebuilder {
         : await this.#worse(generation, active, signal);
     if (reason !== undefined) {
       const event = { type: 'RebuildCancelled', data: { rebuild, reason } } as const;
-      if (await record(this.log, state, event, PROJECTOR, this.options.now()))
+      if (await record(this.log, state, event, RECORDER, this.options.now()))
         this.options.onDone(`rebuild ${rebuild}: ${reason}`);
       return;
     }
     // Recorded in the log first: a faster cancellation is seen here, and the next process continues after a crash.
     const data = { rebuild, generation, replaced: active === generation ? null : (active ?? null) };
     const event = { type: 'RebuildPromoted', data } as const;
-    if (await record(this.log, state, event, PROJECTOR, this.options.now())) {
+    if (await record(this.log, state, event, RECORDER, this.options.now())) {
       this.options.onStep('promotion recorded');
       this.options.onDone(
         `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
@@ -262,7 +274,10 @@ export class Rebuilder {
     const other = rollback === undefined ? replaced : generation;
     // The store has lost one of them: the other one is or becomes active.
     if (!exists(wanted)) {
-      await this.#close(state, promoted, active);
+      const { putBackBefore } = promoted;
+      // What it has replaced is, or becomes, the active one again.
+      if (putBackBefore !== undefined && state.putBackBefore === undefined) await this.putBack(putBackBefore);
+      else await this.#close(state, promoted, active);
       return true;
     }
     for (const one of [wanted, other])
@@ -286,7 +301,7 @@ export class Rebuilder {
         type: 'RolledBack',
         data: { rebuild, generation: replaced, replaced: generation },
       } as const;
-      await record(this.log, state, event, PROJECTOR, this.options.now());
+      await record(this.log, state, event, RECORDER, this.options.now());
       return true;
     }
     const over =
@@ -323,7 +338,7 @@ export class Rebuilder {
     }
     this.options.onStep('dropped');
     const event = { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } } as const;
-    await record(this.log, state, event, PROJECTOR, this.options.now());
+    await record(this.log, state, event, RECORDER, this.options.now());
   }
 
   /** Drops generations that are neither active, nor built, nor kept for a rollback. */

@@ -114,7 +114,8 @@ export class Verifier {
   }
 }
 
-/** Whether a rebuild is in progress, or has ended and its generation is about to be active. */
-const willBeReplaced = ({ building, promoted }: Rebuilds, active: Generation): boolean =>
+/** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
+const willBeReplaced = ({ building, promoted, putBackBefore }: Rebuilds, active: Generation): boolean =>
   building !== undefined ||
+  putBackBefore !== undefined ||
   (promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active);

@@ -43,6 +43,8 @@ export interface Promoted {
   readonly rollback: 'requested' | 'done' | undefined;
   /** `Rebuilds.skipsAfter` before it was promoted. */
   readonly skippedAfterBefore: Position;
+  /** `Rebuilds.putBackBefore` before it was promoted. */
+  readonly putBackBefore: string | undefined;
 }
 
 /** The state of rebuilds: the fold of their stream. */
@@ -53,6 +55,12 @@ export interface Rebuilds {
   /** Skips that were decided after this position apply to the active generation. */
   readonly skipsAfter: Position;
   readonly promoted: Promoted | undefined;
+  /**
+   * The erasure before which the store has put the active generation back, so that it may hold plants of the erased owner:
+   * it has to be replaced, also where a rebuild is cancelled, and there is no way back to it. Its positions do not show that
+   * any more.
+   */
+  readonly putBackBefore: string | undefined;
   /** Events of the stream that this version cannot read, and that were not skipped. */
   readonly unread: readonly UnreadEvent[];
   /**
@@ -80,7 +88,22 @@ export const NO_REBUILDS: Rebuilds = {
   building: undefined,
   skipsAfter: START,
   promoted: undefined,
+  putBackBefore: undefined,
   last: undefined,
+};
+
+/** Who records what a projector does. */
+export const PROJECTOR = 'plants projector';
+
+/** The correlation id of a rebuild that a projector requests because the lists were put back to before an erasure. */
+export const putBackCorrelation = (erasure: string, rebuild: string): string =>
+  `erasure ${erasure} ${rebuild}`;
+
+/** The erasure because of which a projector has requested a rebuild, if so. */
+const erasureBehind = ({ metadata }: RecordedEvent): string | undefined => {
+  const { actor, correlationId } = (metadata ?? {}) as Partial<EventMetadata>;
+  if (actor?.sub !== PROJECTOR || typeof correlationId !== 'string') return undefined;
+  return /^erasure (\S+) /.exec(correlationId)?.[1];
 };
 
 /** The state after all events of the stream of rebuilds, but for those that cannot be read and were skipped. */
@@ -142,6 +165,7 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
       const skipsAfter = unskip ? stored.position : state.skipsAfter;
       return {
         ...next,
+        putBackBefore: state.putBackBefore ?? erasureBehind(stored),
         building: {
           ...{ rebuild, rate, requestedAt: at, requested: stored.position, skipsAfter },
           generation: undefined,
@@ -158,15 +182,19 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
       };
     case 'RebuildPromoted': {
       const { rebuild, generation, replaced } = event.data;
+      const { putBackBefore } = state;
       return {
         ...next,
         building: undefined,
+        putBackBefore: undefined,
         skipsAfter: state.building?.skipsAfter ?? state.skipsAfter,
         promoted: {
           rebuild,
           skippedAfterBefore: state.skipsAfter,
           generation: generation as Generation,
-          replaced: (replaced ?? undefined) as Generation | undefined,
+          replaced: (putBackBefore === undefined ? (replaced ?? undefined) : undefined) as
+            Generation | undefined,
+          putBackBefore,
           promotedAt: at,
           rollback: undefined,
         },

@@ -9,7 +9,7 @@ import { Projector } from '../projector/projector.js';
 import { Verifier } from '../projector/verifier.js';
 import { type Shutdown } from '../http/shutdown.js';
 import { requestRebuild } from '../write/rebuilds.js';
-import { readRebuilds } from '../rebuilds/read.js';
+import { PROJECTOR } from '../rebuilds/rebuilds.js';
 import { type Config } from './config.js';
 import { now } from './now.js';
 import { type Resources } from './resources.js';
@@ -18,9 +18,9 @@ import { logProjector, logRefusal } from './state-lines.js';
 /** Publishes each step of a rebuild inside this process: https://nodejs.org/api/diagnostics_channel.html */
 const rebuildSteps = channel('plants.rebuild.step');
 
-const rebuild = async (log: EventLog, why: string): Promise<void> => {
+const rebuildAfterVerification = async (log: EventLog): Promise<void> => {
   const id = randomUUID();
-  const operator = { actor: { sub: 'plants projector' }, correlationId: `${why} ${id}` };
+  const operator = { actor: { sub: PROJECTOR }, correlationId: `verify ${id}` };
   await requestRebuild(log, { rebuild: id, rate: null, unskip: false }, operator, now);
 };
 
@@ -49,7 +49,7 @@ const verifierOf = (
         `the lists are not the fold of the log: ${differing} plants differ; ${next}`,
       );
       if (!verifyRebuild) return;
-      await rebuild(log, 'verify');
+      await rebuildAfterVerification(log);
     },
     onProblem: (reason) => {
       logger.warn({ reason }, 'the lists cannot be compared with the log, it is tried again each minute');
@@ -97,20 +97,18 @@ export const startProjector = (
       onRefusal: (notice) => {
         logRefusal(logger, notice);
       },
+      onPutBack: (erasure) => {
+        logger.error(
+          { erasure },
+          'the lists were put back to what they were before an erasure; a rebuild is begun',
+        );
+      },
       onStep: (step) => {
         rebuildSteps.publish(step);
       },
       load,
     },
     verifierOf(log, model, config, load, logger, onCompared),
-    async (erasure) => {
-      if ((await readRebuilds(log)).building) return;
-      logger.error(
-        { erasure },
-        'the lists were put back to what they were before an erasure; a rebuild is begun',
-      );
-      await rebuild(log, `erasure ${erasure}`);
-    },
   );
   const stopping = resources.run((signal) => projector.run(signal));
   // Where no write waits in this process for its list, the lease is given back before connections have ended.

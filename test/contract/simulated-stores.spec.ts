@@ -1,3 +1,4 @@
+import { PLANTED_FAULTS } from '../simulation/mutants/mutants.js';
 import { ListServer } from '../simulation/world/list-server.js';
 import { LogServer } from '../simulation/world/log-server.js';
 import { REAL_HOST, realConnection } from '../simulation/world/contract-hosts.js';
@@ -10,12 +11,15 @@ import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 import { treeStoreContract } from './tree-store.contract.js';
 
+// A planted fault, for `npm run simulate:others`.
+const faulty = PLANTED_FAULTS.find(({ name }) => name === process.env.SIMULATED_FAULT)?.mutant ?? {};
+
 // What the simulator puts in the place of the stores has to be what the stores are.
-const log = new LogServer(REAL_HOST, () => 0);
-const openLog = (manners?: LogManners) =>
-  Promise.resolve(
-    new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }, manners),
-  );
+const log = new LogServer(REAL_HOST, () => 0, faulty.log);
+const openLog = (manners?: LogManners) => {
+  const opened = new SimulatedEventLog(log, { reads: realConnection(), appends: realConnection() }, manners);
+  return Promise.resolve(faulty.service?.log?.(opened) ?? opened);
+};
 eventLogContract('simulated', () => openLog());
 eventLogErasureContract('simulated', () => openLog());
 eventLogErasureContract('simulated, in steps', () => openLog({ erasesInSteps: true }));
@@ -24,12 +28,13 @@ for (const asRedis of [false, true]) {
   const name = asRedis ? 'simulated, as Redis' : 'simulated';
   const lists = new Map<string, ListServer>();
   const openLists = (logIdentity: string) => {
-    const server = lists.get(logIdentity) ?? new ListServer(REAL_HOST);
+    const server = lists.get(logIdentity) ?? new ListServer(REAL_HOST, faulty.lists);
     lists.set(logIdentity, server);
-    return Promise.resolve(new SimulatedLists(server, realConnection(), () => 1, { asRedis }));
+    const opened = new SimulatedLists(server, realConnection(), () => 1, { asRedis });
+    return Promise.resolve(faulty.service?.model?.(opened) ?? opened);
   };
   readModelContract(name, openLists);
   parkedOwnersContract(name, openLists);
 }
 
-treeStoreContract('simulated', () => Promise.resolve(new SimulatedTree(new TreeDisk(() => 0))));
+treeStoreContract('simulated', () => Promise.resolve(new SimulatedTree(new TreeDisk(() => 0, faulty.tree))));

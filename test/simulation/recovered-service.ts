@@ -8,8 +8,6 @@ import { type EventLog, START } from '../../src/ports/event-log.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { type TreeStore } from '../../src/ports/tree-store.js';
 import { Projector } from '../../src/projector/projector.js';
-import { readRebuilds } from '../../src/rebuilds/read.js';
-import { requestRebuild } from '../../src/write/rebuilds.js';
 import { all } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
 import { ListsByFold, type Reference } from './reference.js';
@@ -23,24 +21,8 @@ interface Stores {
 
 const now = (): Date => new Date();
 
-/** As src/service/projection.ts has it. */
-const rebuildAfter = async (log: EventLog, erasure: string): Promise<void> => {
-  if ((await readRebuilds(log)).building) return;
-  const operator = { actor: { sub: 'plants projector' }, correlationId: `erasure ${erasure}` };
-  await requestRebuild(log, { rebuild: randomUUID(), rate: null, unskip: false }, operator, now);
-};
-
 const projectorOf = ({ log, model }: Stores): Projector =>
-  new Projector(
-    log,
-    model,
-    now,
-    randomUUID(),
-    () => undefined,
-    {},
-    undefined,
-    (erasure) => rebuildAfter(log, erasure),
-  );
+  new Projector(log, model, now, randomUUID(), () => undefined);
 
 /**
  * Lets a service go on with stores until the lists are the fold of the log; with `toTheEnd` also until each erasure is

@@ -58,19 +58,9 @@ export class ErasingStores {
       recheckMs: 3_600_000,
       onState: () => undefined,
     });
-    const projector = new Projector(
-      this.log,
-      this.model,
-      now,
-      randomUUID(),
-      () => undefined,
-      {},
-      undefined,
-      (erasure) => {
-        this.putBack.push(erasure);
-        return Promise.resolve();
-      },
-    );
+    const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {
+      onPutBack: (erasure) => this.putBack.push(erasure),
+    });
     this.#start((signal) => auditor.run(signal));
     this.#start((signal) => projector.run(signal));
   }

@@ -195,7 +195,7 @@ const STORE_FAULTS: readonly PlantedFault[] = [
 ];
 
 /** Wrong lines of the service itself. */
-export const SOURCE_FAULTS: readonly PlantedFault[] = [
+const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unavailable-after-unknown',
     what: 'a later try that cannot reach the log says that nothing was written',

@@ -2,34 +2,34 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SOURCE_FAULTS, whilePlanted } from './mutants.js';
+import { type PlantedFault, PLANTED_FAULTS, whilePlanted } from './mutants.js';
 
 /**
- * `npm run simulate:others [-- NAME …]`: prints, for each planted fault that is in the source, the first of the ordinary
- * unit tests that finds it, as a table.
+ * `npm run simulate:others [-- NAME …]`: prints, for each planted fault, the first of the ordinary tests that finds it, as a
+ * table. Faults of the source: the unit tests of what is simulated, those of the fault's own room first. Faults of the
+ * simulated stores: the contract suites, which the adapters of the service pass.
  */
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const build = join(root, 'build');
 const copy = join(root, `.build-mutant-${process.pid}`);
 
-/** Tests of what is simulated. */
-const TESTS = 'test/unit/(write|read|projector|plants|erasure)/';
+const ROOMS = ['write', 'read', 'projector', 'rebuilds', 'plants', 'erasure'];
 
-/** Longer than they take, in milliseconds: a fault may make a test wait for ever. */
-const LIMIT_MS = 300_000;
+/** Longer than one part of the tests takes, in milliseconds: a fault may make a test wait for ever. */
+const LIMIT_MS = 900_000;
 
-/** The first file that fails; undefined where all pass. */
-const firstFailure = (): string | undefined => {
+/** The first test file that fails among those of a pattern; undefined where all pass. */
+const firstFailure = (tests: string, fault = ''): string | undefined => {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [
       ...['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/bin/jest.js', '--bail'],
-      ...['--selectProjects', 'unit + contract', '--testPathPatterns', TESTS],
+      ...['--selectProjects', 'unit + contract', '--testPathPatterns', tests],
     ],
     {
       ...{ cwd: root, encoding: 'utf8', timeout: LIMIT_MS, maxBuffer: 2 ** 28 },
-      env: { ...process.env, TEST_BUILD: relative(root, copy) },
+      env: { ...process.env, TEST_BUILD: relative(root, copy), SIMULATED_FAULT: fault },
     },
   );
   if (status === 0) return undefined;
@@ -37,22 +37,37 @@ const firstFailure = (): string | undefined => {
   return failed ?? `none within ${LIMIT_MS / 1_000} s`;
 };
 
+const unit = (rooms: readonly string[]): string => `test/unit/(${rooms.join('|')})/`;
+
+/** The parts of the tests that may find a fault, the likeliest first. */
+const testsOf = ({ edits }: PlantedFault): string[] => {
+  if (edits === undefined) return ['test/contract/simulated-stores'];
+  const own = edits.map(({ file }) => file.split('/')[0] ?? '');
+  return [unit(own), unit(ROOMS.filter((room) => !own.includes(room)))];
+};
+
 const wanted = process.argv.slice(2);
+const faults = PLANTED_FAULTS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 let found = 0;
-let searched = 0;
 try {
   cpSync(build, copy, { recursive: true });
-  const whole = firstFailure();
-  if (whole !== undefined) throw new Error(`${whole} fails without a planted fault`);
+  for (const tests of [unit(ROOMS), 'test/contract/simulated-stores']) {
+    const whole = firstFailure(tests);
+    if (whole !== undefined) throw new Error(`${whole} fails without a planted fault`);
+  }
   process.stdout.write('| fault | found by |\n|---|---|\n');
-  for (const fault of SOURCE_FAULTS) {
-    if (wanted.length > 0 && !wanted.includes(fault.name)) continue;
-    searched += 1;
-    const failed = await whilePlanted(fault, copy, firstFailure);
+  for (const fault of faults) {
+    const failed = await whilePlanted(fault, copy, () => {
+      for (const tests of testsOf(fault)) {
+        const first = firstFailure(tests, fault.edits ? '' : fault.name);
+        if (first !== undefined) return first;
+      }
+      return undefined;
+    });
     if (failed !== undefined) found += 1;
     process.stdout.write(`| ${fault.what} | ${failed ?? 'none'} |\n`);
   }
-  process.stdout.write(`\n${found} of ${searched} were found\n`);
+  process.stdout.write(`\n${found} of ${faults.length} were found\n`);
 } finally {
   rmSync(copy, { recursive: true, force: true });
 }

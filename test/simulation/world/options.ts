@@ -50,6 +50,8 @@ export interface Options {
   readonly strangeEvents: boolean;
   /** How often, as a share, something crashes soon after a step of a rebuild or of an erasure. */
   readonly crashesNearSteps: number;
+  /** How often, as a share, a process that takes part freezes right after such a step. */
+  readonly freezesNearSteps: number;
   /** How many events the log holds when the world begins. */
   readonly pastEvents: number;
   /** Whether the lists are used as those in Redis are: see ListManners. */
@@ -58,6 +60,8 @@ export interface Options {
   readonly erasesInSteps: boolean;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
+  /** How long a write waits for the lists, in milliseconds: what WRITE_WAIT_MS sets. */
+  readonly writeWaitMs: number;
   /** How long faults happen, in milliseconds of the world. */
   readonly durationMs: number;
 }
@@ -72,7 +76,7 @@ export const simpler = (options: Options): Options[] => {
     if (options[feature]) less.push({ ...options, [feature]: false });
   for (const number of ['clients', 'owners', 'ids', 'apis', 'projectors'] as const)
     if (options[number] > 1) less.push({ ...options, [number]: options[number] - 1 });
-  for (const number of ['drift', 'crashesNearSteps', 'pastEvents'] as const)
+  for (const number of ['drift', 'crashesNearSteps', 'freezesNearSteps', 'pastEvents'] as const)
     if (options[number] > 0) less.push({ ...options, [number]: 0 });
   return less;
 };
@@ -126,6 +130,8 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     witnessed: random.chance(0.5),
   };
   const logCrashesInSync = mean(1_000, 20_000);
+  // What was added later has numbers of its own, so that it leaves the worlds of known seeds as they are.
+  const added = new Random(Math.imul(seed + 1, 0xc2b2ae35));
   const options = {
     ...drawn,
     faults: { ...drawn.faults, logCrashesInSync },
@@ -134,6 +140,8 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     operates: 'on all' as const,
     listsAsRedis: random.chance(0.4),
     erasesInSteps: random.chance(0.5),
+    freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
+    writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {

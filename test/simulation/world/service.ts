@@ -22,7 +22,7 @@ import { Projector } from '../../../src/projector/projector.js';
 import { Verifier } from '../../../src/projector/verifier.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
-import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { readSkipsInForce } from '../../../src/rebuilds/read.js';
 import { IdempotentCommands } from '../../../src/write/idempotency.js';
 import { type CommandContext } from '../../../src/write/plant-commands.js';
 import {
@@ -31,7 +31,6 @@ import {
   DeletePlantCommand,
   DeletePlantHandler,
 } from '../../../src/write/plants.js';
-import { requestRebuild } from '../../../src/write/rebuilds.js';
 import { type Outcome, type Wish } from '../../support/history.js';
 import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
@@ -96,9 +95,6 @@ export interface ApiRequest {
   readonly id: string;
 }
 
-/** How long a write waits for the lists, in milliseconds. */
-const WRITE_WAIT_MS = 2_000;
-
 /** One life of a process that answers clients: what the controllers do, without HTTP. */
 export class Api {
   readonly #commands: IdempotentCommands;
@@ -122,10 +118,16 @@ export class Api {
   }
 
   /** Throws what the start of a service throws. */
-  static async start(world: World, machine: Machine, stores: Stores, faults: ServiceFaults): Promise<Api> {
+  static async start(
+    world: World,
+    machine: Machine,
+    stores: Stores,
+    faults: ServiceFaults,
+    writeWaitMs: number,
+  ): Promise<Api> {
     const log = openLog(world, machine, stores, faults);
     const model = openLists(world, machine, stores, faults);
-    const freshness = await Freshness.from(log, model, WRITE_WAIT_MS);
+    const freshness = await Freshness.from(log, model, writeWaitMs);
     return new Api(log, model, faults.freshness?.(freshness) ?? freshness, machine, faults);
   }
 
@@ -297,12 +299,6 @@ export const runProjector = (
   const log = openLog(world, machine, stores, faults);
   const model = openLists(world, machine, stores, faults);
   const load = new Load();
-  const rebuild = async (why: string): Promise<void> => {
-    if ((await readRebuilds(log)).building) return;
-    const id = randomId();
-    const operator = { actor: { sub: 'plants projector' }, correlationId: `${why} ${id}` };
-    await requestRebuild(log, { rebuild: id, rate: null, unskip: false }, operator, machine.wall);
-  };
   const verifier = new Verifier(log, model, {
     now: machine.wall,
     load,
@@ -325,7 +321,6 @@ export const runProjector = (
     },
     { graceMs, load, onStep: notices.onStep },
     verifier,
-    (erasure) => rebuild(`erasure ${erasure}`),
   );
   return projector.run(signal);
 };

@@ -285,7 +285,8 @@ class Simulation {
       this.world,
       name,
       (machine) => {
-        Api.start(this.world, machine, this.#stores, this.mutant.service ?? {}).then(
+        const { writeWaitMs } = this.options;
+        Api.start(this.world, machine, this.#stores, this.mutant.service ?? {}, writeWaitMs).then(
           (started) => {
             this.#apiOf.set(api, started);
           },
@@ -420,12 +421,24 @@ class Simulation {
     this.#restartLater(process, awayMs);
   }
 
-  /** A step of a rebuild or of an erasure: where the options have it, something that takes part crashes soon after it. */
+  #freeze(machine: Machine): void {
+    machine.frozenUntil = this.world.now + 5_000 * this.#random.next() ** 2;
+  }
+
+  /**
+   * A step of a rebuild or of an erasure: where the options have it, whoever has made it freezes, and something that takes
+   * part crashes soon after it.
+   */
   #stepped(what: string): void {
     this.world.note(what);
     this.#count(what);
-    const { crashesNearSteps } = this.options;
-    if (!this.#isFaulty || crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
+    const { crashesNearSteps, freezesNearSteps } = this.options;
+    if (!this.#isFaulty) return;
+    if (freezesNearSteps > 0 && this.#random.chance(freezesNearSteps)) {
+      this.#count('freeze after a step');
+      this.#freeze(this.world.current);
+    }
+    if (crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
     const { logMachine, listsMachine } = this.#stores;
     const victim = this.#anyOf([
       logMachine,
@@ -461,7 +474,7 @@ class Simulation {
       },
       freezes: () => {
         const process = this.#anyOf([...this.#apis, ...this.#projectors, ...this.#auditors]);
-        if (process?.isUp) process.machine.frozenUntil = this.world.now + 5_000 * this.#random.next() ** 2;
+        if (process?.isUp) this.#freeze(process.machine);
       },
       logCrashes: () => {
         this.#dies(logMachine);

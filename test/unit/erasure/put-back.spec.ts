@@ -9,7 +9,8 @@ import { erasedStream } from '../../../src/plants/stream.js';
 import { START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
-import { requestRebuild } from '../../../src/write/rebuilds.js';
+import { cancelRebuild, requestRebuild, requestRollback } from '../../../src/write/rebuilds.js';
+import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
@@ -59,12 +60,21 @@ describe('a store that is put back from before an erasure', () => {
     expect(await stores.recheck()).toBeUndefined();
   });
 
-  it('says so of lists, which hold plants then that nothing in the log deletes', async () => {
+  it('rebuilds lists, which hold plants then that nothing in the log deletes, however often that is cancelled', async () => {
     const erasure = await eraseAndPutBack('read-model.db');
-    await stores.listOf('bob');
+    const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
+    const reason = 'not now';
+    await until(() => stores.putBack.length === 1);
+    await cancelRebuild(stores.log, reason, operator, () => new Date());
+    await until(() => stores.putBack.length === 2);
+    await until(async () => (await readRebuilds(stores.log)).promoted !== undefined);
+    expect(stores.putBack).toEqual([erasure, erasure]);
+    const roll = requestRollback(stores.log, reason, operator, () => new Date());
+    await expect(roll).rejects.toThrow('there is nothing to go back to');
+    await until(async () => (await stores.model.generations()).length === 1);
     const [active] = await stores.model.generations();
     const { differing } = await verify(stores.log, stores.model, active?.generation ?? (0 as Generation));
-    expect([differing, stores.putBack]).toEqual([5, [erasure]]);
+    expect([differing, active?.active]).toEqual([0, true]);
   });
 
   it('drops lists that are kept for a rollback, which would bring such plants back', async () => {
