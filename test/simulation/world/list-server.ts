@@ -347,6 +347,13 @@ export class ListServer {
     this.#waiters.clear();
   }
 
+  /** Whether the active generation holds plants of this owner, now or after a crash. */
+  mayHold(owner: string): boolean {
+    return [this.#state, ...this.#kept.map(({ state }) => state)].some(
+      ({ active, generations }) => active !== undefined && generations.get(active)?.rows.has(owner),
+    );
+  }
+
   /** Loses everything. */
   forget(): void {
     this.#state = emptyState();

@@ -15,9 +15,6 @@ import { type Host } from './network.js';
 /** The digits of a position. */
 const WIDTH = 16;
 
-/** Events of one answer. */
-export const LARGEST_READ = 500;
-
 const positionOf = (number: number): Position => String(number).padStart(WIDTH, '0') as Position;
 
 /** What a position counts; 0 for START. */
@@ -70,10 +67,14 @@ export class LogServer {
   #watchers = new Set<Watcher>();
   /** Called with each event that is durable, before anybody hears of it. */
   onDurable: (event: RecordedEvent) => void = () => undefined;
+  /** Called with each stream whose events are erased. */
+  onErased: (stream: string) => void = () => undefined;
   /** By the stream that the stand-ins will be in. */
   readonly #begun = new Map<string, Begun>();
   /** Streams that take no events, by the erasure that has closed them. */
   readonly #closed = new Map<string, string>();
+  /** Events of one answer at most. */
+  eventsARead = 500;
   /** Called once, in the middle of the next sync. */
   inNextSync: (() => void) | undefined;
 
@@ -139,8 +140,8 @@ export class LogServer {
     return this.#streams.get(stream) ?? [];
   }
 
-  read(after: Position, limit = LARGEST_READ): ReadBatch {
-    const events = this.#events.slice(numberOf(after), numberOf(after) + limit);
+  read(after: Position): ReadBatch {
+    const events = this.#events.slice(numberOf(after), numberOf(after) + this.eventsARead);
     return { events, head: this.head };
   }
 
@@ -180,7 +181,7 @@ export class LogServer {
       answer(undefined);
       return;
     }
-    for (const { stream } of owned) this.#streams.delete(stream);
+    for (const { stream } of owned) this.#loseStream(stream);
     const erased = inStream(into, standIns);
     this.#streams.set(into, erased);
     for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
@@ -234,9 +235,13 @@ export class LogServer {
       const at = numberOf(standIn.position) - 1;
       const event = this.#events[at];
       if (!event || !isMeant(event)) continue;
-      this.#streams.delete(event.stream);
+      this.#loseStream(event.stream);
       this.#events[at] = standIn;
     }
+  }
+
+  #loseStream(stream: string): void {
+    if (this.#streams.delete(stream)) this.onErased(stream);
   }
 
   /** Once an erasure in steps is recorded, all of its events are erased. */

@@ -10,6 +10,8 @@ export interface Manners {
   /** A message that takes up to `slowMs`. */
   readonly slow: number;
   readonly slowMs: number;
+  /** How many connections have such messages, as a share; all others have none. */
+  readonly slowConnections: number;
   /** How long a message usually takes at most. */
   readonly latencyMs: number;
   /** How long a sync of the disk takes at most. */
@@ -21,6 +23,7 @@ export const CALM: Manners = {
   lostAnswers: 0,
   slow: 0,
   slowMs: 0,
+  slowConnections: 1,
   latencyMs: 1,
   syncMs: 2,
 };
@@ -120,6 +123,7 @@ const DEADLINE_MS = 1_500;
 export class SimulatedConnection implements Connection {
   #lastArrival = 0;
   readonly #random: Random;
+  readonly #isSlow: boolean;
 
   constructor(
     private readonly world: World,
@@ -130,6 +134,8 @@ export class SimulatedConnection implements Connection {
     private readonly isOrdered = false,
   ) {
     this.#random = world.stream(`network ${client.name} ${server.name} ${isOrdered}`);
+    const { slowConnections } = manners();
+    this.#isSlow = slowConnections === 1 || this.#random.chance(slowConnections);
   }
 
   ask<T>(what: string, work: Work<T>, waitMs = 0): Promise<T> {
@@ -205,7 +211,7 @@ export class SimulatedConnection implements Connection {
   #delay(): number {
     const { slow, slowMs, latencyMs } = this.manners();
     const usual = 0.05 + this.#random.next() * latencyMs;
-    return this.#random.chance(slow) ? usual + this.#random.next() * slowMs : usual;
+    return this.#isSlow && this.#random.chance(slow) ? usual + this.#random.next() * slowMs : usual;
   }
 }
 

@@ -46,6 +46,8 @@ export interface Options {
   /** Whether a witness cosigns its checkpoints. */
   readonly witnessed: boolean;
   readonly erases: boolean;
+  /** How many requests, as a share, are of owners who are erased now and then. */
+  readonly ofErased: number;
   /** Whether a newer version writes events that this one cannot read. */
   readonly strangeEvents: boolean;
   /** How often, as a share, something crashes soon after a step of a rebuild or of an erasure. */
@@ -54,6 +56,8 @@ export interface Options {
   readonly freezesNearSteps: number;
   /** How many events the log holds when the world begins. */
   readonly pastEvents: number;
+  /** How many events one answer of the log has at most. */
+  readonly eventsARead: number;
   /** Whether the lists are used as those in Redis are: see ListManners. */
   readonly listsAsRedis: boolean;
   /** Whether events are erased as in EventStoreDB: see LogManners. */
@@ -92,6 +96,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     lostAnswers: share(0.02 * worse),
     slow: share(0.05 * worse),
     slowMs: 1_000 * random.next(),
+    slowConnections: 1,
     latencyMs: 0.2 + 5 * random.next() ** 3,
     syncMs: 0.2 + 20 * random.next() ** 3,
   });
@@ -141,6 +146,8 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     listsAsRedis: random.chance(0.4),
     erasesInSteps: random.chance(0.5),
     freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
+    eventsARead: added.chance(0.7) ? 500 : 5 + added.below(100),
+    ofErased: 0.1,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
@@ -148,8 +155,17 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     // What an erasure leaves is to be seen before a rebuild mends it, and reading the log takes several batches.
     const verifyEveryMs = 1_000 + 2_000 * random.next();
     const pastEvents = random.chance(0.7) ? options.pastEvents : 800 + random.below(600);
-    const erasing = { operates: 'on erasures' as const, audits: true, erases: true };
-    return { ...options, ...often, ...erasing, verifyEveryMs, pastEvents };
+    // A plant's deletion is to be erased while somebody has read that it was created.
+    const ofErased = added.chance(0.5) ? options.ofErased : 0.5;
+    const freezesNearSteps = added.chance(0.3) ? options.freezesNearSteps : added.next();
+    const eventsARead = added.chance(0.3) ? options.eventsARead : 5 + added.below(50);
+    const erasing = { operates: 'on erasures' as const, audits: true, erases: true, ofErased };
+    return {
+      ...options,
+      ...often,
+      ...erasing,
+      ...{ verifyEveryMs, pastEvents, freezesNearSteps, eventsARead },
+    };
   }
   if (random.chance(0.1)) {
     // Several applies of a generation that is built, of which the next one begins while one is late.
@@ -158,7 +174,11 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
   }
   if (random.chance(0.15)) {
     // Late answers and frozen processes: what a process knows of the log is old, while lists are behind.
-    const late = { slow: 0.2 + 0.4 * random.next(), slowMs: 300 + 1_000 * random.next() };
+    const slowConnections = added.chance(0.4) ? 1 : 0.1 + 0.5 * added.next();
+    const late = {
+      ...{ slow: 0.2 + 0.4 * random.next(), slowMs: 300 + 1_000 * random.next() },
+      slowConnections,
+    };
     const freezes = 500 + 1_500 * random.next();
     return {
       ...options,

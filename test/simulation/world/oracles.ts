@@ -38,10 +38,17 @@ export class Oracles {
     /** Owners who are erased, or hold what cannot be read: their lists are compared at the end, with the log as it is. */
     private readonly isLeftOut: (owner: string) => boolean,
     private readonly keepsLeaves: boolean,
+    /** Whether a sync makes the lists durable. */
+    private readonly listsSync: boolean,
     private readonly report: (rule: string, detail: string) => void,
   ) {
     log.onDurable = (event) => {
       this.#durable(event);
+    };
+    log.onErased = (stream) => {
+      const owner = ownerOfStream(stream);
+      if (this.listsSync && owner !== undefined && stream.startsWith(PLANT_STREAMS) && lists.mayHold(owner))
+        this.report('nothing is erased that lists may still hold', owner);
     };
     lists.onApplied = (generation, partitions) => {
       this.#applied(generation, partitions);

@@ -14,7 +14,13 @@ import {
 } from '../../../src/ports/event-log.js';
 import { verify } from '../../../src/projector/verify.js';
 import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
-import { cancelRebuild, requestRebuild, requestRollback, skipEvent } from '../../../src/write/rebuilds.js';
+import {
+  cancelRebuild,
+  type Operator,
+  requestRebuild,
+  requestRollback,
+  skipEvent,
+} from '../../../src/write/rebuilds.js';
 import { type Operation, type Outcome, violationsOf, type Wish } from '../../support/history.js';
 import { type Random } from '../random.js';
 import { type ListFaults, ListServer } from './list-server.js';
@@ -91,6 +97,9 @@ const STRANGE = 'strange-';
 /** Owners who had plants before the world began. */
 const PAST = 'past-';
 
+/** Whoever operates the service. */
+const OPERATOR: Operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
+
 /** Whether an owner's history is not that of clients alone. */
 const isSpecial = (owner: string): boolean =>
   [DOOMED, STRANGE, PAST].some((special) => owner.startsWith(special));
@@ -164,6 +173,7 @@ class Simulation {
       log.crash((unsynced) => disk.below(unsynced + 1));
     });
     const log = new LogServer(logMachine.host, () => this.#manners.syncMs * disk.next(), mutant.log);
+    log.eventsARead = options.eventsARead;
     const listsMachine = new Server(world, 'lists', undefined, () => {
       lists.crash(disk.chance(0.5) ? disk.next() : 0);
     });
@@ -180,9 +190,17 @@ class Simulation {
       logManners: { erasesInSteps: options.erasesInSteps },
     };
     this.#disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * disk.next(), mutant.tree);
-    this.#oracles = new Oracles(log, lists, this.#disk, isSpecial, options.audits, (rule, detail) => {
-      this.report(rule, detail);
-    });
+    this.#oracles = new Oracles(
+      log,
+      lists,
+      this.#disk,
+      isSpecial,
+      options.audits,
+      !options.listsAsRedis,
+      (rule, detail) => {
+        this.report(rule, detail);
+      },
+    );
     if (options.audits) this.#auditors.push(this.#newAuditor(disk));
     for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
     for (let index = 1; index <= options.projectors; index += 1)
@@ -421,6 +439,17 @@ class Simulation {
     this.#restartLater(process, awayMs);
   }
 
+  /** Somebody requests a rebuild right now that takes its time, if none is in progress. */
+  #rebuildsSlowly(): void {
+    this.#on('another operator', async (machine) => {
+      const log = openLog(this.world, machine, this.#stores, {});
+      const asked = { rebuild: randomId(), rate: 20 + machine.random.below(200), unskip: false };
+      await requestRebuild(log, asked, OPERATOR, machine.wall).catch((error: unknown) => {
+        this.#count(`another operator: ${(error as Error).name}`);
+      });
+    });
+  }
+
   #freeze(machine: Machine): void {
     machine.frozenUntil = this.world.now + 5_000 * this.#random.next() ** 2;
   }
@@ -437,6 +466,8 @@ class Simulation {
     if (freezesNearSteps > 0 && this.#random.chance(freezesNearSteps)) {
       this.#count('freeze after a step');
       this.#freeze(this.world.current);
+      // Its beginning is read before the owner is erased, its end after it.
+      if (what === 'erasure: lists and tree follow' && this.#random.chance(0.5)) this.#rebuildsSlowly();
     }
     if (crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
     const { logMachine, listsMachine } = this.#stores;
@@ -538,8 +569,8 @@ class Simulation {
   }
 
   #anyOwner(random: Random): string {
-    const { owners, erases, strangeEvents } = this.options;
-    if (erases && random.chance(0.1)) return `${DOOMED}${random.below(2)}`;
+    const { owners, erases, strangeEvents, ofErased } = this.options;
+    if (erases && random.chance(ofErased)) return `${DOOMED}${random.below(2)}`;
     if (strangeEvents && random.chance(0.1)) return `${STRANGE}${random.below(2)}`;
     return `owner-${random.below(owners)}`;
   }
@@ -630,7 +661,6 @@ class Simulation {
   async #operator(machine: Machine): Promise<void> {
     const { random } = machine;
     const log = openLog(this.world, machine, this.#stores, {});
-    const operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
     const now = machine.wall;
     const unskips = this.options.operates === 'on generations' ? 0.5 : 0.1;
     const commands: Record<string, () => Promise<unknown>> = {
@@ -639,19 +669,19 @@ class Simulation {
         return requestRebuild(
           log,
           { rebuild: randomId(), rate, unskip: random.chance(unskips) },
-          operator,
+          OPERATOR,
           now,
         );
       },
       'rebuild again': () =>
-        requestRebuild(log, { rebuild: randomId(), rate: null, unskip: false }, operator, now),
-      cancel: () => cancelRebuild(log, 'simulated', operator, now),
-      'roll back': () => requestRollback(log, 'simulated', operator, now),
+        requestRebuild(log, { rebuild: randomId(), rate: null, unskip: false }, OPERATOR, now),
+      cancel: () => cancelRebuild(log, 'simulated', OPERATOR, now),
+      'roll back': () => requestRollback(log, 'simulated', OPERATOR, now),
       ...(this.options.erases &&
         this.options.audits && {
           erase: () => {
             const owner = `${DOOMED}${random.below(2)}`;
-            return orderErasure(log, { erasure: randomId(), owner, reason: 'simulated' }, operator, now);
+            return orderErasure(log, { erasure: randomId(), owner, reason: 'simulated' }, OPERATOR, now);
           },
         }),
       ...(this.options.strangeEvents && {
@@ -701,12 +731,11 @@ class Simulation {
   /** Skips the first of the strange events, or all of them. */
   async #skipStrange(log: EventLog, all: boolean): Promise<void> {
     const skips = await readSkipsInForce(log);
-    const operator = { actor: { sub: 'operator' }, correlationId: 'simulation' };
     for await (const event of log.readStreamsFrom(
       [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
     )) {
       if (event.type !== 'PlantWatered' || skips.has(skipName(event))) continue;
-      await skipEvent(log, event, 'simulated', operator, this.#checkerClock);
+      await skipEvent(log, event, 'simulated', OPERATOR, this.#checkerClock);
       if (!all) return;
     }
   }
