@@ -288,12 +288,14 @@ export class Rebuilder {
     if (active !== wanted) {
       // Where none is active there is nothing that it would be compared with, and a store that has lost all gives numbers again.
       if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;
-      await this.#promote(wanted, active, signal); // where it is refused, again in the next round
+      const isOfThisLog = await this.#promote(wanted, active, signal); // where it is refused, again in the next round
       this.#switchedAt = monotonicMs();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
       onSwitch();
       await this.#stop(wanted);
+      // Nobody reads it any more, nor goes back to it.
+      if (!isOfThisLog) await this.#close(state, promoted, wanted);
       if (rollback !== 'requested') return true;
     }
     if (rollback === 'requested' && replaced !== undefined) {
@@ -312,10 +314,14 @@ export class Rebuilder {
     return over;
   }
 
-  /** Promotes, also from a generation with events that the log has lost: it never was a state of this log. */
-  async #promote(wanted: Generation, active: Generation | undefined, signal: AbortSignal): Promise<void> {
+  /**
+   * Promotes, also from a generation with events that the log has lost: it never was a state of this log. Returns false where
+   * it was replaced for that.
+   */
+  async #promote(wanted: Generation, active: Generation | undefined, signal: AbortSignal): Promise<boolean> {
     try {
       await this.model.promote(wanted, active ?? 'none');
+      return true;
     } catch (error) {
       if (!(error instanceof NotAsFar) || active === undefined) throw error;
       try {
@@ -323,7 +329,7 @@ export class Rebuilder {
       } catch (ahead) {
         if (!(ahead instanceof ReadModelAhead)) throw ahead;
         await this.model.promote(wanted, active, await this.log.head());
-        return;
+        return false;
       }
       throw error;
     }

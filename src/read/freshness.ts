@@ -1,7 +1,7 @@
 import { SharedDeadline } from '../async/deadline.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
-import { type EventLog, LogUnavailable, type Position, START } from '../ports/event-log.js';
+import { type EventLog, LogUnavailable, newestOf, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { LogHead, type Sample } from './log-head.js';
@@ -63,10 +63,18 @@ export class Freshness {
     const bounded = Math.min(waitMs, MAX_WRITE_WAIT_MS);
     this.boundMs = bounded * BOUND;
     this.#leastWaitMs = bounded * LEAST_WAIT;
-    this.#regression = new LogRegression(model, first.head);
-    this.#head = new LogHead(log, this.boundMs, first, (head) => {
-      this.#regression.observe(head, monotonicMs());
+    this.#regression = new LogRegression(model, first.head, (head) => {
+      this.#floors.fill(head); // what was answered before is of the log that was
     });
+    this.#head = new LogHead(
+      log,
+      this.boundMs,
+      first,
+      () => newestOf(this.#floors),
+      (head, answered) => {
+        this.#regression.observe(head, answered, monotonicMs());
+      },
+    );
     this.#patienceOfWrites = new SharedDeadline(waitMs);
     this.#patienceOfLists = new SharedDeadline(Math.max(waitMs, LEAST_LIST_WAIT_MS));
   }
@@ -102,7 +110,7 @@ export class Freshness {
    * undefined where the log has to be asked first.
    */
   knownHorizon(arrived: number): Position | undefined {
-    if (this.#regression.noticed) return undefined;
+    if (this.#regression.noticed || arrived < this.#regression.trustedSince) return undefined;
     return this.#head.knownSince(this.#since(arrived));
   }
 
@@ -114,9 +122,9 @@ export class Freshness {
     const known = this.knownHorizon(arrived);
     if (known !== undefined) return known;
     const head = await this.#ask(this.#regression.noticed ? arrived : this.#since(arrived));
-    if (!this.#regression.noticed) return head;
-    await this.#regression.assertHealed(head);
-    this.#floors.fill(head); // what was answered before is of the log that was
+    if (this.#regression.noticed) await this.#regression.assertHealed(head);
+    if (arrived < this.#regression.trustedSince)
+      throw new NotFreshYet('the log was put back, and lists were rebuilt from it after this list was read');
     return head;
   }
 

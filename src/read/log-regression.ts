@@ -1,3 +1,4 @@
+import { monotonicMs } from '../async/runtime.js';
 import { newestOf, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
@@ -5,9 +6,12 @@ import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js
 /** How long a log must seem shorter than it was before that is believed, in milliseconds: an answer may be stale. */
 const PATIENCE_MS = 3_000;
 
+/** How long after a switch lists may be read from the replaced generation, in milliseconds: what the port promises. */
+const READERS_MS = 1_000;
+
 /**
  * Notices a log that was put back to an earlier state while the service runs: its head, which otherwise only goes
- * forward, is before one that was seen. From then on lists contain events that the log does not hold, and lack new
+ * forward, is before one that was seen, or before something that was answered. From then on lists contain events that the log does not hold, and lack new
  * ones, also when the log has grown past its old end, until another generation of them was built from it.
  */
 export class LogRegression {
@@ -16,22 +20,32 @@ export class LogRegression {
   #since: number | undefined;
   /** What lists were answered from when the regression was noticed. */
   #damaged: Generation | 'none' | undefined;
+  /** Since when lists have been of the log as it is. */
+  #healedAt: number | undefined;
+  #trustedSince = -Infinity;
 
   constructor(
     private readonly model: ReadModel & Generations,
     head: Position,
+    /** Called with the head of the log once lists are of the log as it is. */
+    private readonly onHealed: (head: Position) => void = () => undefined,
   ) {
     this.#greatest = head;
   }
 
-  /** Compares a head of the log, newer than those before, at `now` (of `monotonicMs()`). */
-  observe(head: Position, now: number): void {
-    if (head < this.#greatest) {
-      this.#since ??= now;
-      return;
+  /**
+   * Compares a head of the log, newer than those before, at `now` (of `monotonicMs()`). `answered`: a position that had been
+   * answered as the log was asked.
+   */
+  observe(head: Position, answered: Position, now: number): void {
+    if (answered > this.#greatest) this.#greatest = answered;
+    if (head < this.#greatest) this.#since ??= now;
+    else {
+      this.#greatest = head;
+      if (this.#since !== undefined && now - this.#since < PATIENCE_MS) this.#forget(); // that was a stale answer
     }
-    this.#greatest = head;
-    if (this.#since !== undefined && now - this.#since < PATIENCE_MS) this.#forget(); // that was a stale answer
+    // Also where no list is asked for: later nobody could tell whether lists were rebuilt since.
+    if (this.noticed) this.assertHealed(head).catch(() => undefined);
   }
 
   /** Whether the log is, or has been, shorter than it was. */
@@ -39,22 +53,36 @@ export class LogRegression {
     return this.#since !== undefined;
   }
 
+  /** Lists that were asked for before this moment (of `monotonicMs()`) may have been read from the lists of before. */
+  get trustedSince(): number {
+    return this.#trustedSince;
+  }
+
   /**
-   * Forgets the regression where lists were rebuilt since; otherwise throws ReadModelAhead. `head` is the present
-   * one. Throws what the ports throw.
+   * Forgets the regression where lists were rebuilt since, and no reader takes the lists of before any more; otherwise throws
+   * ReadModelAhead. `head` is the present one. Throws what the ports throw.
    */
   async assertHealed(head: Position): Promise<void> {
     const generations = await this.model.generations();
     const active = generations.find((one) => one.active)?.generation;
     const applied = active === undefined ? START : newestOf(await this.model.positions(active));
-    this.#damaged ??= active ?? 'none';
-    if (this.#damaged === active || applied > head) throw aheadOf(this.#greatest, head);
+    // Where this is noticed late: lists of the log that was would be ahead of one that is still shorter.
+    const isOfThisLog = head < this.#greatest && applied <= head;
+    if (!isOfThisLog) this.#damaged ??= active ?? 'none';
+    if ((this.#damaged !== undefined && this.#damaged === active) || applied > head)
+      this.#healedAt = undefined;
+    else this.#healedAt ??= monotonicMs();
+    if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < READERS_MS)
+      throw aheadOf(this.#greatest, head);
     this.#greatest = head;
+    this.#trustedSince = monotonicMs();
     this.#forget();
+    this.onHealed(head);
   }
 
   #forget(): void {
     this.#since = undefined;
     this.#damaged = undefined;
+    this.#healedAt = undefined;
   }
 }

@@ -264,6 +264,13 @@ export class LogServer {
     for (const { events } of kept) this.#keep(events);
   }
 
+  /** Comes back as it was when it held so many events. */
+  putBack(count: number): void {
+    this.#events.length = count;
+    this.#streams.clear();
+    for (const event of this.#events) this.#addToStream(event);
+  }
+
   #lastStaged(): Position {
     for (let index = this.#staged.length - 1; index >= 0; index -= 1) {
       const last = this.#staged[index]?.events.at(-1);
@@ -308,12 +315,16 @@ export class LogServer {
     });
   }
 
+  #addToStream(event: RecordedEvent): void {
+    const own = this.#streams.get(event.stream);
+    if (own) own.push(event);
+    else this.#streams.set(event.stream, [event]);
+  }
+
   #keep(events: readonly RecordedEvent[]): void {
     for (const event of events) {
       this.#events.push(event);
-      const own = this.#streams.get(event.stream);
-      if (own) own.push(event);
-      else this.#streams.set(event.stream, [event]);
+      this.#addToStream(event);
       if (this.#begun.size > 0) this.#endErasing(event.id);
       this.onDurable(event);
     }

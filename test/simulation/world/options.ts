@@ -54,6 +54,8 @@ export interface Options {
   readonly crashesNearSteps: number;
   /** How often, as a share, a process that takes part freezes right after such a step. */
   readonly freezesNearSteps: number;
+  /** When the log comes back as it was before its last events, in milliseconds of the world; NEVER for not at all. */
+  readonly putBackAtMs: number;
   /** How many events the log holds when the world begins. */
   readonly pastEvents: number;
   /** How many events one answer of the log has at most. */
@@ -75,6 +77,7 @@ export const simpler = (options: Options): Options[] => {
   const less: Options[] = [];
   for (const [kind, meanMs] of Object.entries(options.faults))
     if (meanMs !== NEVER) less.push({ ...options, faults: { ...options.faults, [kind]: NEVER } });
+  if (options.putBackAtMs !== NEVER) less.push({ ...options, putBackAtMs: NEVER });
   if (options.operatesEveryMs !== NEVER) less.push({ ...options, operatesEveryMs: NEVER });
   for (const feature of ['audits', 'witnessed', 'erases', 'strangeEvents'] as const)
     if (options[feature]) less.push({ ...options, [feature]: false });
@@ -148,6 +151,8 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
     eventsARead: added.chance(0.7) ? 500 : 5 + added.below(100),
     ofErased: 0.1,
+    // An auditor would raise an alarm, as it should.
+    putBackAtMs: drawn.audits || added.chance(0.7) ? NEVER : drawn.durationMs * (0.2 + 0.4 * added.next()),
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
@@ -164,7 +169,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
       ...options,
       ...often,
       ...erasing,
-      ...{ verifyEveryMs, pastEvents, freezesNearSteps, eventsARead },
+      ...{ verifyEveryMs, pastEvents, freezesNearSteps, eventsARead, putBackAtMs: NEVER },
     };
   }
   if (random.chance(0.1)) {

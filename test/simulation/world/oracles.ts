@@ -30,6 +30,12 @@ export class Oracles {
   readonly #checkpoints: SignedCheckpoint[] = [];
   /** Where the log ended as a generation was created, of those that no crash has put back since. */
   readonly #headAtCreation = new Map<Generation, Position>();
+  /** Generations that were there when the log was put back: they hold what it does not. */
+  #ofAnotherLog = new Set<Generation>();
+  /** Whether lists may be answered from one of those. */
+  #isDamaged = false;
+  /** Called when the first generation is active that was made of a log that was put back. */
+  onHealed: () => void = () => undefined;
 
   constructor(
     private readonly log: LogServer,
@@ -79,6 +85,21 @@ export class Oracles {
     };
   }
 
+  /** Whether the log was put back, and no generation that was made since is active. */
+  get isDamaged(): boolean {
+    return this.#isDamaged;
+  }
+
+  /** The log was put back to what it holds now. */
+  putBack(): void {
+    this.#isDamaged = true;
+    this.#ofAnotherLog = new Set(this.lists.stored.keys());
+    this.#headAtCreation.clear();
+    for (const known of [this.#states, this.#plants, this.#ownersOf]) known.clear();
+    this.#last = START;
+    for (const event of this.log.events) this.#remember(event);
+  }
+
   /** Each checkpoint is of the events as they were written, and is kept. */
   checkCheckpoints(): void {
     const kept = new Set(this.tree.content.checkpoints.map(({ size }) => size));
@@ -95,9 +116,13 @@ export class Oracles {
   #durable(event: RecordedEvent): void {
     if (event.position <= this.#last)
       this.report('positions ascend', `${event.position} after ${this.#last}`);
-    this.#last = event.position;
     if (this.keepsLeaves) this.#leaves.push(hashIfAny(event));
     if (event.stream === REBUILDS_STREAM) this.#ofRebuild(event);
+    this.#remember(event);
+  }
+
+  #remember(event: RecordedEvent): void {
+    this.#last = event.position;
     const owner = ownerOfStream(event.stream);
     if (owner === undefined || !event.stream.startsWith(PLANT_STREAMS) || this.isLeftOut(owner)) return;
     const partition = partitionOf(owner);
@@ -116,12 +141,13 @@ export class Oracles {
   #ofRebuild({ type, data }: RecordedEvent): void {
     const { generation, reason = '' } = data as { readonly generation: Generation; readonly reason?: string };
     if (type === 'RebuildPromoted') this.#assertBuilt(generation);
-    if (type === 'RebuildCancelled' && reason.includes('is not the fold'))
+    if (type === 'RebuildCancelled' && !this.#isDamaged && reason.includes('is not the fold'))
       this.report('what is built is the fold of the log', reason);
   }
 
   /** The rows of the partitions that have changed are the fold of the log at their positions. */
   #applied(generation: Generation, partitions: readonly number[]): void {
+    if (this.#ofAnotherLog.has(generation)) return;
     const stored = this.lists.generation(generation);
     const { head } = this.log;
     for (const partition of partitions) {
@@ -143,6 +169,10 @@ export class Oracles {
 
   #promoted(generation: Generation, before: Generation | undefined, logEnd: Position | undefined): void {
     this.#assertBuilt(generation);
+    if (this.#isDamaged && !this.#ofAnotherLog.has(generation)) {
+      this.#isDamaged = false;
+      this.onHealed();
+    }
     if (before === undefined) return;
     const next = this.lists.generation(generation).positions;
     for (const [partition, position] of this.lists.generation(before).positions.entries()) {

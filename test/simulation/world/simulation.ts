@@ -104,11 +104,67 @@ const OPERATOR: Operator = { actor: { sub: 'operator' }, correlationId: 'simulat
 const isSpecial = (owner: string): boolean =>
   [DOOMED, STRANGE, PAST].some((special) => owner.startsWith(special));
 
+const ofOrdinaryOwners = (log: readonly RecordedEvent[]): RecordedEvent[] =>
+  log.filter(({ stream }) => {
+    const owner = ownerOfStream(stream);
+    return owner !== undefined && !isSpecial(owner);
+  });
+
+/**
+ * What happened until the log was put back, and what the log that was left knows of: of what was answered before, only the
+ * writes that are left; and lists once they were made of it.
+ */
+const historiesOf = (
+  operations: readonly Operation[],
+  log: readonly RecordedEvent[],
+  putBack: PutBack,
+): Result['history'][] => {
+  const { moment, healed, head } = putBack;
+  const unknown = (operation: Operation): Operation => ({
+    ...operation,
+    ended: Infinity,
+    outcome: { kind: 'unknown' },
+  });
+  const before = operations
+    .filter(({ started, ended, wish }) => started < moment && (ended < moment || wish.kind !== 'list'))
+    .map((operation) => (operation.ended < moment ? operation : unknown(operation)));
+  const after = operations
+    .filter(({ started, wish }) => wish.kind !== 'list' || started > healed)
+    .map((operation) => {
+      const { started, ended, outcome } = operation;
+      const isLeft = ended < moment && outcome.kind === 'acknowledged' && outcome.position <= head;
+      return started > moment || isLeft ? operation : unknown(operation);
+    });
+  return [
+    { operations: before, log: ofOrdinaryOwners(putBack.log) },
+    { operations: after, log },
+  ];
+};
+
 /** What is counted where two things are under way at a time, in whichever order. */
 const pairName = (one: string, other: string): string => `pair: ${[one, other].sort().join(' + ')}`;
 
 /** How often an operation with a key is tried. */
 const TRIES = 4;
+
+interface PutBack {
+  readonly moment: number;
+  healed: number;
+  readonly log: readonly RecordedEvent[];
+  readonly head: Position;
+}
+
+/** How many of the last events a log loses that is put back: more than are written until that is noticed. */
+const LOST_EVENTS = { least: 10, more: 60 };
+
+/** How long after a switch lists may be read from the replaced generation, in milliseconds, and a clock that differs. */
+const READERS_MS = 1_100;
+
+/** How old what a crash leaves of the lists is at most, in milliseconds. */
+const MOST_LOST_MS = 2_000;
+
+/** How long nobody writes then, in milliseconds: a shorter log is believed after three seconds. */
+const QUIET_MS = 6_000;
 
 /** Runs the world of a seed. */
 export const simulate = async (seed: number, settings: RunSettings = {}): Promise<Result> => {
@@ -144,6 +200,12 @@ class Simulation {
   /** The operator's command that has not ended. */
   #command: string | undefined;
   #erases = false;
+  /** The log before it was put back, and the moments of that and of when lists were of the new one. */
+  #putBack: PutBack | undefined;
+  /** Nobody writes: a log that was put back is noticed while it is shorter than it was. */
+  #isQuiet = false;
+  /** When lists were of the log again after it was put back. */
+  #healedAt = -Infinity;
   #moment = 0;
   #isFaulty = true;
   #clientsAtWork = 0;
@@ -337,7 +399,8 @@ class Simulation {
             this.#projectorState.set(projector, state);
           },
           onDifference: (differing: number) => {
-            this.report('a verification finds no difference', `${differing} plants`);
+            if (!this.#oracles.isDamaged)
+              this.report('a verification finds no difference', `${differing} plants`);
           },
           onStep: (step: string) => {
             this.#stepped(`rebuild: ${step}`);
@@ -413,7 +476,7 @@ class Simulation {
   }
 
   #begin(): void {
-    const { clients, operatesEveryMs, faults } = this.options;
+    const { clients, operatesEveryMs, faults, putBackAtMs } = this.options;
     for (let index = 1; index <= clients; index += 1) {
       this.#clientsAtWork += 1;
       this.#on(`client-${index}`, (machine) => this.#client(machine));
@@ -421,6 +484,56 @@ class Simulation {
     if (operatesEveryMs !== NEVER) this.#clientsAtWork += 1;
     if (operatesEveryMs !== NEVER) this.#on('operator', (machine) => this.#operator(machine));
     this.#faultsOf(faults);
+    if (putBackAtMs === NEVER) return;
+    this.world.schedule(this.#chaos.machine, putBackAtMs, 'put back', () => {
+      this.#putLogBack();
+    });
+  }
+
+  /** Whether a store of lists that a crash puts back could answer from lists of the log before it was put back. */
+  #isDamaged(): boolean {
+    return this.#oracles.isDamaged || this.world.now - this.#healedAt < MOST_LOST_MS;
+  }
+
+  /** The log comes back from a backup, and after some time an operator has the lists rebuilt: docs/runbook.md. */
+  #putLogBack(): void {
+    const { log, logMachine } = this.#stores;
+    const lost = LOST_EVENTS.least + this.#random.below(LOST_EVENTS.more);
+    const before = log.events.slice();
+    if (before.length <= lost) return;
+    this.#count('log put back');
+    this.#dies(logMachine);
+    log.putBack(before.length - lost);
+    this.#oracles.putBack();
+    const putBack: PutBack = { moment: ++this.#moment, healed: Infinity, log: before, head: log.head };
+    this.#putBack = putBack;
+    this.#isQuiet = true;
+    this.#oracles.onHealed = () => {
+      this.#healedAt = this.world.now;
+      // A process that has begun since the log was as long again does not know of it, and reads the lists of before for a while.
+      const at = this.world.now + (this.options.listsAsRedis ? READERS_MS : 0);
+      this.world.schedule(this.#chaos.machine, at, 'lists are of the log again', () => {
+        putBack.healed = ++this.#moment;
+      });
+    };
+    this.#on('operator after a backup', async ({ wall }) => {
+      await pause(QUIET_MS);
+      const client = openLog(this.world, this.world.current, this.#stores, {});
+      // Others may cancel it, and it is refused where it would stop lists: decisions to skip an event may be lost, too.
+      while (this.#oracles.isDamaged) {
+        try {
+          if (this.options.strangeEvents) await this.#skipStrange(client, true);
+          const { building } = await readRebuilds(client);
+          if (building && this.#isQuiet) await cancelRebuild(client, 'put back', OPERATOR, wall);
+          const asked = { rebuild: randomId(), rate: null, unskip: false };
+          if (!building || this.#isQuiet) await requestRebuild(client, asked, OPERATOR, wall);
+          this.#isQuiet = false;
+        } catch (error) {
+          this.#count(`operator after a backup: ${(error as Error).name}`);
+        }
+        await pause(500);
+      }
+    });
   }
 
   #anyOf(processes: readonly Server[]): Server | undefined {
@@ -482,6 +595,7 @@ class Simulation {
     const at = this.world.now + (this.#random.chance(0.5) ? 2 : 300) * this.#random.next() ** 2;
     this.world.schedule(this.#chaos.machine, at, 'crash near a step', () => {
       if (!this.#isFaulty) return;
+      if (victim === listsMachine && this.#isDamaged()) return;
       this.#count('crash near a step');
       this.#dies(victim);
     });
@@ -516,10 +630,10 @@ class Simulation {
         };
       },
       listsCrash: () => {
-        this.#dies(listsMachine);
+        if (!this.#isDamaged()) this.#dies(listsMachine);
       },
       listsForget: () => {
-        if (listsMachine.isUp) {
+        if (listsMachine.isUp && !this.#isDamaged()) {
           this.#dies(listsMachine);
           lists.forget();
         }
@@ -576,7 +690,7 @@ class Simulation {
   }
 
   #wish(random: Random, owner: string): Wish {
-    if (random.chance(this.options.lists)) {
+    if (random.chance(this.options.lists) || this.#isQuiet) {
       const atLeast = random.chance(0.3) ? this.#known(owner) : START;
       return { kind: 'list', limit: random.chance(0.2) ? 1 : 100, atLeast };
     }
@@ -589,7 +703,8 @@ class Simulation {
   /** The position that a client of the owner has got last. */
   #known(owner: string): Position {
     const last = this.#operations.findLast(
-      (operation) => operation.owner === owner && 'position' in operation.outcome,
+      ({ owner: whose, started, outcome }) =>
+        whose === owner && 'position' in outcome && started > (this.#putBack?.healed ?? 0),
     );
     return last && 'position' in last.outcome ? last.outcome.position : START;
   }
@@ -609,7 +724,8 @@ class Simulation {
       if (!api) throw new Error('there is no api');
       const found = await this.#send(machine, api, request);
       life = this.#apis.indexOf(api) + this.#apis.length * api.life;
-      if (time > 1 && found.kind === 'refused') this.#assertNotWritten(request, before);
+      const isOfOneLog = started > (this.#putBack?.moment ?? 0);
+      if (time > 1 && found.kind === 'refused' && isOfOneLog) this.#assertNotWritten(request, before);
       const wasUnknown: boolean = time > 1 && outcome.kind === 'unknown';
       // An earlier try may still be under way, and be carried out after the refusal.
       outcome = wasUnknown && (found.kind === 'refused' || found.kind === 'nothing') ? outcome : found;
@@ -697,7 +813,9 @@ class Simulation {
     }[operates].filter((name) => name in commands);
     while (this.#isFaulty) {
       await pause(this.options.operatesEveryMs * 2 * random.next());
+      if (this.#isQuiet) continue;
       const name = names[random.below(names.length)] ?? '';
+      if (name === 'roll back' && this.#putBack) continue; // that would be to lists of the log that was
       this.#countPairs(name);
       this.#command = name;
       try {
@@ -735,7 +853,7 @@ class Simulation {
       [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
     )) {
       if (event.type !== 'PlantWatered' || skips.has(skipName(event))) continue;
-      await skipEvent(log, event, 'simulated', OPERATOR, this.#checkerClock);
+      await skipEvent(log, event, 'simulated', OPERATOR, () => this.world.current.wall());
       if (!all) return;
     }
   }
@@ -790,6 +908,7 @@ class Simulation {
     model: ReturnType<typeof openLists>,
   ): Promise<string | undefined> {
     if (this.#clientsAtWork > 0) return 'clients have no answer yet';
+    if (this.#oracles.isDamaged) return 'no lists were made of the log since it was put back';
     const states = this.#projectors.map((projector) => this.#projectorState.get(projector));
     if (states.filter((state) => state === 'live').length !== 1) return `projectors: ${states.join()}`;
     const { building } = await readRebuilds(log);
@@ -821,17 +940,15 @@ class Simulation {
     return undefined;
   }
 
-  readonly #checkerClock = (): Date => this.world.current.wall();
-
   #checkHistory(): Result['history'] {
     this.#oracles.checkCheckpoints();
-    const log = this.#stores.log.events.filter(({ stream }) => {
-      const owner = ownerOfStream(stream);
-      return owner !== undefined && !isSpecial(owner);
-    });
+    const log = ofOrdinaryOwners(this.#stores.log.events);
     const operations = [...this.#operations, ...this.#underWay].filter(({ owner }) => !isSpecial(owner));
     const promised = { monotonicAcrossProcesses: !this.options.listsAsRedis };
-    for (const { rule, detail } of violationsOf(operations, log, promised)) this.report(rule, detail);
+    const histories = this.#putBack ? historiesOf(operations, log, this.#putBack) : [{ operations, log }];
+    for (const history of histories)
+      for (const { rule, detail } of violationsOf(history.operations, history.log, promised))
+        this.report(rule, detail);
     return { operations, log };
   }
 }
