@@ -148,8 +148,9 @@ export class Healer {
       kept = 0;
     };
     let before = from ?? START;
+    let isAhead = false;
     const reading = new AbortController();
-    for await (const { events, position } of this.log.subscribe(
+    for await (const { events, position, caughtUp } of this.log.subscribe(
       before,
       AbortSignal.any([signal, reading.signal]),
     )) {
@@ -173,10 +174,12 @@ export class Healer {
       }
       if (position > before) before = position;
       if (position >= end) break;
+      // The log was put back to before that: it may never get there, and other generations are to be healed.
+      if (caughtUp && (isAhead = (await this.log.head()) < end)) break;
       await this.#pacing.giveWay(signal);
     }
     reading.abort();
-    if (signal.aborted) return new Map();
+    if (signal.aborted || isAhead) return new Map();
     const left = new Map<string, Catching>();
     for (const catching of owners.values()) {
       const upTo = upToOf(catching.owner);

@@ -265,6 +265,19 @@ describe('an owner with an event that cannot be read', () => {
     expect(await namesOf(ANNE)).toEqual([]);
   });
 
+  it('does not hold up others while a generation is ahead of a log that was put back', async () => {
+    const position = await bad(ANNE, 9);
+    await skip(position);
+    for (const id of [1, 2, 3]) await create(ANNE, id, 'lost');
+    await catchUp(log, model, generation);
+    stores.cutLog(2);
+    const next = await model.createGeneration();
+    await catchUp(log, model, next);
+    await healer().look(never);
+    expect(healed).toMatchObject([{ generation: next, parked: { position } }]);
+    expect([await namesOf(ANNE), await namesOf(ANNE, next)]).toEqual([position, ['1 lost']]);
+  });
+
   it('stays as it is where the process is to stop', async () => {
     const position = await bad(ANNE, 9);
     await catchUp(log, model, generation);
