@@ -416,6 +416,126 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
       },
     ],
   },
+  // Lines that a world has found missing: see "What it has found" in docs/simulation.md.
+  {
+    name: 'due-rebuild-forgotten',
+    what: 'a rebuild that is due is not begun again once it was cancelled',
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'if (!building && state.putBackBefore !== undefined)',
+        replace: 'if (false)',
+      },
+    ],
+  },
+  {
+    name: 'answered-not-known',
+    what: 'a log that ends before something that was answered is not noticed',
+    edits: [
+      {
+        file: 'read/log-regression.js',
+        find: 'if (answered > this.#greatest) this.#greatest = answered;',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'healer-waits',
+    what: 'a healer waits for a log that was put back to grow',
+    edits: [
+      { file: 'projector/healer.js', find: 'if (caughtUp && (isAhead', replace: 'if (false && (isAhead' },
+    ],
+  },
+  {
+    name: 'rebuilt-before-noticed',
+    what: 'lists that were rebuilt before a process noticed why are taken as those of before',
+    edits: [
+      { file: 'read/log-regression.js', find: 'if (!isOfThisLog) this.#damaged', replace: 'this.#damaged' },
+    ],
+  },
+  {
+    name: 'activation-lost',
+    what: 'a failover that has lost which generation is active is not noticed',
+    edits: [
+      {
+        file: 'projector/projector.js',
+        find: 'if (caughtUp && active !== undefined && this.model.steadySince !== steadySince)',
+        replace: 'if (false)',
+      },
+    ],
+  },
+  {
+    name: 'empty-generation-active',
+    what: 'a generation is active before it has caught up, where none is',
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'order-by-time-of-day',
+    what: 'an incomplete order to erase ends by the time of day alone',
+    edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() - since)', replace: '0)' }],
+  },
+  {
+    name: 'eraser-waits-for-all',
+    what: 'an eraser waits also for a generation that cannot follow',
+    edits: [
+      { file: 'erasure/eraser.js', find: 'if (canFollow && positions.some', replace: 'if (positions.some' },
+    ],
+  },
+  {
+    name: 'standby-put-back',
+    what: 'a generation that is not active and was put back to before an erasure is kept',
+    edits: [
+      {
+        file: 'projector/standby.js',
+        find: 'if (await erasureAcross(this.log, positions, since)) await this.#giveUp();',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'replaced-not-asked',
+    what: 'a write does not ask the generation from which other processes may still answer',
+    edits: [
+      {
+        file: 'adapters/redis/active-generation.js',
+        find: 'if (other !== undefined && other !== active) this.#replaced',
+        replace: 'if (false) this.#replaced',
+      },
+    ],
+  },
+  {
+    name: 'recheck-adds-twice',
+    what: 'a recheck that goes on adds events again',
+    edits: [{ file: 'audit/recheck.js', find: 'if (index < this.size) return;', replace: '' }],
+  },
+  {
+    name: 'switch-not-known',
+    what: 'a verification does not know of a switch that is due',
+    edits: [
+      {
+        file: 'projector/verifier.js',
+        find: 'promoted !== undefined && promoted.rollback === undefined',
+        replace: 'false',
+      },
+    ],
+  },
+  {
+    name: 'unskip-not-again',
+    what: 'a rebuild that looks again at skipped events takes a first generation for its own',
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'if (unreadable > 0 && generation === active) return this.#begin(state, building);',
+        replace: '',
+      },
+    ],
+  },
 ];
 
 /** Not wrong, and not to be found: two projectors at a time do no harm. */
