@@ -347,10 +347,10 @@ export class ListServer {
     this.#waiters.clear();
   }
 
-  /** Whether the active generation holds plants of this owner, now or after a crash. */
-  mayHold(owner: string): boolean {
+  /** Whether the active generation holds this plant, now or after a crash. */
+  mayHold(owner: string, id: number): boolean {
     return [this.#state, ...this.#kept.map(({ state }) => state)].some(
-      ({ active, generations }) => active !== undefined && generations.get(active)?.rows.has(owner),
+      ({ active, generations }) => active !== undefined && generations.get(active)?.rows.get(owner)?.has(id),
     );
   }
 

@@ -1,6 +1,11 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
 import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
-import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
+import {
+  ownerOfStream,
+  parsePlantStream,
+  PLANT_STREAMS,
+  REBUILDS_STREAM,
+} from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
 import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
@@ -52,9 +57,9 @@ export class Oracles {
       this.#durable(event);
     };
     log.onErased = (stream) => {
-      const owner = ownerOfStream(stream);
-      if (this.listsSync && owner !== undefined && stream.startsWith(PLANT_STREAMS) && lists.mayHold(owner))
-        this.report('nothing is erased that lists may still hold', owner);
+      const plant = parsePlantStream(stream);
+      if (this.listsSync && plant && lists.mayHold(plant.owner, plant.id))
+        this.report('nothing is erased that lists may still hold', `plant ${plant.id} of ${plant.owner}`);
     };
     lists.onApplied = (generation, partitions) => {
       this.#applied(generation, partitions);
