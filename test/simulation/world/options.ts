@@ -140,8 +140,12 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
   const logCrashesInSync = mean(1_000, 20_000);
   // What was added later has numbers of its own, so that it leaves the worlds of known seeds as they are.
   const added = new Random(Math.imul(seed + 1, 0xc2b2ae35));
+  // An auditor would raise an alarm, as it should.
+  const isPutBack = !drawn.audits && added.chance(0.3);
   const options = {
     ...drawn,
+    // Decisions about them are lost with the log.
+    strangeEvents: drawn.strangeEvents || (isPutBack && added.chance(0.5)),
     faults: { ...drawn.faults, logCrashesInSync },
     crashesNearSteps: random.chance(0.5) ? 0 : random.next(),
     pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
@@ -151,8 +155,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
     eventsARead: added.chance(0.7) ? 500 : 5 + added.below(100),
     ofErased: 0.1,
-    // An auditor would raise an alarm, as it should.
-    putBackAtMs: drawn.audits || added.chance(0.7) ? NEVER : drawn.durationMs * (0.2 + 0.4 * added.next()),
+    putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
