@@ -552,14 +552,20 @@ class Simulation {
     this.#restartLater(process, awayMs);
   }
 
-  /** Somebody requests a rebuild right now that takes its time, if none is in progress. */
+  /** Somebody requests a rebuild right now that takes its time, if none is in progress, and may cancel it. */
   #rebuildsSlowly(): void {
     this.#on('another operator', async (machine) => {
+      const { random, wall } = machine;
       const log = openLog(this.world, machine, this.#stores, {});
-      const asked = { rebuild: randomId(), rate: 20 + machine.random.below(200), unskip: false };
-      await requestRebuild(log, asked, OPERATOR, machine.wall).catch((error: unknown) => {
+      const asked = { rebuild: randomId(), rate: 20 + random.below(200), unskip: false };
+      try {
+        await requestRebuild(log, asked, OPERATOR, wall);
+        if (random.chance(0.5)) return;
+        await pause(5_000 * random.next());
+        await cancelRebuild(log, 'simulated', OPERATOR, wall);
+      } catch (error) {
         this.#count(`another operator: ${(error as Error).name}`);
-      });
+      }
     });
   }
 
