@@ -74,7 +74,10 @@ export interface EraserOptions {
 interface Covered {
   /** The position of the last one. */
   readonly last: Position;
-  /** The position of the last one that an earlier attempt has erased already; START where there is none. */
+  /**
+   * The position of the last one that an earlier attempt has erased already, of this erasure or of another one that is not
+   * recorded yet; START where there is none.
+   */
   readonly erasedUpTo: Position;
 }
 
@@ -148,7 +151,7 @@ export class Eraser {
     for (const erasure of open) {
       if (signal.aborted) return;
       try {
-        await this.#carryOut(erasure, signal);
+        await this.#carryOut(erasure, open, signal);
       } catch (error) {
         isHeldUp = true;
         const problem = messageOf(error);
@@ -162,7 +165,11 @@ export class Eraser {
     this.#isIdle = open.length === 0;
   }
 
-  async #carryOut({ erasure, state, orderedAt }: Erasure, signal: AbortSignal): Promise<void> {
+  async #carryOut(
+    { erasure, state, orderedAt }: Erasure,
+    open: readonly Erasure[],
+    signal: AbortSignal,
+  ): Promise<void> {
     const show = (step: ErasureProgress['step']): void => {
       const problem = this.#progress.get(erasure)?.problem;
       this.#progress.set(erasure, { erasure, step, problem });
@@ -175,7 +182,7 @@ export class Eraser {
       this.#step('ordered');
       // The second time for what the owner has created meanwhile: its command may have been admitted before the order.
       const covered =
-        (await this.#deletePlants(owner, erasure)) ?? (await this.#deletePlants(owner, erasure));
+        (await this.#deletePlants(owner, erasure, open)) ?? (await this.#deletePlants(owner, erasure, open));
       if (covered === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
@@ -225,16 +232,22 @@ export class Eraser {
    * rules, and whoever replays the log without the erased events comes to the same state. Returns what is to be erased
    * where no plant is present in it; undefined where it has deleted some, so that another look is due.
    */
-  async #deletePlants(owner: string, erasure: string): Promise<Covered | undefined> {
+  async #deletePlants(
+    owner: string,
+    erasure: string,
+    open: readonly Erasure[],
+  ): Promise<Covered | undefined> {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
     const isOwned = ownedBy(owner);
     const present = new Set<number>();
     let last = START;
     let erasedUpTo = START;
-    for await (const event of this.#owned(owner, erasure)) {
+    const begun = open.filter(({ state }) => state === 'ordered').map((one) => erasedStream(one.erasure));
+    for await (const event of this.log.readStreamsFrom([...prefixesOf(owner, erasure), ...begun])) {
+      if (begun.includes(event.stream)) erasedUpTo = event.position;
+      if (begun.includes(event.stream) && event.stream !== erasedStream(erasure)) continue;
       last = event.position;
-      if (event.stream === erasedStream(erasure)) erasedUpTo = event.position;
       if (!isOwned(event.stream) || skips.has(skipName(event))) continue;
       const fact = tryDecode(event);
       if (fact instanceof EventRefused)
@@ -285,7 +298,7 @@ export class Eraser {
   /**
    * A generation of which a partition stands before the last event: later nobody can tell which one the owner was in. Not
    * one that stands before events that are erased already: it was made, or put back, after others had followed, reads
-   * their stand-ins once the erasure is recorded, and begins again where it has read something of them before.
+   * their stand-ins once that erasure is recorded, and begins again where it has read something of an erasure before.
    */
   async #generationBehind({ last, erasedUpTo }: Covered): Promise<number | undefined> {
     for (const { generation } of await this.model.generations()) {

@@ -493,6 +493,17 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'eraser-waits-for-others',
+    what: 'an eraser waits for a generation that cannot read past another erasure',
+    edits: [
+      {
+        file: 'erasure/eraser.js',
+        find: 'if (begun.includes(event.stream)) erasedUpTo',
+        replace: 'if (event.stream === erasedStream(erasure)) erasedUpTo',
+      },
+    ],
+  },
+  {
     name: 'standby-put-back',
     what: 'a generation that is not active and was put back to before an erasure is kept',
     edits: [
