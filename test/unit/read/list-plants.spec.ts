@@ -3,6 +3,7 @@ import {
   type EventLog,
   LogUnavailable,
   type Position,
+  START,
   UnknownPosition,
 } from '../../../src/ports/event-log.js';
 import {
@@ -74,6 +75,21 @@ describe('a list', () => {
     expect(page).toMatchObject({ rows: [{ id: -1, row: '{"name":"plant -1","tag":""}' }], more: true });
     expect(page.position >= position).toBe(true);
     expect(await list(undefined, 'anne', -1, 1)).toMatchObject({ rows: [{ id: 3 }], more: false });
+  });
+
+  it('is answered at once only where it is known to contain what the log held', async () => {
+    const [waitMs, owner] = [500, 'anne'];
+    await impatient(waitMs);
+    const handler = new ListPlantsHandler(model.port, freshness, log);
+    const { position } = await run(log, owner, createPlant(1));
+    await until(async () => (await freshness.horizon(performance.now())) === position);
+    await until(() => freshness.knownHorizon(performance.now()) !== START);
+    expect(await handler.atOnce(owner, 100)).toBeUndefined();
+    await catchUpNow();
+    await until(async () => {
+      await freshness.horizon(performance.now());
+      return (await handler.atOnce(owner, 100))?.rows.length === 1;
+    });
   });
 
   it('is refused while no generation is active', async () => {

@@ -65,6 +65,24 @@ describe('what is known of the head of the log', () => {
     expect(log.calls('head')).toBe(asked + 2);
   });
 
+  it('is as old as its question, however late the answer comes', async () => {
+    const known = await headOf();
+    const [begun, released] = [gate(), gate()];
+    log.next('head', async (proceed) => {
+      const answer = await proceed();
+      begun.open();
+      await released.opened;
+      return answer;
+    });
+    const asked = known.askedSince(performance.now());
+    await begun.opened;
+    const between = performance.now();
+    const position = await append(1);
+    released.open();
+    expect((await asked) < position).toBe(true);
+    expect(known.knownSince(between)).toBeUndefined();
+  });
+
   it('is asked for in the background while somebody wants to know it, so that later ones find it', async () => {
     const known = await headOf(200);
     known.knownSince(performance.now());
