@@ -69,7 +69,8 @@ export class LogRegression {
     // Where this is noticed late: lists of the log that was would be ahead of one that is still shorter.
     const isOfThisLog = head < this.#greatest && applied <= head;
     if (!isOfThisLog) this.#damaged ??= active ?? 'none';
-    if ((this.#damaged !== undefined && this.#damaged === active) || applied > head)
+    const isBelieved = this.#since !== undefined && monotonicMs() - this.#since >= PATIENCE_MS;
+    if (!isBelieved || (this.#damaged !== undefined && this.#damaged === active) || applied > head)
       this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
     if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < READERS_MS)
