@@ -7,6 +7,9 @@ export interface GenerationInfo {
   readonly active: boolean;
 }
 
+/** How long after a switch a process may still answer lists from the replaced generation, in milliseconds. */
+export const SWITCH_SEEN_MS = 1_000;
+
 /**
  * The generations of the read model of one log; those of other logs are invisible. Every method throws
  * ReadModelUnavailable where the store cannot be used, in bounded time. An abstract class without code, so that Nest

@@ -1,5 +1,5 @@
 import { type EventLog, START } from '../ports/event-log.js';
-import { type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
+import { type GenerationInfo, NotAsFar, type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { Pacing } from './pacing.js';
@@ -22,7 +22,7 @@ import { verify } from './verify.js';
 const LOOK_EVERY_MS = 500;
 
 /** How long after a switch lists may be read from the replaced generation, in milliseconds: twice the promise. */
-const READERS_MS = 2_000;
+const READERS_MS = 2 * SWITCH_SEEN_MS;
 
 /**
  * Looks in which a generation that is to take the place of the active one may be behind it: under traffic it often is by

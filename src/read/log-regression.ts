@@ -1,18 +1,16 @@
 import { monotonicMs } from '../async/runtime.js';
 import { newestOf, type Position, START } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
 
 /** How long a log must seem shorter than it was before that is believed, in milliseconds: an answer may be stale. */
 const PATIENCE_MS = 3_000;
 
-/** How long after a switch lists may be read from the replaced generation, in milliseconds: what the port promises. */
-const READERS_MS = 1_000;
-
 /**
  * Notices a log that was put back to an earlier state while the service runs: its head, which otherwise only goes
- * forward, is before one that was seen, or before something that was answered. From then on lists contain events that the log does not hold, and lack new
- * ones, also when the log has grown past its old end, until another generation of them was built from it.
+ * forward, is before one that was seen, or before something that was answered. From then on lists contain events that
+ * the log does not hold, and lack new ones, also when the log has grown past its old end, until another generation of
+ * them was built from it.
  */
 export class LogRegression {
   #greatest: Position;
@@ -73,7 +71,7 @@ export class LogRegression {
     if (!isBelieved || (this.#damaged !== undefined && this.#damaged === active) || applied > head)
       this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
-    if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < READERS_MS)
+    if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < SWITCH_SEEN_MS)
       throw aheadOf(this.#greatest, head);
     this.#greatest = head;
     this.#trustedSince = monotonicMs();

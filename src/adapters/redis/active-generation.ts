@@ -1,5 +1,6 @@
 import { monotonicMs } from '../../async/runtime.js';
 import { type Position } from '../../ports/event-log.js';
+import { SWITCH_SEEN_MS } from '../../ports/generations.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
 import { type ActiveKeys, READ_MS } from './calls.js';
 import { type GenerationKey } from './keys.js';
@@ -9,9 +10,6 @@ import { type GenerationKey } from './keys.js';
  * maintained for a grace period: a list from it is late, but true.
  */
 export const ASK_AGAIN_MS = 500;
-
-/** The longest time since the request that confirmed the active generation, in milliseconds. */
-const TRUSTED_MS = 1_000;
 
 interface Active {
   readonly generationKey: GenerationKey | undefined;
@@ -50,7 +48,7 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
   fresh(): GenerationKey | undefined {
     const { generationKey, askedAt } = this.#active;
     const age = monotonicMs() - askedAt;
-    return age < ASK_AGAIN_MS || (age < TRUSTED_MS && this.#asking) ? generationKey : undefined;
+    return age < ASK_AGAIN_MS || (age < SWITCH_SEEN_MS && this.#asking) ? generationKey : undefined;
   }
 
   /** The active generation. Throws ReadModelIncomplete. */
@@ -95,7 +93,7 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     if (active === undefined || (active === before?.active && replaced === before.replaced)) return false;
     const now = monotonicMs();
     for (const other of [before?.active, replaced])
-      if (other !== undefined && other !== active) this.#replaced.set(other, now + TRUSTED_MS);
+      if (other !== undefined && other !== active) this.#replaced.set(other, now + SWITCH_SEEN_MS);
     this.#shown = { ...keys, since: active === before?.active ? before.since : now };
     return true;
   }

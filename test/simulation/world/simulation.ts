@@ -149,6 +149,8 @@ const TRIES = 4;
 
 interface PutBack {
   readonly moment: number;
+  /** When lists were of the log again, in milliseconds of the world. */
+  healedAt: number;
   healed: number;
   readonly log: readonly RecordedEvent[];
   readonly head: Position;
@@ -204,8 +206,6 @@ class Simulation {
   #putBack: PutBack | undefined;
   /** Nobody writes: a log that was put back is noticed while it is shorter than it was. */
   #isQuiet = false;
-  /** When lists were of the log again after it was put back. */
-  #healedAt = -Infinity;
   #moment = 0;
   #isFaulty = true;
   #clientsAtWork = 0;
@@ -492,7 +492,7 @@ class Simulation {
 
   /** Whether a store of lists that a crash puts back could answer from lists of the log before it was put back. */
   #isDamaged(): boolean {
-    return this.#oracles.isDamaged || this.world.now - this.#healedAt < MOST_LOST_MS;
+    return this.#putBack !== undefined && this.world.now - this.#putBack.healedAt < MOST_LOST_MS;
   }
 
   /** The log comes back from a backup, and after some time an operator has the lists rebuilt: docs/runbook.md. */
@@ -505,11 +505,17 @@ class Simulation {
     this.#dies(logMachine);
     log.putBack(before.length - lost);
     this.#oracles.putBack();
-    const putBack: PutBack = { moment: ++this.#moment, healed: Infinity, log: before, head: log.head };
+    const putBack: PutBack = {
+      moment: ++this.#moment,
+      healedAt: Infinity,
+      healed: Infinity,
+      log: before,
+      head: log.head,
+    };
     this.#putBack = putBack;
     this.#isQuiet = true;
     this.#oracles.onHealed = () => {
-      this.#healedAt = this.world.now;
+      putBack.healedAt = this.world.now;
       // A process that has begun since the log was as long again does not know of it, and reads the lists of before for a while.
       const at = this.world.now + (this.options.listsAsRedis ? READERS_MS : 0);
       this.world.schedule(this.#chaos.machine, at, 'lists are of the log again', () => {

@@ -28,6 +28,17 @@ describe('what is known of the head of the log', () => {
     head = new LogHead(log.port, windowMs, { askedAt, head: await log.port.head() });
     return head;
   };
+  /** The log has its next head ready once `begun` is open, and answers it once `released` is. */
+  const holdNext = () => {
+    const [begun, released] = [gate(), gate()];
+    log.next('head', async (proceed) => {
+      const answer = await proceed();
+      begun.open();
+      await released.opened;
+      return answer;
+    });
+    return { begun, released };
+  };
   const append = async (id: number): Promise<Position> =>
     (await run(log.port, 'anne', createPlant(id))).position;
 
@@ -48,13 +59,7 @@ describe('what is known of the head of the log', () => {
   it('is asked for once for all who ask together; who comes later waits for the next answer', async () => {
     const known = await headOf();
     const asked = log.calls('head');
-    const [begun, released] = [gate(), gate()];
-    log.next('head', async (proceed) => {
-      const answer = await proceed();
-      begun.open();
-      await released.opened;
-      return answer;
-    });
+    const { begun, released } = holdNext();
     const early = [performance.now(), performance.now()].map((since) => known.askedSince(since - 1));
     await begun.opened;
     const position = await append(1);
@@ -67,13 +72,7 @@ describe('what is known of the head of the log', () => {
 
   it('is as old as its question, however late the answer comes', async () => {
     const known = await headOf();
-    const [begun, released] = [gate(), gate()];
-    log.next('head', async (proceed) => {
-      const answer = await proceed();
-      begun.open();
-      await released.opened;
-      return answer;
-    });
+    const { begun, released } = holdNext();
     const asked = known.askedSince(performance.now());
     await begun.opened;
     const between = performance.now();
