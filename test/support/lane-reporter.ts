@@ -1,14 +1,21 @@
+import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { takeCoverage } from 'node:v8';
 
 /** What Jest tells lane.ts: a file of tests that begins, or that all have run. */
 export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
 
+/** Where the failures of all lanes are kept until their end, when failures.ts prints them; the build removes it. */
+export const FAILURES_FOLDER = 'build/failures';
+
 /** The least time between two lines of progress, in milliseconds: a run of 20 minutes must not print thousands. */
 const PROGRESS_MS = 15_000;
 
 /** How much is printed of a file's failures at once, in characters: a difference of two long texts has millions. */
 const FAILURE_LENGTH = 6_000;
+
+/** How much of that is printed once more at the end. */
+const REPEATED_LENGTH = 2_000;
 
 /** How many of the slowest files are named at the end. */
 const SLOWEST = 5;
@@ -38,8 +45,7 @@ interface Progress {
 
 /**
  * Jest's reporter for a lane of `npm test`: it sends lane.ts how far Jest is, prints what failed as soon as it has, and
- * now and then how many files and tests have run. Nothing else of what passed: where only the end of the output is kept,
- * the failures of all lanes must be within it.
+ * now and then how many files and tests have run. Nothing else of what passed.
  */
 export default class LaneReporter {
   #printedAt = -Infinity;
@@ -57,8 +63,13 @@ export default class LaneReporter {
     },
     progress: Progress,
   ): void {
-    if (result.failureMessage)
-      process.stderr.write(`FAIL ${test.path}\n${shortened(result.failureMessage)}\n`);
+    if (result.failureMessage) {
+      const told = (length: number): string =>
+        `FAIL ${test.path}\n${shortened(result.failureMessage ?? '', length)}\n`;
+      process.stderr.write(told(FAILURE_LENGTH));
+      mkdirSync(FAILURES_FOLDER, { recursive: true });
+      appendFileSync(`${FAILURES_FOLDER}/${process.pid}.txt`, told(REPEATED_LENGTH));
+    }
     this.#seconds.push({
       file: basename(test.path),
       seconds: Math.round(result.perfStats.runtime / 1_000),
@@ -95,8 +106,8 @@ export default class LaneReporter {
 }
 
 /** The beginning and the end of a failure's message: the end has the place in the test. */
-const shortened = (message: string): string => {
-  if (message.length <= FAILURE_LENGTH) return message;
-  const half = FAILURE_LENGTH / 2;
-  return `${message.slice(0, half)}\n… ${message.length - FAILURE_LENGTH} characters …\n${message.slice(-half)}`;
+const shortened = (message: string, length: number): string => {
+  if (message.length <= length) return message;
+  const half = length / 2;
+  return `${message.slice(0, half)}\n… ${message.length - length} characters …\n${message.slice(-half)}`;
 };
