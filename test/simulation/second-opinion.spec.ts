@@ -4,6 +4,7 @@ import { type RecordedEvent } from '../../src/ports/event-log.js';
 import { type Operation, violationsOf } from '../support/history.js';
 import { Random } from './random.js';
 import { isExplained } from './second-opinion.js';
+import { drawOptions, NEVER } from './world/options.js';
 import { simulate } from './world/simulation.js';
 
 /** Histories of one owner that both checkers judge, and how many of them are falsified. */
@@ -19,7 +20,9 @@ interface History {
 
 const histories = async function* (): AsyncGenerator<History, void, undefined> {
   for (let seed = 1; ; seed += 1) {
-    const { history } = await simulate(seed);
+    // Of one log, and of lists that never go back in any process: there is one register for all.
+    const options = { ...drawOptions(seed), putBackAtMs: NEVER, listsAsRedis: false };
+    const { history } = await simulate(seed, { options });
     for (const owner of new Set(history.operations.map((operation) => operation.owner))) {
       const operations = history.operations.filter((operation) => operation.owner === owner);
       if (operations.filter(({ outcome }) => outcome.kind === 'unknown').length > MOST_UNKNOWN) continue;
