@@ -9,7 +9,8 @@ let cluster: RedisCluster;
 
 beforeAll(async () => {
   ensureRedis();
-  cluster = await RedisCluster.start(3);
+  // No node is stopped here, and on a busy machine one may not run for some seconds.
+  cluster = await RedisCluster.start(3, {}, 60_000);
 });
 
 afterAll(() => cluster.stop());

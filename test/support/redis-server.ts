@@ -232,8 +232,13 @@ export class RedisServer {
 export class RedisCluster {
   private constructor(readonly nodes: readonly RedisServer[]) {}
 
-  static async start(count: number, options: RedisOptions = {}): Promise<RedisCluster> {
-    const mode = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+  /** `nodeTimeoutMs`: a node that the others have not heard of for so long is taken for gone, and its slots are not served. */
+  static async start(
+    count: number,
+    options: RedisOptions = {},
+    nodeTimeoutMs = 2_000,
+  ): Promise<RedisCluster> {
+    const mode = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${nodeTimeoutMs}`];
     const ports = await freePorts(count);
     const nodes = await Promise.all(ports.map((port) => RedisServer.startAt(port, options, mode)));
     const cluster = new RedisCluster(nodes);

@@ -40,7 +40,7 @@ import { until } from '../../support/waiting.js';
 /** What is special about EventStoreDB. The faults need the stand-in. */
 describe('the event log on EventStoreDB', () => {
   /** Short enough for a test, long enough for a busy machine to answer within. */
-  const QUICK: EventStoreOptions = { deadlineMs: 700, readDeadlineMs: 700, openMs: 2_000 };
+  const QUICK: EventStoreOptions = { deadlineMs: 2_000, readDeadlineMs: 2_000, openMs: 5_000 };
 
   let cleanUp: (() => unknown)[];
   beforeEach(() => {
