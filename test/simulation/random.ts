@@ -24,6 +24,11 @@ export class Random {
     return Math.floor(this.next() * end);
   }
 
+  /** From `least` to less than `most`: each power of two in it as often. */
+  between(least: number, most: number): number {
+    return least * (most / least) ** this.next();
+  }
+
   pick<T>(items: readonly [T, ...T[]]): T {
     return items[this.below(items.length)] ?? items[0];
   }

@@ -117,6 +117,9 @@ export class ListServer {
   onPromote: (generation: Generation, before: Generation | undefined, logEnd: Position | undefined) => void =
     () => undefined;
 
+  /** Whether a crash may lose a switch, and nothing before it. */
+  losesSwitches = false;
+
   constructor(
     private readonly host: Host,
     readonly faults: ListFaults = {},
@@ -167,7 +170,7 @@ export class ListServer {
           throw new NotAsFar(`partition ${partition} of generation ${generation} is behind`);
       }
     }
-    this.#keep();
+    this.#keep(this.losesSwitches);
     this.onPromote(generation, active, logEnd);
     this.#state.replaced = this.activeKeys().active;
     this.#state.active = generation;
@@ -373,9 +376,9 @@ export class ListServer {
   }
 
   /** Keeps the state before a change, for a crash. */
-  #keep(): void {
+  #keep(always = false): void {
     const now = this.host.nowMs();
-    if (now - (this.#kept.at(-1)?.at ?? -Infinity) < KEPT_EVERY_MS) return;
+    if (!always && now - (this.#kept.at(-1)?.at ?? -Infinity) < KEPT_EVERY_MS) return;
     this.#kept.push({ at: now, state: copyOf(this.#state) });
     while (now - (this.#kept[0]?.at ?? now) > LOST_MS) this.#kept.shift();
   }

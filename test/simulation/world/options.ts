@@ -40,7 +40,7 @@ export interface Options {
   /** The mean time between two of an operator's commands, in milliseconds. */
   readonly operatesEveryMs: number;
   /** Which commands: in some worlds one thing happens again and again, so that it meets most faults. */
-  readonly operates: 'on all' | 'on erasures' | 'on generations';
+  readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on both';
   /** Whether an auditor signs the log, and owners are erased. */
   readonly audits: boolean;
   /** Whether a witness cosigns its checkpoints. */
@@ -64,6 +64,8 @@ export interface Options {
   readonly listsAsRedis: boolean;
   /** Whether events are erased as in EventStoreDB: see LogManners. */
   readonly erasesInSteps: boolean;
+  /** Whether the lists may lose a switch alone, and crash soon after the first one. */
+  readonly losesSwitches: boolean;
   readonly graceMs: number;
   readonly verifyEveryMs: number;
   /** How long a write waits for the lists, in milliseconds: what WRITE_WAIT_MS sets. */
@@ -88,11 +90,99 @@ export const simpler = (options: Options): Options[] => {
   return less;
 };
 
+const NO_FAULTS: FaultTimes = {
+  ...{ apiDies: NEVER, projectorDies: NEVER, projectorStops: NEVER, auditorDies: NEVER },
+  ...{ freezes: NEVER, wallJumps: NEVER, badNetwork: NEVER, witnessCrashes: NEVER },
+  ...{ logCrashes: NEVER, logCrashesInSync: NEVER, listsCrash: NEVER, listsForget: NEVER },
+};
+
+/** The share of worlds in which a few kinds of trouble come again and again, so that they meet each other. */
+const NARROW = 0.4;
+
+/** Answers that come late, on all connections or on some. */
+const late = ({ manners }: Options, random: Random, mostMs: number): Manners => ({
+  ...manners,
+  ...{ slow: 0.1 + 0.5 * random.next(), slowMs: random.between(50, mostMs) },
+  slowConnections: random.chance(0.5) ? 1 : random.next(),
+});
+
+/** What such worlds are about. */
+const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Options>)[] = [
+  /** Lists that go back to before an erasure, in any generation. */
+  (options, random) => ({
+    ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+    ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
+    ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
+    manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
+    faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
+  }),
+  /** Orders to erase that are interrupted, and clocks that are set back. */
+  (_, random) => ({
+    ...{ audits: true, erases: true, operates: 'on erasures', putBackAtMs: NEVER },
+    operatesEveryMs: random.between(150, 800),
+    faults: {
+      ...NO_FAULTS,
+      ...{ logCrashes: random.between(300, 3_000), logCrashesInSync: random.between(300, 3_000) },
+      ...{ badNetwork: random.between(500, 3_000), wallJumps: random.between(500, 3_000) },
+    },
+  }),
+  /** Erasures that are broken off half-way, and rebuilds that read past them. */
+  ({ erasesInSteps, manners }, random) => ({
+    ...{ audits: true, erases: true, operates: 'on both', putBackAtMs: NEVER },
+    ...{ ofErased: 0.5, erasesInSteps: erasesInSteps || random.chance(0.5) },
+    ...{ operatesEveryMs: random.between(150, 1_500), freezesNearSteps: random.next() },
+    eventsARead: 5 + random.below(50),
+    manners: { ...manners, lostAnswers: 0.2 * random.next() ** 2 },
+    faults: {
+      ...NO_FAULTS,
+      auditorDies: random.chance(0.7) ? NEVER : random.between(300, 3_000),
+      logCrashes: random.between(500, 5_000),
+    },
+  }),
+  /** Lists that are built from nothing again and again. */
+  (options, random) => ({
+    ...{ clients: 1 + random.below(2), thinkMs: random.between(20, 2_000), losesSwitches: true },
+    ...{ operates: 'on generations', strangeEvents: true, operatesEveryMs: random.between(200, 2_000) },
+    manners: random.chance(0.5) ? options.manners : late(options, random, 500),
+    faults: {
+      ...{ ...NO_FAULTS, listsForget: random.between(1_000, 6_000) },
+      listsCrash: random.chance(0.5) ? NEVER : random.between(300, 3_000),
+    },
+  }),
+  /** Verifications while generations replace each other. */
+  ({ faults }, random) => ({
+    ...{ operates: 'on generations', operatesEveryMs: random.between(200, 1_500) },
+    ...{ verifyEveryMs: random.between(100, 1_000), crashesNearSteps: random.next(), losesSwitches: true },
+    faults: { ...NO_FAULTS, listsCrash: faults.listsCrash, projectorDies: random.between(300, 3_000) },
+  }),
+  /** Short bounds of lists, which are behind or another generation, and processes that know late what the log holds. */
+  (options, random) => ({
+    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5, thinkMs: 200 },
+    ...{ writeWaitMs: Math.round(random.between(10, 2_000)), pastEvents: 0 },
+    manners: late(options, random, 1_500),
+    ...(random.chance(0.5) && {
+      ...{ operates: 'on generations', operatesEveryMs: random.between(200, 2_000) },
+    }),
+    faults: {
+      ...{ ...NO_FAULTS, apiDies: options.faults.apiDies, freezes: random.between(200, 2_000) },
+      listsCrash: random.chance(0.5) ? NEVER : random.between(300, 5_000),
+      listsForget: random.chance(0.5) ? NEVER : random.between(1_000, 6_000),
+    },
+  }),
+  /** A log that comes back as it was, beside processes that know late what it holds. */
+  (options, random) => ({
+    ...{ apis: 2, clients: 3 + random.below(4), lists: 0.5, audits: false, thinkMs: 200 },
+    putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
+    manners: late(options, random, 1_500),
+    faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },
+  }),
+];
+
 /** Draws the options of a seed: in each world some kinds of faults are common, some rare, and some never happen. */
 export const drawOptions = (seed: number, durationMs = 30_000): Options => {
   const random = new Random(Math.imul(seed + 1, 0x85ebca6b));
   const mean = (least: number, most: number): number =>
-    random.chance(0.4) ? NEVER : least * (most / least) ** random.next();
+    random.chance(0.4) ? NEVER : random.between(least, most);
   const share = (most: number): number => (random.chance(0.5) ? 0 : most * random.next() ** 2);
   const manners = (worse: number): Manners => ({
     lostRequests: share(0.02 * worse),
@@ -157,6 +247,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     ofErased: 0.1,
     putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
+    losesSwitches: false,
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {
@@ -195,5 +286,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
       faults: { ...options.faults, freezes },
     };
   }
-  return options;
+  if (!added.chance(NARROW)) return options;
+  const narrow = NARROW_WORLDS[added.below(NARROW_WORLDS.length)];
+  return { ...options, ...narrow?.(options, added) };
 };

@@ -41,6 +41,8 @@ export class Oracles {
   #isDamaged = false;
   /** Called when the first generation is active that was made of a log that was put back. */
   onHealed: () => void = () => undefined;
+  /** Called when a generation is about to be active where none is. */
+  onFirstActive: () => void = () => undefined;
 
   constructor(
     private readonly log: LogServer,
@@ -78,6 +80,7 @@ export class Oracles {
         );
     };
     lists.onPromote = (generation, before, logEnd) => {
+      if (before === undefined) this.onFirstActive();
       this.#promoted(generation, before, logEnd);
     };
     tree.onAlarm = ({ message }) => {

@@ -240,6 +240,7 @@ class Simulation {
       lists.crash(disk.chance(0.5) ? disk.next() : 0);
     });
     const lists = new ListServer(listsMachine.host, mutant.lists);
+    lists.losesSwitches = options.losesSwitches;
     const witnessMachine = new Server(world, 'witness');
     this.#key = keyOf(`log of ${world.seed}`, 'plants/simulated');
     this.#witness = new SimulatedWitness(world.seed, this.#key, () => witnessMachine.machine.wall());
@@ -263,6 +264,10 @@ class Simulation {
         this.report(rule, detail);
       },
     );
+    if (options.losesSwitches)
+      this.#oracles.onFirstActive = () => {
+        if (this.#isFaulty) this.#crashesSoon(listsMachine, 400);
+      };
     if (options.audits) this.#auditors.push(this.#newAuditor(disk));
     for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
     for (let index = 1; index <= options.projectors; index += 1)
@@ -604,10 +609,14 @@ class Simulation {
       ...this.#auditors,
     ]);
     // Half of them before the next step can have begun.
-    const at = this.world.now + (this.#random.chance(0.5) ? 2 : 300) * this.#random.next() ** 2;
+    this.#crashesSoon(victim, this.#random.chance(0.5) ? 2 : 300);
+  }
+
+  #crashesSoon(victim: Server | undefined, withinMs: number): void {
+    const at = this.world.now + withinMs * this.#random.next() ** 2;
     this.world.schedule(this.#chaos.machine, at, 'crash near a step', () => {
       if (!this.#isFaulty) return;
-      if (victim === listsMachine && this.#isDamaged()) return;
+      if (victim === this.#stores.listsMachine && this.#isDamaged()) return;
       this.#count('crash near a step');
       this.#dies(victim);
     });
@@ -790,7 +799,8 @@ class Simulation {
     const { random } = machine;
     const log = openLog(this.world, machine, this.#stores, {});
     const now = machine.wall;
-    const unskips = this.options.operates === 'on generations' ? 0.5 : 0.1;
+    const { operates } = this.options;
+    const unskips = operates === 'on generations' ? 0.5 : 0.1;
     const commands: Record<string, () => Promise<unknown>> = {
       rebuild: () => {
         const rate = random.chance(0.2) ? 50 + random.below(500) : null;
@@ -817,11 +827,11 @@ class Simulation {
         skip: () => this.#skipStrange(log, random.chance(0.5)),
       }),
     };
-    const { operates } = this.options;
     const names = {
       'on all': Object.keys(commands),
       'on erasures': ['erase', 'erase', 'erase', 'erase', 'rebuild'],
       'on generations': ['rebuild', 'roll back', 'write a strange event', 'skip'],
+      'on both': ['erase', 'erase', 'rebuild', 'cancel', 'roll back'],
     }[operates].filter((name) => name in commands);
     while (this.#isFaulty) {
       await pause(this.options.operatesEveryMs * 2 * random.next());
