@@ -236,7 +236,7 @@ export class Projector {
 
   /** Projectors that start together on an empty store create one each; all use the oldest. */
   async #firstGeneration(): Promise<Generation> {
-    const made = await this.model.createGeneration();
+    const made = await this.#rebuilder.createGeneration();
     const oldest = (await this.model.generations())[0]?.generation ?? made;
     if (oldest !== made) await this.model.drop(made);
     return oldest;

@@ -158,6 +158,19 @@ export class Rebuilder {
       this.options.onPutBack(erasure);
   }
 
+  /**
+   * Creates a generation that nothing is applied to yet. A store that has lost all gives numbers again, and the generation
+   * that had this one may still be kept up to date here, with other skips. Throws what the store throws.
+   */
+  async createGeneration(): Promise<Generation> {
+    for (;;) {
+      const generation = await this.model.createGeneration();
+      if (!this.#standbys.has(generation)) return generation;
+      await this.#stop(generation);
+      await this.model.drop(generation); // the other one may have been applied to it already
+    }
+  }
+
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
     this.options.onStep('rebuild seen');
     this.#progress = {
@@ -171,7 +184,7 @@ export class Rebuilder {
       secondsLeft: undefined,
       problem: undefined,
     };
-    const generation = await this.model.createGeneration();
+    const generation = await this.createGeneration();
     this.options.onStep('generation created');
     const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
     if (await record(this.log, state, event, RECORDER, this.options.now())) {

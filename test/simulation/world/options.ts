@@ -161,7 +161,7 @@ const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Opt
     ...{ writeWaitMs: Math.round(random.between(10, 2_000)), pastEvents: 0 },
     manners: late(options, random, 1_500),
     ...(random.chance(0.5) && {
-      ...{ operates: 'on generations', operatesEveryMs: random.between(200, 2_000) },
+      ...{ operates: 'on generations', operatesEveryMs: random.between(150, 1_000), listsAsRedis: true },
     }),
     faults: {
       ...{ ...NO_FAULTS, apiDies: options.faults.apiDies, freezes: random.between(200, 2_000) },
@@ -171,7 +171,8 @@ const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Opt
   }),
   /** A log that comes back as it was, beside processes that know late what it holds. */
   (options, random) => ({
-    ...{ apis: 2, clients: 3 + random.below(4), lists: 0.5, audits: false, thinkMs: 200 },
+    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5, thinkMs: 200 },
+    audits: false,
     putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
     manners: late(options, random, 1_500),
     faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },

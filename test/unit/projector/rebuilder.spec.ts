@@ -485,6 +485,30 @@ describe('a rebuild', () => {
       expect(await active()).toBe(1);
       expect(await idsOf('owner 1')).toEqual([1, 7]);
     });
+
+    it('keeps to its own skips where the store has lost what another one built and gives the number again', async () => {
+      await fill();
+      const { live, faults, projector } = await start();
+      await live();
+      await bad();
+      await skip();
+      await run(log, 'owner 1', createPlant(7));
+      await until(async () => (await parked(1)) === 0 && (await idsOf('owner 1')).length === 2);
+      await ask({ rate: 3 });
+      await until(() => projector.rebuild?.generation === 2);
+      faults.every(
+        'generations',
+        failing(() => new ReadModelUnavailable('it is down')),
+      );
+      await cancelRebuild(log, 'for another one', operator, now);
+      await ask({ unskip: true });
+      for (const table of ['positions', 'generations'])
+        stores.tamper(`DELETE FROM ${table} WHERE generation = 2`);
+      stores.tamper("UPDATE sqlite_sequence SET seq = 1 WHERE name = 'generations'");
+      faults.heal('generations');
+      await until(async () => (await readRebuilds(log)).building === undefined);
+      expect((await readRebuilds(log)).last?.outcome).toMatch(/would stop lists that generation 1 answers/);
+    });
   });
 
   describe('and an event of an operation that this version cannot read', () => {
