@@ -5,6 +5,8 @@ export interface GenerationInfo {
   readonly generation: Generation;
   /** Lists are read from the active one; there is at most one. */
   readonly active: boolean;
+  /** Where a store that has lost all gives numbers again: differs from that of another generation with this number. */
+  readonly key?: string;
 }
 
 /** How long after a switch a process may still answer lists from the replaced generation, in milliseconds. */

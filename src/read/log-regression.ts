@@ -1,7 +1,7 @@
 import { monotonicMs } from '../async/runtime.js';
 import { newestOf, type Position, START } from '../ports/event-log.js';
 import { type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
-import { aheadOf, type Generation, type ReadModel } from '../ports/read-model.js';
+import { aheadOf, type ReadModel } from '../ports/read-model.js';
 
 /** How long a log must seem shorter than it was before that is believed, in milliseconds: an answer may be stale. */
 const PATIENCE_MS = 3_000;
@@ -16,8 +16,8 @@ export class LogRegression {
   #greatest: Position;
   /** Since when the log has been shorter, in milliseconds of `monotonicMs()`. */
   #since: number | undefined;
-  /** What lists were answered from when the regression was noticed. */
-  #damaged: Generation | 'none' | undefined;
+  /** What lists were answered from when the regression was noticed: a generation, or 'none'. */
+  #damaged: string | undefined;
   /** Since when lists have been of the log as it is. */
   #healedAt: number | undefined;
   #trustedSince = -Infinity;
@@ -61,15 +61,15 @@ export class LogRegression {
    * ReadModelAhead. `head` is the present one. Throws what the ports throw.
    */
   async assertHealed(head: Position): Promise<void> {
-    const generations = await this.model.generations();
-    const active = generations.find((one) => one.active)?.generation;
-    const applied = active === undefined ? START : newestOf(await this.model.positions(active));
+    const active = (await this.model.generations()).find((one) => one.active);
+    const applied = active ? newestOf(await this.model.positions(active.generation)) : START;
+    // Lists that were lost as well are made again with the numbers of before.
+    const name = active ? (active.key ?? `${active.generation}`) : 'none';
     // Where this is noticed late: lists of the log that was would be ahead of one that is still shorter.
     const isOfThisLog = head < this.#greatest && applied <= head;
-    if (!isOfThisLog) this.#damaged ??= active ?? 'none';
+    if (!isOfThisLog) this.#damaged ??= name;
     const isBelieved = this.#since !== undefined && monotonicMs() - this.#since >= PATIENCE_MS;
-    if (!isBelieved || (this.#damaged !== undefined && this.#damaged === active) || applied > head)
-      this.#healedAt = undefined;
+    if (!isBelieved || !active || this.#damaged === name || applied > head) this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
     if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < SWITCH_SEEN_MS)
       throw aheadOf(this.#greatest, head);

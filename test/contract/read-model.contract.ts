@@ -3,7 +3,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type Position, START } from '../../src/ports/event-log.js';
-import { ActiveChanged, GenerationActive, NotAsFar } from '../../src/ports/generations.js';
+import {
+  ActiveChanged,
+  GenerationActive,
+  type GenerationInfo,
+  NotAsFar,
+} from '../../src/ports/generations.js';
 import {
   type Generation,
   type Page,
@@ -67,6 +72,10 @@ const advance = (from: number, upTo: number, changes: readonly RowChange[] = [])
     Array.from({ length: PARTITIONS }, (_, partition) => partition),
   );
 
+/** Without what tells generations of the same number apart. */
+const generationsOf = async (model: ReadModelStore): Promise<Omit<GenerationInfo, 'key'>[]> =>
+  (await model.generations()).map(({ generation, active }) => ({ generation, active }));
+
 const ids = (page: Page): number[] => page.rows.map(({ id }) => id);
 
 /** Two owners of different partitions, and their partitions. */
@@ -116,7 +125,7 @@ export const readModelContract = (
     describe('generations', () => {
       it('has none at first', async () => {
         const model = await openNew();
-        await expect(model.generations()).resolves.toEqual([]);
+        await expect(generationsOf(model)).resolves.toEqual([]);
       });
 
       it('makes new ones with ascending numbers, inactive, with every partition at the start', async () => {
@@ -125,7 +134,7 @@ export const readModelContract = (
         const second = await model.createGeneration();
         expect(first).toBeGreaterThanOrEqual(1);
         expect(second).toBeGreaterThan(first);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation: first, active: false },
           { generation: second, active: false },
         ]);
@@ -138,12 +147,12 @@ export const readModelContract = (
         const second = await model.createGeneration();
         await model.promote(first);
         await model.promote(first);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation: first, active: true },
           { generation: second, active: false },
         ]);
         await model.promote(second);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation: first, active: false },
           { generation: second, active: true },
         ]);
@@ -153,7 +162,7 @@ export const readModelContract = (
         const { model, generation } = await openActive();
         await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
         const other = await openNew();
-        await expect(other.generations()).resolves.toEqual([]);
+        await expect(generationsOf(other)).resolves.toEqual([]);
         await expect(other.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
         const its = await other.createGeneration();
         await other.promote(its);
@@ -171,13 +180,13 @@ export const readModelContract = (
         await model.apply(next, lagging);
         await expect(model.promote(next)).rejects.toThrow(NotAsFar);
         await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation, active: true },
           { generation: next, active: false },
         ]);
         await model.apply(next, advance(4, 5));
         await model.promote(next);
-        await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
+        await expect(generationsOf(model)).resolves.toContainEqual({ generation: next, active: true });
       });
 
       it('promotes one that stands at the end of a log which was put back, in place of one beyond it', async () => {
@@ -188,7 +197,7 @@ export const readModelContract = (
         await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
         await expect(model.promote(next, generation, at(6))).rejects.toThrow(NotAsFar);
         await model.promote(next, generation, at(5));
-        await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
+        await expect(generationsOf(model)).resolves.toContainEqual({ generation: next, active: true });
       });
 
       it('promotes only in place of the one that is named, if one is', async () => {
@@ -200,12 +209,12 @@ export const readModelContract = (
         await model.promote(first, 'none');
         for (const another of ['none', second, (second + 1) as Generation] as const)
           await expect(model.promote(second, another)).rejects.toThrow(ActiveChanged);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation: first, active: true },
           { generation: second, active: false },
         ]);
         await model.promote(second, first);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation: first, active: false },
           { generation: second, active: true },
         ]);
@@ -217,7 +226,7 @@ export const readModelContract = (
         await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
         for (const replaces of [undefined, generation, 'none', old, (old + 1) as Generation] as const)
           await model.promote(generation, replaces);
-        await expect(model.generations()).resolves.toEqual([
+        await expect(generationsOf(model)).resolves.toEqual([
           { generation, active: true },
           { generation: old, active: false },
         ]);
@@ -259,7 +268,7 @@ export const readModelContract = (
         await expect(model.page(none, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
         await expect(ownersOf(model, none)).rejects.toThrow(GenerationMissing);
         await expect(model.drop(none)).resolves.toBeUndefined();
-        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
       });
 
       it('drops a generation, and never gives its number again', async () => {
@@ -270,7 +279,7 @@ export const readModelContract = (
         await model.apply(old, between(0, 2_500, rows));
         await model.drop(old);
         await model.drop(old);
-        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
         await expect(model.positions(old)).rejects.toThrow(GenerationMissing);
         await expect(model.promote(old)).rejects.toThrow(GenerationMissing);
         await expect(model.page(old, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);

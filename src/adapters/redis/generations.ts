@@ -36,7 +36,8 @@ export class RedisGenerations {
       return [...registry]
         .flatMap(([field, generationKey]) => {
           const generation = generationOf(field);
-          return generation === undefined ? [] : [{ generation, active: generationKey === active }];
+          if (generation === undefined) return [];
+          return [{ generation, active: generationKey === active, key: generationKey }];
         })
         .sort((a, b) => a.generation - b.generation);
     });

@@ -552,6 +552,27 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
       },
     ],
   },
+  {
+    name: 'number-given-again',
+    what: 'a generation is built as the one was to be that had its number before the store lost it',
+    edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
+  },
+  {
+    name: 'erasure-in-progress-unknown',
+    what: 'a recheck does not know of an erasure that is not recorded yet',
+    edits: [{ file: 'audit/recheck.js', find: "fact.event.type === 'ErasureStarted' || ", replace: '' }],
+  },
+  {
+    name: 'state-compared-while-erasing',
+    what: 'a recheck compares the state while an erasure is not recorded yet',
+    edits: [
+      {
+        file: 'audit/recheck.js',
+        find: 'if (this.#erased.unrecorded.size > 0) return undefined;',
+        replace: '',
+      },
+    ],
+  },
 ];
 
 /** Not wrong, and not to be found: two projectors at a time do no harm. */

@@ -139,9 +139,11 @@ export class ListServer {
   }
 
   generations(): GenerationInfo[] {
-    return [...this.#state.generations.keys()]
-      .sort((a, b) => a - b)
-      .map((generation) => ({ generation, active: generation === this.#state.active }));
+    return Array.from(this.#state.generations, ([generation, { key }]) => ({
+      generation,
+      active: generation === this.#state.active,
+      key,
+    })).sort((a, b) => a.generation - b.generation);
   }
 
   createGeneration(): Generation {

@@ -97,7 +97,7 @@ const NO_FAULTS: FaultTimes = {
 };
 
 /** The share of worlds in which a few kinds of trouble come again and again, so that they meet each other. */
-const NARROW = 0.4;
+const NARROW = 0.5;
 
 /** Answers that come late, on all connections or on some. */
 const late = ({ manners }: Options, random: Random, mostMs: number): Manners => ({
@@ -144,9 +144,16 @@ const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Opt
     ...{ clients: 1 + random.below(2), thinkMs: random.between(20, 2_000), losesSwitches: true },
     ...{ operates: 'on generations', strangeEvents: true, operatesEveryMs: random.between(200, 2_000) },
     manners: random.chance(0.5) ? options.manners : late(options, random, 500),
+    faults: { ...NO_FAULTS, listsForget: random.between(1_000, 6_000) },
+  }),
+  /** The same, of which none is active for a long time. */
+  (options, random) => ({
+    ...{ clients: 1 + random.below(2), thinkMs: random.between(20, 2_000), losesSwitches: true },
+    ...{ operates: 'on generations', strangeEvents: true, operatesEveryMs: random.between(300, 3_000) },
+    manners: random.chance(0.3) ? options.manners : late(options, random, 500),
     faults: {
-      ...{ ...NO_FAULTS, listsForget: random.between(1_000, 6_000) },
-      listsCrash: random.chance(0.5) ? NEVER : random.between(300, 3_000),
+      ...NO_FAULTS,
+      ...{ listsForget: random.between(1_000, 6_000), listsCrash: random.between(300, 2_000) },
     },
   }),
   /** Verifications while generations replace each other. */
@@ -171,8 +178,8 @@ const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Opt
   }),
   /** A log that comes back as it was, beside processes that know late what it holds. */
   (options, random) => ({
-    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5, thinkMs: 200 },
-    audits: false,
+    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5 },
+    ...{ audits: false, thinkMs: random.between(30, 300), freezesNearSteps: random.next() },
     putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
     manners: late(options, random, 1_500),
     faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },

@@ -13,8 +13,8 @@ import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
 import { type TreeDisk } from './simulated-tree.js';
 
-/** How long a request from before a loss may be in progress, in milliseconds. */
-const AFTER_LOSS_MS = 5_000;
+/** How long a request from before a loss may be in progress, in milliseconds: a process may freeze for five seconds of it. */
+const AFTER_LOSS_MS = 12_000;
 
 /** An owner's plants after an event. */
 interface OwnerState {

@@ -12,6 +12,7 @@ import { type Generations } from '../../../src/ports/generations.js';
 import {
   OwnerParked,
   type ReadModel,
+  GenerationMissing,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
@@ -183,6 +184,7 @@ const outcomeOf = (error: unknown): Outcome => {
     ReadModelUnavailable,
     OwnerParked,
     ReadModelAhead,
+    GenerationMissing,
   ];
   if (is503.some((type) => error instanceof type)) return { kind: 'nothing' };
   return {

@@ -172,7 +172,7 @@ describe('a read model on Redis that has lost its data', () => {
     await model.drop(next);
     // The list of generations, positions and parked owners of one, Anne's plants, and what is not ours.
     await expect(server.cli('DBSIZE')).resolves.toBe(`${1 + 2 * PARTITIONS + 1 + 1}`);
-    await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+    await expect(model.generations()).resolves.toMatchObject([{ generation, active: true }]);
     await expect(listed(model)).resolves.toEqual([7]);
   });
 
@@ -198,7 +198,8 @@ describe('a read model on Redis that has lost its data', () => {
 
   it('comes back by itself after a restart with nothing, in about a second', async () => {
     const server = await started(RedisServer.start());
-    const { model } = await filled(server.url);
+    const { model, generation } = await filled(server.url);
+    const [before] = await model.generations();
     await server.kill();
     await expect(timed(model.list(ANNE, undefined, 10))).resolves.toBeLessThan(10_000);
     await server.restart();
@@ -210,7 +211,9 @@ describe('a read model on Redis that has lost its data', () => {
       ),
     ).toBeLessThan(10_000);
     await expect(model.generations()).resolves.toEqual([]);
-    await model.createGeneration();
+    await expect(model.createGeneration()).resolves.toBe(generation);
+    const [after] = await model.generations();
+    expect(after?.key).not.toBe(before?.key);
   });
 });
 

@@ -87,6 +87,23 @@ describe('a log that was put back', () => {
     expect(told).toEqual([toPosition(3)]);
   });
 
+  it('is over once lists were built anew, also where these were lost as well and have the number of before', async () => {
+    let key = 'before';
+    const sameNumber = decorate(model, {
+      generations: async () => {
+        const [active] = (await model.generations()).filter((one) => one.active);
+        return active ? [{ ...active, key }] : [];
+      },
+    });
+    const regression = new LogRegression(sameNumber, toPosition(4));
+    regression.observe(toPosition(1), START, 1_000);
+    await expect(regression.assertHealed(toPosition(1))).rejects.toThrow(/^the lists contain/);
+    regression.observe(toPosition(3), START, 5_000);
+    key = 'after';
+    await healed(regression, toPosition(3));
+    expect(regression.noticed).toBe(false);
+  });
+
   it('is not over, whenever lists are asked for, while they are those of before', async () => {
     let looks = 0;
     const watched = decorate(model, {
