@@ -193,12 +193,20 @@ describe('lists built from the log', () => {
       expect((await client.list()).body).toBe(whole);
     });
 
+    /** Killed while it builds: on a busy machine the build may end before its progress is seen. */
+    const killedInTheMiddle = async (): Promise<TestService> => {
+      for (;;) {
+        const service = await withoutReadModel();
+        await until(service, ({ parts }) => Number(parts.projector?.position ?? 0) > 0);
+        await service.kill();
+        if (inReadModel(service.dataDir).generations[0] === 'inactive') return service;
+      }
+    };
+
     it('goes on where it was when it is killed in the middle of the build', async () => {
-      const service = await withoutReadModel();
-      await until(service, ({ parts }) => Number(parts.projector?.position ?? 0) >= EVENTS / 4);
-      await service.kill();
+      const service = await killedInTheMiddle();
       const before = inReadModel(service.dataDir);
-      expect(before.generations).toEqual(['inactive']); // it was in the middle
+      expect(before.generations).toEqual(['inactive']);
       expect(before.least > '').toBe(true);
       expect(Number(before.greatest)).toBeLessThan(EVENTS);
 

@@ -70,7 +70,7 @@ export class Chaos implements Stage {
   #failure: unknown;
   /** Projectors that were killed and are being started again. */
   readonly #starting = new Set<Node>();
-  #redisIsAway = false;
+  #redisHasFault = false;
   #logIsAway = false;
   #lives = 0;
 
@@ -281,14 +281,14 @@ export class Chaos implements Stage {
       }
       case 'kill redis':
       case 'kill redis and its data':
-        if (this.#redisIsAway) return;
-        this.#redisIsAway = true;
+        if (this.#redisHasFault) return;
+        this.#redisHasFault = true;
         await this.redis.kill();
         await this.#requests(this.options.clients);
         if (fault === 'kill redis and its data')
           rmSync(join(this.redis.folder, 'appendonlydir'), { recursive: true });
         await this.redis.restart();
-        this.#redisIsAway = false;
+        this.#redisHasFault = false;
         return;
       case 'kill log':
         if (this.#logIsAway) return;
@@ -299,7 +299,10 @@ export class Chaos implements Stage {
         this.#logIsAway = false;
         return;
       case 'flush redis':
-        if (!this.#redisIsAway) await this.redis.cli('FLUSHALL');
+        if (this.#redisHasFault) return;
+        this.#redisHasFault = true; // a kill would cut this connection
+        await this.redis.cli('FLUSHALL');
+        this.#redisHasFault = false;
         return;
       case 'cut links':
       case 'refuse links':
