@@ -1,3 +1,4 @@
+import { drawOptions } from '../world/options.js';
 import { simulate } from '../world/simulation.js';
 import { PLANTED_FAULTS } from './mutants.js';
 
@@ -6,8 +7,11 @@ const [name = '', most = '10000', seconds = '60', from = '1'] = process.argv.sli
 const fault = PLANTED_FAULTS.find((one) => one.name === name);
 const end = performance.now() + Number(seconds) * 1_000;
 let seed = Number(from);
+let worlds = 0;
 let found: { readonly steps: number; readonly rule: string } | undefined;
 for (const last = seed + Number(most); seed < last && performance.now() < end; seed += 1) {
+  if (fault?.worlds && !fault.worlds(drawOptions(seed))) continue;
+  worlds += 1;
   try {
     const { broken, steps } = await simulate(seed, { ...(fault?.mutant && { mutant: fault.mutant }) });
     if (broken[0]) found = { steps, rule: broken[0].rule };
@@ -16,5 +20,5 @@ for (const last = seed + Number(most); seed < last && performance.now() < end; s
   }
   if (found) break;
 }
-process.stdout.write(`${JSON.stringify({ name, seed, ...found })}\n`);
+process.stdout.write(`${JSON.stringify({ name, seed, worlds, ...found })}\n`);
 process.exit(0);

@@ -14,8 +14,12 @@ const seconds = process.env.MUTANT_SECONDS ?? '120';
 
 interface Found {
   readonly seed: number;
+  /** How many were run: others were passed over. */
+  readonly worlds: number;
   readonly steps?: number;
   readonly rule?: string;
+  /** Whether the world is broken without the fault, too: then it has found another one. */
+  readonly isBrokenAnyway?: boolean;
 }
 
 /** Runs one fault in a process of its own, in this copy of the build if it is in the source. */
@@ -27,10 +31,19 @@ const search = async (fault: PlantedFault, copy: string): Promise<Found> => {
         recursive: true,
         filter: (path) => !path.endsWith('.map'),
       });
+  const found = await whilePlanted(fault, copy, () => run(at, fault.name, most, seconds));
+  if (found.rule === undefined) return found;
+  const { rule } = await run(build, 'no fault', '1', seconds, found.seed);
+  return { ...found, isBrokenAnyway: rule !== undefined };
+};
+
+const run = async (at: string, ...args: readonly (string | number)[]): Promise<Found> => {
   const child = join(at, 'test/simulation/mutants/child.js');
-  const { stdout } = await whilePlanted(fault, copy, () =>
-    promisify(execFile)(process.execPath, ['--no-warnings', child, fault.name, most, seconds]),
-  );
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    '--no-warnings',
+    child,
+    ...args.map(String),
+  ]);
   return JSON.parse(stdout) as Found;
 };
 
@@ -44,9 +57,11 @@ let printed = 0;
 /** Searches for one fault after the other, and prints their rows in the order of the list. */
 const searchAll = async (copy: string): Promise<void> => {
   for (const [index, fault] of queue) {
-    const { seed, steps, rule } = await search(fault, copy);
-    if (rule !== undefined) found += 1;
-    const columns = rule === undefined ? [`none of ${seed - 1}`, '', ''] : [seed, steps, rule];
+    const { seed, worlds, steps, rule, isBrokenAnyway } = await search(fault, copy);
+    if (rule !== undefined && !isBrokenAnyway) found += 1;
+    const seen = isBrokenAnyway ? 'broken without it, too' : (rule ?? '');
+    const first = rule === undefined ? `none up to ${seed - 1}` : seed;
+    const columns = [first, worlds, steps ?? '', seen];
     rows[index] = `| ${[fault.what, ...columns].join(' | ')} |\n`;
     for (let row = rows[printed]; row !== undefined; row = rows[printed]) {
       process.stdout.write(row);
@@ -55,7 +70,7 @@ const searchAll = async (copy: string): Promise<void> => {
   }
 };
 
-process.stdout.write('| fault | first seed | steps | seen by |\n|---|---|---|---|\n');
+process.stdout.write('| fault | first seed | worlds | steps | seen by |\n|---|---|---|---|---|\n');
 const copies = Array.from({ length: availableParallelism() }, (_, index) =>
   join(build, `mutant-${process.pid}-${index}`),
 );

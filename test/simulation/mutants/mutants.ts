@@ -8,6 +8,7 @@ import {
   type Position,
   START,
 } from '../../../src/ports/event-log.js';
+import { NEVER, type Options } from '../world/options.js';
 import { type Mutant } from '../world/simulation.js';
 
 /** In a file of build/src, a text is replaced by another. */
@@ -24,7 +25,27 @@ export interface PlantedFault {
   readonly what: string;
   readonly edits?: readonly Edit[];
   readonly mutant?: Mutant;
+  /** The worlds in which it is looked for; all without it. In others it cannot be seen, or hardly ever. */
+  readonly worlds?: (options: Options) => boolean;
 }
+
+/** Answers are often late, and two processes give them. */
+const isLate = ({ apis, manners }: Options): boolean => apis === 2 && manners.slow > 0.1;
+
+const isPutBack = ({ putBackAtMs }: Options): boolean => putBackAtMs !== NEVER;
+
+/** Lists are lost again and again, and a crash may lose a switch alone. */
+const losesLists = ({ losesSwitches, faults }: Options): boolean =>
+  losesSwitches && faults.listsForget !== NEVER;
+
+/** A store of lists crashes now and then, which may take what was answered from it. */
+const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEVER;
+
+/** Owners are erased beside rebuilds, and a crash may bring back lists with these owners. */
+const bringsBack = ({ operates, listsAsRedis }: Options): boolean => operates === 'on both' && listsAsRedis;
+
+/** An erasure may end half-way, beside rebuilds. */
+const erasesHalf = ({ operates, erasesInSteps }: Options): boolean => operates === 'on both' && erasesInSteps;
 
 /** Faults of the stores: what their adapters must not do. */
 const STORE_FAULTS: readonly PlantedFault[] = [
@@ -161,6 +182,7 @@ const STORE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'failover-unnoticed',
     what: 'a store of lists that was started again passes for the same',
+    worlds: crashesLists,
     mutant: {
       service: {
         model: (model) => {
@@ -283,11 +305,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'write-does-not-wait-it-out',
     what: 'a write that no list contains is answered at once',
+    worlds: (options) => isLate(options) && isPutBack(options),
     edits: [{ file: 'read/freshness.js', find: 'if (left <= 0) return false;', replace: 'return false;' }],
   },
   {
     name: 'steady-since-ignored',
     what: 'a failover of the lists does not count for what they have to contain',
+    worlds: crashesLists,
     edits: [
       {
         file: 'read/freshness.js',
@@ -299,6 +323,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'floors-forgotten',
     what: 'a process does not remember what it has answered',
+    worlds: isLate,
     edits: [
       {
         file: 'read/freshness.js',
@@ -332,11 +357,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'older-question-answers',
     what: 'a list takes the answer to a question that the log was asked before',
+    worlds: isLate,
     edits: [{ file: 'read/log-head.js', find: 'if (this.#asking.askedAt >= since)', replace: 'if (true)' }],
   },
   {
     name: 'sample-dated-late',
     what: 'a head of the log is dated when its answer has come',
+    worlds: isLate,
     edits: [
       {
         file: 'read/log-head.js',
@@ -353,6 +380,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'rebuild-skips-wrong',
     what: 'the generation that is replaced is kept with the skips of the new one',
+    worlds: losesLists,
     edits: [
       {
         file: 'projector/rebuilder.js',
@@ -374,6 +402,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'erased-while-read-unnoticed',
     what: 'lists that were read while an owner was erased are taken as right',
+    worlds: ({ operates }) => operates === 'on erasures' || operates === 'on both',
     edits: [
       { file: 'projector/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' },
     ],
@@ -381,6 +410,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'put-back-before-erasure-unnoticed',
     what: 'lists that a crash has put back to before an erasure are taken as right',
+    worlds: bringsBack,
     edits: [
       {
         file: 'projector/projector.js',
@@ -420,6 +450,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'due-rebuild-forgotten',
     what: 'a rebuild that is due is not begun again once it was cancelled',
+    worlds: bringsBack,
     edits: [
       {
         file: 'projector/rebuilder.js',
@@ -431,6 +462,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'answered-not-known',
     what: 'a log that ends before something that was answered is not noticed',
+    worlds: (options) => isLate(options) && isPutBack(options),
     edits: [
       {
         file: 'read/log-regression.js',
@@ -442,6 +474,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'healer-waits',
     what: 'a healer waits for a log that was put back to grow',
+    worlds: isPutBack,
     edits: [
       { file: 'projector/healer.js', find: 'if (caughtUp && (isAhead', replace: 'if (false && (isAhead' },
     ],
@@ -449,6 +482,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'rebuilt-before-noticed',
     what: 'whether lists were rebuilt is looked at when a list is asked for, and those of then are taken as those of before',
+    worlds: isPutBack,
     edits: [
       {
         file: 'read/log-regression.js',
@@ -461,6 +495,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'activation-lost',
     what: 'a failover that has lost which generation is active is not noticed',
+    worlds: losesLists,
     edits: [
       {
         file: 'projector/projector.js',
@@ -472,6 +507,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'empty-generation-active',
     what: 'a generation is active before it has caught up, where none is',
+    worlds: losesLists,
     edits: [
       {
         file: 'projector/rebuilder.js',
@@ -483,11 +519,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'order-by-time-of-day',
     what: 'an incomplete order to erase ends by the time of day alone',
+    worlds: ({ operates, faults }) => operates === 'on erasures' && faults.wallJumps !== NEVER,
     edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() - since)', replace: '0)' }],
   },
   {
     name: 'eraser-waits-for-all',
     what: 'an eraser waits also for a generation that cannot follow',
+    worlds: erasesHalf,
     edits: [
       { file: 'erasure/eraser.js', find: 'if (canFollow && positions.some', replace: 'if (positions.some' },
     ],
@@ -495,6 +533,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'eraser-waits-for-others',
     what: 'an eraser waits for a generation that cannot read past another erasure',
+    worlds: erasesHalf,
     edits: [
       {
         file: 'erasure/eraser.js',
@@ -506,6 +545,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'standby-put-back',
     what: 'a generation that is not active and was put back to before an erasure is kept',
+    worlds: bringsBack,
     edits: [
       {
         file: 'projector/standby.js',
@@ -517,6 +557,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'replaced-not-asked',
     what: 'a write does not ask the generation from which other processes may still answer',
+    worlds: ({ operates, listsAsRedis }) => listsAsRedis && operates === 'on generations',
     edits: [
       {
         file: 'adapters/redis/active-generation.js',
@@ -533,6 +574,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'switch-not-known',
     what: 'a verification does not know of a switch that is due',
+    worlds: bringsBack,
     edits: [
       {
         file: 'projector/verifier.js',
@@ -544,6 +586,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'unskip-not-again',
     what: 'a rebuild that looks again at skipped events takes a first generation for its own',
+    worlds: losesLists,
     edits: [
       {
         file: 'projector/rebuilder.js',
@@ -555,6 +598,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'number-given-again',
     what: 'a generation is built as the one was to be that had its number before the store lost it',
+    worlds: losesLists,
     edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
   },
   {
@@ -565,6 +609,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'state-compared-while-erasing',
     what: 'a recheck compares the state while an erasure is not recorded yet',
+    worlds: erasesHalf,
     edits: [
       {
         file: 'audit/recheck.js',
@@ -598,6 +643,7 @@ const BOTH = PAIRS.map((names): PlantedFault => {
   return {
     name: names.join('+'),
     what: `both: ${faults.map((fault) => fault?.what).join('; ')}`,
+    worlds: (options) => faults.every((fault) => fault?.worlds?.(options) ?? true),
     edits: faults.flatMap((fault) => fault?.edits ?? []),
     mutant: Object.assign({}, ...faults.map((fault) => fault?.mutant)) as Mutant,
   };

@@ -196,6 +196,7 @@ export class Oracles {
   /** A generation that is promoted holds at least what the log held when it was created. */
   #assertBuilt(generation: Generation): void {
     const needed = this.#headAtCreation.get(generation);
+    if (!this.lists.stored.has(generation)) return; // dropped before the record of its promotion was durable
     // A projector may have been about to activate one of the same number that was lost: lists refuse what they lack.
     if (needed === undefined || this.lists.sinceLossMs < AFTER_LOSS_MS) return;
     for (const [partition, position] of this.lists.generation(generation).positions.entries())
