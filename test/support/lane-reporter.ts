@@ -63,9 +63,9 @@ export default class LaneReporter {
     },
     progress: Progress,
   ): void {
-    if (result.failureMessage) {
-      const told = (length: number): string =>
-        `FAIL ${test.path}\n${shortened(result.failureMessage ?? '', length)}\n`;
+    const { failureMessage } = result;
+    if (failureMessage) {
+      const told = (length: number): string => `FAIL ${test.path}\n${shortened(failureMessage, length)}\n`;
       process.stderr.write(told(FAILURE_LENGTH));
       mkdirSync(FAILURES_FOLDER, { recursive: true });
       appendFileSync(`${FAILURES_FOLDER}/${process.pid}.txt`, told(REPEATED_LENGTH));

@@ -34,6 +34,8 @@ const isLate = ({ apis, manners }: Options): boolean => apis === 2 && manners.sl
 
 const isPutBack = ({ putBackAtMs }: Options): boolean => putBackAtMs !== NEVER;
 
+const isPutBackLate = (options: Options): boolean => isLate(options) && isPutBack(options);
+
 /** Lists are lost again and again, and a crash may lose a switch alone. */
 const losesLists = ({ losesSwitches, faults }: Options): boolean =>
   losesSwitches && faults.listsForget !== NEVER;
@@ -305,7 +307,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'write-does-not-wait-it-out',
     what: 'a write that no list contains is answered at once',
-    worlds: (options) => isLate(options) && isPutBack(options),
+    worlds: isPutBackLate,
     edits: [{ file: 'read/freshness.js', find: 'if (left <= 0) return false;', replace: 'return false;' }],
   },
   {
@@ -462,7 +464,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'answered-not-known',
     what: 'a log that ends before something that was answered is not noticed',
-    worlds: (options) => isLate(options) && isPutBack(options),
+    worlds: isPutBackLate,
     edits: [
       {
         file: 'read/log-regression.js',

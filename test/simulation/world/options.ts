@@ -106,8 +106,10 @@ const late = ({ manners }: Options, random: Random, mostMs: number): Manners => 
   slowConnections: random.chance(0.5) ? 1 : random.next(),
 });
 
+type NarrowWorld = (options: Options, random: Random) => Partial<Options>;
+
 /** What such worlds are about. */
-const NARROW_WORLDS: readonly ((options: Options, random: Random) => Partial<Options>)[] = [
+const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Lists that go back to before an erasure, in any generation. */
   (options, random) => ({
     ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
@@ -295,6 +297,5 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     };
   }
   if (!added.chance(NARROW)) return options;
-  const narrow = NARROW_WORLDS[added.below(NARROW_WORLDS.length)];
-  return { ...options, ...narrow?.(options, added) };
+  return { ...options, ...added.pick(NARROW_WORLDS)(options, added) };
 };
