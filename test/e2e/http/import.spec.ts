@@ -124,21 +124,33 @@ it('has a bounded number of imports in progress, those that are still arriving a
       connection.write(
         `POST /plants/import HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${as}\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{`,
       );
-      return connection;
+      return { as, connection };
+    };
+    const arriving: ReturnType<typeof begin>[] = [];
+    /** An attempt that had a place meanwhile may have had one of them refused. */
+    const beginRefusedAgain = (): void => {
+      for (const [index, { as, connection }] of arriving.entries())
+        if (connection.answers.length > 0) arriving[index] = begin(as);
     };
     const attempt = (as: string): Promise<Answer> =>
       one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
     const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
     const [first = '', ...others] = owners;
-    const connections = [begin(first), begin(first)];
+    arriving.push(begin(first), begin(first));
     let answer = await attempt(first);
-    await until(async () => (answer = await attempt(first)).status !== 200);
+    await until(async () => {
+      beginRefusedAgain();
+      return (answer = await attempt(first)).status !== 200;
+    });
     problemIn(answer, 429, 'too_many_in_flight');
     const last = others.pop() ?? '';
-    for (const as of others) connections.push(begin(as), begin(as));
-    await until(async () => (answer = await attempt(last)).status !== 200);
+    for (const as of others) arriving.push(begin(as), begin(as));
+    await until(async () => {
+      beginRefusedAgain();
+      return (answer = await attempt(last)).status !== 200;
+    });
     problemIn(answer, 503, 'too_many_streams');
-    for (const connection of connections) connection.cut();
+    for (const { connection } of arriving) connection.cut();
     await until(async () => (answer = await attempt(last)).status === 200);
   } finally {
     await one.finish();

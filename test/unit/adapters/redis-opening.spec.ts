@@ -26,6 +26,12 @@ const LEAST = (
   .trim();
 const COMMANDS = Array.from(LEAST.matchAll(/\+(\w+)/g), ([, command = '']) => command);
 
+/** Enough for a first answer beside other tests. */
+const BRIEF_MS = 1_500;
+
+/** Enough for an attempt to connect that is not answered, which takes 1.5 s, beside other tests. */
+const UNANSWERED_MS = 5_000;
+
 /** So long that nothing but an answer ends it. */
 const FOREVER_MS = 30_000;
 
@@ -40,7 +46,7 @@ const open = async (url: string, patienceMs = FOREVER_MS): Promise<ReadModelStor
 };
 
 /** What opening says: one line. */
-const refusal = async (url: string, patienceMs = 300): Promise<string> => {
+const refusal = async (url: string, patienceMs = BRIEF_MS): Promise<string> => {
   const error = await open(url, patienceMs).then(
     () => undefined,
     (reason: unknown) => reason,
@@ -219,7 +225,7 @@ describe('opening a read model on Redis', () => {
       await expect(refusal(`redis://${at}`)).resolves.toMatch(/may expect TLS \(rediss\)/);
       const plain = await RedisServer.start();
       try {
-        await expect(refusal(`rediss://127.0.0.1:${plain.port}`, 1_600)).resolves.toMatch(
+        await expect(refusal(`rediss://127.0.0.1:${plain.port}`, UNANSWERED_MS)).resolves.toMatch(
           /if it does not speak TLS, write redis instead of rediss/,
         );
       } finally {
@@ -348,7 +354,7 @@ describe('opening a read model on Redis', () => {
       await once(mute, 'listening');
       const { port } = mute.address() as { port: number };
       try {
-        await expect(refusal(`redis://127.0.0.1:${port}`, 1_600)).resolves.toBe(
+        await expect(refusal(`redis://127.0.0.1:${port}`, UNANSWERED_MS)).resolves.toBe(
           `redis at 127.0.0.1:${port} gave no answer within 1500 ms`,
         );
       } finally {
