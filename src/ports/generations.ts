@@ -30,8 +30,10 @@ export abstract class Generations {
    *
    * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
    * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
-   * stands before the same partition of the active one. `logEnd` is for a log that was put back to an earlier state:
-   * partitions of the active generation that stand after it count as if they stood there.
+   * stands before the same partition of the active one. `logEnd`: where the log ended when the caller found the
+   * generation complete. Where none is active, no partition may stand before it: a store that has lost all gives numbers
+   * again, and this may be another generation than the caller's. Partitions of an active generation that stand after it
+   * count as if they stood there, for a log that was put back to an earlier state.
    */
   abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
 

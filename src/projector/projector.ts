@@ -220,7 +220,7 @@ export class Projector {
             throw new ReadModelRegressed('the read model does not know any more which generation is active');
         }
         if (caughtUp && active === undefined) {
-          await this.model.promote(generation);
+          await this.model.promote(generation, 'none', position);
           active = generation;
         }
         if (caughtUp) this.#failures = 0;

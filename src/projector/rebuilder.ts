@@ -1,4 +1,4 @@
-import { type EventLog, START } from '../ports/event-log.js';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type GenerationInfo, NotAsFar, type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
@@ -205,7 +205,7 @@ export class Rebuilder {
     const built = standby.built(await this.log.head());
     this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
     if (standby.events > 0) this.options.onStep('half built');
-    if (!standby.caughtUp) return;
+    if (standby.caughtUpAt === undefined) return;
     this.options.onStep('caught up');
     const pacing = new Pacing(this.options.load);
     const began = monotonicMs();
@@ -300,8 +300,9 @@ export class Rebuilder {
         });
     if (active !== wanted) {
       // Where none is active there is nothing that it would be compared with, and a store that has lost all gives numbers again.
-      if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;
-      const isOfThisLog = await this.#promote(wanted, active, signal); // where it is refused, again in the next round
+      const caughtUpAt = this.#standbys.get(wanted)?.caughtUpAt;
+      if (active === undefined && caughtUpAt === undefined) return false;
+      const isOfThisLog = await this.#promote(wanted, active, caughtUpAt, signal); // where it is refused, again in the next round
       this.#switchedAt = monotonicMs();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
@@ -329,11 +330,16 @@ export class Rebuilder {
 
   /**
    * Promotes, also from a generation with events that the log has lost: it never was a state of this log. Returns false where
-   * it was replaced for that.
+   * it was replaced for that. Where none is active, it has to be as far as `caughtUpAt`.
    */
-  async #promote(wanted: Generation, active: Generation | undefined, signal: AbortSignal): Promise<boolean> {
+  async #promote(
+    wanted: Generation,
+    active: Generation | undefined,
+    caughtUpAt: Position | undefined,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     try {
-      await this.model.promote(wanted, active ?? 'none');
+      await this.model.promote(wanted, active ?? 'none', active === undefined ? caughtUpAt : undefined);
       return true;
     } catch (error) {
       if (!(error instanceof NotAsFar) || active === undefined) throw error;

@@ -56,7 +56,8 @@ export interface StandbySources {
 export class Standby {
   position = START;
   events = 0;
-  caughtUp = false;
+  /** The end of the log to which all of its partitions had come when it last caught up; undefined while it is behind. */
+  caughtUpAt: Position | undefined;
   problem: string | undefined;
   readonly began = monotonicMs();
   readonly estimate = new Estimate();
@@ -115,7 +116,7 @@ export class Standby {
           batchSize: () => (this.#rate === Infinity && this.options.load.isQuiet ? LARGEST_BATCH : 1),
         });
       } catch (error) {
-        this.caughtUp = false;
+        this.caughtUpAt = undefined;
         const reason = reasonOf(error);
         if (this.problem !== reason) this.options.onProblem(reason);
         this.problem = reason;
@@ -143,7 +144,7 @@ export class Standby {
       this.#idleMs += early;
       await pause(early, this.#ending.signal);
     }
-    this.caughtUp = caughtUp;
+    this.caughtUpAt = caughtUp ? (this.caughtUpAt ?? position) : undefined;
   }
 
   /** What the rebuild that builds this generation has done. */

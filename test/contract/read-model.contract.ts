@@ -200,6 +200,19 @@ export const readModelContract = (
         await expect(generationsOf(model)).resolves.toContainEqual({ generation: next, active: true });
       });
 
+      it('promotes none, where none is active, that has not come to where its caller found it complete', async () => {
+        const model = await openNew();
+        const generation = await model.createGeneration();
+        await expect(model.promote(generation, 'none', at(1))).rejects.toThrow(NotAsFar);
+        await model.apply(generation, advance(0, 5).slice(1));
+        await expect(model.promote(generation, 'none', at(5))).rejects.toThrow(NotAsFar);
+        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: false }]);
+        await model.apply(generation, advance(0, 5).slice(0, 1));
+        await expect(model.promote(generation, 'none', at(6))).rejects.toThrow(NotAsFar);
+        await model.promote(generation, 'none', at(5));
+        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
+      });
+
       it('promotes only in place of the one that is named, if one is', async () => {
         const model = await openNew();
         const [first, second] = [await model.createGeneration(), await model.createGeneration()];

@@ -76,18 +76,18 @@ export class RedisGenerations {
         )?.[0];
         if (replaces !== undefined && `${replaces}` !== (activeNumber ?? 'none'))
           throw new ActiveChanged(`the active generation is ${activeNumber ?? 'none'}, not ${replaces}`);
-        if (active !== undefined) {
+        if (active !== undefined || logEnd !== undefined) {
           // The active ones first: while they advance, those of the other generation do so, too.
-          const theirs = await this.calls.positionsOf(active, deadline);
+          const theirs = active === undefined ? [] : await this.calls.positionsOf(active, deadline);
           const ours = await this.calls.positionsOf(generationKey, deadline);
           const partition = ours.findIndex(
             (position, index) =>
-              position < (theirs[index] ?? START) && (logEnd === undefined || position < logEnd),
+              (active === undefined || position < (theirs[index] ?? START)) &&
+              (logEnd === undefined || position < logEnd),
           );
+          const other = active === undefined ? 'the end of the log' : 'the active one';
           if (partition !== -1)
-            throw new NotAsFar(
-              `partition ${partition} of generation ${generation} stands before the active one`,
-            );
+            throw new NotAsFar(`partition ${partition} of generation ${generation} stands before ${other}`);
         }
         await this.#ensurePositions(generationKey, deadline);
         const outcome = await this.calls.runOn(

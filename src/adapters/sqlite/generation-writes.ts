@@ -28,10 +28,10 @@ export const generationWrites = (db: Database, log: string) => {
   const updateState = db.prepare('UPDATE generations SET state = ? WHERE generation = ?');
   const selectBehind = prepareRows<{ partition: number }>(
     db,
-    `SELECT behind.partition FROM generations
-     JOIN positions AS active USING (generation)
-     JOIN positions AS behind ON behind.generation = ?1 AND behind.partition = active.partition
-     WHERE log = ?2 AND state = 'active' AND behind.position < active.position
+    `SELECT behind.partition FROM positions AS behind
+     LEFT JOIN generations AS active ON log = ?2 AND state = 'active'
+     LEFT JOIN positions AS its ON its.generation = active.generation AND its.partition = behind.partition
+     WHERE behind.generation = ?1 AND behind.position < coalesce(its.position, ?3)
        AND (behind.position < ?3 OR ?3 IS NULL)
      LIMIT 1`,
   );
@@ -61,8 +61,9 @@ export const generationWrites = (db: Database, log: string) => {
     if (replaces !== undefined && replaces !== (active ?? 'none'))
       throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
     const behind = selectBehind.get(generation, log, logEnd ?? null)?.partition;
+    const other = active === undefined ? 'the end of the log' : 'the active one';
     if (behind !== undefined)
-      throw new NotAsFar(`generation ${generation} stands before the active one in partition ${behind}`);
+      throw new NotAsFar(`generation ${generation} stands before ${other} in partition ${behind}`);
     if (active !== undefined) updateState.run('inactive', active);
     updateState.run('active', generation);
   };

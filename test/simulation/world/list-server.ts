@@ -164,11 +164,11 @@ export class ListServer {
     if (active === generation) return;
     if (replaces !== undefined && replaces !== (active ?? 'none'))
       throw new ActiveChanged(`generation ${active ?? 'none'} is active, not ${replaces}`);
-    if (active !== undefined && !this.faults.promotesUnchecked) {
-      const before = this.generation(active).positions;
-      for (const [partition, position] of before.entries()) {
-        const needed = logEnd !== undefined && position > logEnd ? logEnd : position;
-        if ((next.positions[partition] ?? START) < needed)
+    if (!this.faults.promotesUnchecked) {
+      const before = active === undefined ? undefined : this.generation(active).positions;
+      for (const [partition, position] of next.positions.entries()) {
+        const needed = before ? (before[partition] ?? START) : (logEnd ?? START);
+        if (position < needed && (logEnd === undefined || position < logEnd))
           throw new NotAsFar(`partition ${partition} of generation ${generation} is behind`);
       }
     }

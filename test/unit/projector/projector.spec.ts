@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
+import { NotAsFar } from '../../../src/ports/generations.js';
 import {
   type Page,
   partitionOf,
@@ -233,6 +234,21 @@ describe('the projector', () => {
       await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
       await lists('anne', 1);
       expect(await model.port.generations()).toEqual([{ generation: 2, active: true }]);
+    });
+
+    it('activates no other generation than the one that had caught up, where its number was given again', async () => {
+      await run(log.port, 'anne', createPlant(1));
+      const outcomes: unknown[] = [];
+      model.next('promote', async (proceed, ...args) => {
+        stores.tamper('DELETE FROM plants');
+        stores.tamper('UPDATE positions SET position = ?', START);
+        const promoted = proceed(...args);
+        outcomes.push(await promoted.catch((error: unknown) => error));
+        return promoted;
+      });
+      start();
+      await lists('anne', 1);
+      expect(outcomes).toEqual([expect.any(NotAsFar)]);
     });
 
     it('activates the first generation again where a failover has lost only that', async () => {

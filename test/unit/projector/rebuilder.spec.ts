@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
+import { type EventLog, type EventMetadata, START } from '../../../src/ports/event-log.js';
 import { ActiveChanged, NotAsFar } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
@@ -589,6 +589,27 @@ describe('a rebuild', () => {
     await until(() => faults.calls('generations') > looks + 20);
     expect(await active()).toBeUndefined();
     faults.heal('apply');
+    await isActive(2);
+    expect(await idsOf('owner 2')).toEqual([2, 5]);
+  });
+
+  it('activates no other generation than the one that had caught up, where its number was given again', async () => {
+    await fill();
+    const { live, faults } = await start();
+    await live();
+    await ask();
+    await isActive(2);
+    const outcomes: unknown[] = [];
+    faults.next('promote', async (proceed, ...args) => {
+      stores.tamper('DELETE FROM plants');
+      stores.tamper('UPDATE positions SET position = ?', START);
+      const promoted = proceed(...args);
+      outcomes.push(await promoted.catch((error: unknown) => error));
+      return promoted;
+    });
+    stores.tamper("UPDATE generations SET state = 'inactive'");
+    await until(() => outcomes.length === 1);
+    expect(outcomes).toEqual([expect.any(NotAsFar)]);
     await isActive(2);
     expect(await idsOf('owner 2')).toEqual([2, 5]);
   });
