@@ -63,7 +63,7 @@ export class Freshness {
     const bounded = Math.min(waitMs, MAX_WRITE_WAIT_MS);
     this.boundMs = bounded * BOUND;
     this.#leastWaitMs = bounded * LEAST_WAIT;
-    this.#regression = new LogRegression(model, first.head, (head) => {
+    this.#regression = new LogRegression(log, model, first.head, (head) => {
       this.#floors.fill(head); // what was answered before is of the log that was
     });
     this.#head = new LogHead(

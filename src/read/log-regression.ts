@@ -1,5 +1,5 @@
 import { monotonicMs } from '../async/runtime.js';
-import { newestOf, type Position, START } from '../ports/event-log.js';
+import { type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
 import { type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { aheadOf, type ReadModel } from '../ports/read-model.js';
 
@@ -23,6 +23,7 @@ export class LogRegression {
   #trustedSince = -Infinity;
 
   constructor(
+    private readonly log: Pick<EventLog, 'head'>,
     private readonly model: ReadModel & Generations,
     head: Position,
     /** Called with the head of the log once lists are of the log as it is. */
@@ -65,18 +66,20 @@ export class LogRegression {
     const applied = active ? newestOf(await this.model.positions(active.generation)) : START;
     // Lists that were lost as well are made again with the numbers of before.
     const name = active ? (active.key ?? `${active.generation}`) : 'none';
+    // Under traffic, what was appended since the log was asked has been applied, too.
+    const end = applied > head ? await this.log.head() : head;
     // Where this is noticed late: lists of the log that was would be ahead of one that is still shorter.
-    const isOfThisLog = head < this.#greatest && applied <= head;
+    const isOfThisLog = end < this.#greatest && applied <= end;
     if (!isOfThisLog) this.#damaged ??= name;
     const isBelieved = this.#since !== undefined && monotonicMs() - this.#since >= PATIENCE_MS;
-    if (!isBelieved || !active || this.#damaged === name || applied > head) this.#healedAt = undefined;
+    if (!isBelieved || !active || this.#damaged === name || applied > end) this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
     if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < SWITCH_SEEN_MS)
-      throw aheadOf(this.#greatest, head);
-    this.#greatest = head;
+      throw aheadOf(this.#greatest, end);
+    this.#greatest = end;
     this.#trustedSince = monotonicMs();
     this.#forget();
-    this.onHealed(head);
+    this.onHealed(end);
   }
 
   #forget(): void {

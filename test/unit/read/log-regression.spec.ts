@@ -37,13 +37,13 @@ describe('a log that was put back', () => {
     });
 
   it('is not noticed while the log grows', () => {
-    const regression = new LogRegression(model, toPosition(3));
+    const regression = new LogRegression(log, model, toPosition(3));
     for (const seq of [3, 4, 9]) regression.observe(toPosition(seq), START, seq);
     expect(regression.noticed).toBe(false);
   });
 
   it('is noticed at once, and forgotten where that was a stale answer', () => {
-    const regression = new LogRegression(model, toPosition(3));
+    const regression = new LogRegression(log, model, toPosition(3));
     regression.observe(toPosition(2), START, 1_000);
     expect(regression.noticed).toBe(true);
     regression.observe(toPosition(3), START, 3_900);
@@ -51,7 +51,7 @@ describe('a log that was put back', () => {
   });
 
   it('is not forgotten when the log has grown past its old end, before lists were built anew', async () => {
-    const regression = new LogRegression(model, toPosition(3));
+    const regression = new LogRegression(log, model, toPosition(3));
     regression.observe(toPosition(1), START, 1_000);
     await expect(regression.assertHealed(toPosition(1))).rejects.toThrow(
       /contain events up to 0*3, and the log ends/,
@@ -65,13 +65,13 @@ describe('a log that was put back', () => {
   });
 
   it('is noticed where the log ends before something that was answered', () => {
-    const regression = new LogRegression(model, toPosition(1));
+    const regression = new LogRegression(log, model, toPosition(1));
     regression.observe(toPosition(2), toPosition(3), 1_000);
     expect(regression.noticed).toBe(true);
   });
 
   it('is over for lists that are asked for a second after they were built anew: readers know of the switch then', async () => {
-    const regression = new LogRegression(model, toPosition(4));
+    const regression = new LogRegression(log, model, toPosition(4));
     await build();
     const before = performance.now();
     regression.observe(toPosition(3), START, 1_000);
@@ -82,10 +82,17 @@ describe('a log that was put back', () => {
 
   it('is over for who notices it when lists were built anew already, while the log is shorter', async () => {
     const told: Position[] = [];
-    const regression = new LogRegression(model, toPosition(9), (head) => told.push(head));
+    const regression = new LogRegression(log, model, toPosition(9), (head) => told.push(head));
     regression.observe(toPosition(3), START, 1_000);
     await healed(regression, toPosition(3));
     expect(told).toEqual([toPosition(3)]);
+  });
+
+  it('is over also where lists hold what came since the log was asked, as under traffic', async () => {
+    const regression = new LogRegression(log, model, toPosition(9));
+    regression.observe(toPosition(2), START, 1_000);
+    await healed(regression, toPosition(2));
+    expect(regression.noticed).toBe(false);
   });
 
   it('is over once lists were built anew, also where these were lost as well and have the number of before', async () => {
@@ -96,7 +103,7 @@ describe('a log that was put back', () => {
         return active ? [{ ...active, key }] : [];
       },
     });
-    const regression = new LogRegression(sameNumber, toPosition(4));
+    const regression = new LogRegression(log, sameNumber, toPosition(4));
     regression.observe(toPosition(1), START, 1_000);
     await expect(regression.assertHealed(toPosition(1))).rejects.toThrow(/^the lists contain/);
     regression.observe(toPosition(3), START, 5_000);
@@ -113,7 +120,7 @@ describe('a log that was put back', () => {
         return model.positions(generation);
       },
     });
-    const regression = new LogRegression(watched, toPosition(3));
+    const regression = new LogRegression(log, watched, toPosition(3));
     regression.observe(toPosition(2), START, 1_000);
     // Nobody asks for a list until the log is longer again, and lists were built anew.
     await until(() => looks > 0);
