@@ -139,10 +139,10 @@ describe('plants export beside a running service, and plants check without it', 
     for (const [args, settings, status, says] of [
       [['export', '--out', plain], service.env, 1, `${plain} exists, and nothing is overwritten`],
       [
-        ['export', '--out', join(away, 'x'), '--from', '21'],
+        ['export', '--out', join(away, 'x'), '--from', '1000'],
         service.env,
         1,
-        '--from 21: the checkpoint that was',
+        '--from 1000: the checkpoint that was',
       ],
       [
         ['export', '--out', join(away, 'x'), '--from', 'soon'],
