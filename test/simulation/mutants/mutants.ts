@@ -40,6 +40,9 @@ const isPutBackLate = (options: Options): boolean => isLate(options) && isPutBac
 const losesLists = ({ losesSwitches, faults }: Options): boolean =>
   losesSwitches && faults.listsForget !== NEVER;
 
+/** A store of lists loses everything near a step of a rebuild, and building it again takes long. */
+const losesWhatIsBuilt = ({ forgetsNearSteps }: Options): boolean => forgetsNearSteps > 0;
+
 /** A store of lists crashes now and then, which may take what was answered from it. */
 const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEVER;
 
@@ -377,7 +380,9 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'promoted-while-building',
     what: 'a rebuild goes on before its generation has caught up, without a verification',
-    edits: [{ file: 'projector/rebuilder.js', find: 'if (!standby.caughtUp) return;', replace: '' }],
+    edits: [
+      { file: 'projector/rebuilder.js', find: 'if (standby.caughtUpAt === undefined) return;', replace: '' },
+    ],
   },
   {
     name: 'rebuild-skips-wrong',
@@ -509,11 +514,11 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'empty-generation-active',
     what: 'a generation is active before it has caught up, where none is',
-    worlds: losesLists,
+    worlds: losesWhatIsBuilt,
     edits: [
       {
         file: 'projector/rebuilder.js',
-        find: 'if (active === undefined && this.#standbys.get(wanted)?.caughtUp !== true) return false;',
+        find: 'if (active === undefined && caughtUpAt === undefined) return false;',
         replace: '',
       },
     ],
@@ -598,9 +603,38 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'judged-by-older-head',
+    what: 'lists that hold what came since the log was asked pass for those of a log that is no more',
+    worlds: isPutBack,
+    edits: [
+      {
+        file: 'read/log-regression.js',
+        find: 'applied > head ? await this.log.head() : head',
+        replace: 'head',
+      },
+    ],
+  },
+  {
+    name: 'activated-by-number',
+    what: 'a generation is activated by its number alone, where none is active',
+    worlds: losesWhatIsBuilt,
+    edits: [
+      {
+        file: 'projector/projector.js',
+        find: "promote(generation, 'none', position)",
+        replace: 'promote(generation)',
+      },
+      {
+        file: 'projector/rebuilder.js',
+        find: 'active === undefined ? caughtUpAt : undefined)',
+        replace: 'undefined)',
+      },
+    ],
+  },
+  {
     name: 'number-given-again',
     what: 'a generation is built as the one was to be that had its number before the store lost it',
-    worlds: losesLists,
+    worlds: losesWhatIsBuilt,
     edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
   },
   {

@@ -40,7 +40,7 @@ export interface Options {
   /** The mean time between two of an operator's commands, in milliseconds. */
   readonly operatesEveryMs: number;
   /** Which commands: in some worlds one thing happens again and again, so that it meets most faults. */
-  readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on both';
+  readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on skips' | 'on both';
   /** Whether an auditor signs the log, and owners are erased. */
   readonly audits: boolean;
   /** Whether a witness cosigns its checkpoints. */
@@ -54,6 +54,8 @@ export interface Options {
   readonly crashesNearSteps: number;
   /** How often, as a share, a process that takes part freezes right after such a step. */
   readonly freezesNearSteps: number;
+  /** How often, as a share, the lists lose everything soon after such a step. */
+  readonly forgetsNearSteps: number;
   /** When the log comes back as it was before its last events, in milliseconds of the world; NEVER for not at all. */
   readonly putBackAtMs: number;
   /** How many events the log holds when the world begins. */
@@ -85,7 +87,13 @@ export const simpler = (options: Options): Options[] => {
     if (options[feature]) less.push({ ...options, [feature]: false });
   for (const number of ['clients', 'owners', 'ids', 'apis', 'projectors'] as const)
     if (options[number] > 1) less.push({ ...options, [number]: options[number] - 1 });
-  for (const number of ['drift', 'crashesNearSteps', 'freezesNearSteps', 'pastEvents'] as const)
+  for (const number of [
+    'drift',
+    'crashesNearSteps',
+    'freezesNearSteps',
+    'forgetsNearSteps',
+    'pastEvents',
+  ] as const)
     if (options[number] > 0) less.push({ ...options, [number]: 0 });
   return less;
 };
@@ -141,21 +149,25 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
       logCrashes: random.between(500, 5_000),
     },
   }),
-  /** Lists that are built from nothing again and again. */
+  /** Lists that are lost again and again, near steps of rebuilds with other skips. */
   (options, random) => ({
     ...{ clients: 1 + random.below(2), thinkMs: random.between(20, 2_000), losesSwitches: true },
-    ...{ operates: 'on generations', strangeEvents: true, operatesEveryMs: random.between(200, 2_000) },
+    ...{ operates: 'on skips', strangeEvents: true, operatesEveryMs: random.between(100, 1_000) },
+    forgetsNearSteps: 0.2 * random.next(),
     manners: random.chance(0.5) ? options.manners : late(options, random, 500),
     faults: { ...NO_FAULTS, listsForget: random.between(1_000, 6_000) },
   }),
-  /** The same, of which none is active for a long time. */
+  /** The same beside commands to roll back, where none is active for long: the log is read in small pieces. */
   (options, random) => ({
-    ...{ clients: 1 + random.below(2), thinkMs: random.between(20, 2_000), losesSwitches: true },
-    ...{ operates: 'on generations', strangeEvents: true, operatesEveryMs: random.between(300, 3_000) },
-    manners: random.chance(0.3) ? options.manners : late(options, random, 500),
+    ...{ pastEvents: 20 + random.below(random.chance(0.5) ? 100 : 500), eventsARead: 5 + random.below(25) },
+    ...{ clients: 1, thinkMs: random.between(200, 2_000), losesSwitches: random.chance(0.3) },
+    ...{ operates: 'on generations', strangeEvents: random.chance(0.3), projectors: 2 },
+    ...{ operatesEveryMs: random.between(300, 2_000), forgetsNearSteps: 0.2 * random.next() },
+    manners: random.chance(0.3) ? options.manners : late(options, random, 1_500),
     faults: {
-      ...NO_FAULTS,
-      ...{ listsForget: random.between(1_000, 6_000), listsCrash: random.between(300, 2_000) },
+      ...{ ...NO_FAULTS, freezes: random.chance(0.3) ? NEVER : random.between(200, 2_000) },
+      listsForget: random.between(300, random.chance(0.7) ? 2_000 : 20_000),
+      listsCrash: random.chance(0.5) ? NEVER : random.between(500, 10_000),
     },
   }),
   /** Verifications while generations replace each other. */
@@ -180,7 +192,9 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   }),
   /** A log that comes back as it was, beside processes that know late what it holds. */
   (options, random) => ({
-    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5 },
+    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2) },
+    // Where hardly any list is asked for, it is noticed when the lists were built again already.
+    lists: random.chance(0.5) ? 0.5 : 0.005 * random.next(),
     ...{ audits: false, thinkMs: random.between(30, 300), freezesNearSteps: random.next() },
     putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
     manners: late(options, random, 1_500),
@@ -257,7 +271,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     ofErased: 0.1,
     putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
-    losesSwitches: false,
+    ...{ losesSwitches: false, forgetsNearSteps: 0 },
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {

@@ -33,7 +33,9 @@ export class Oracles {
   /** The hashes of the events, as they were written. */
   readonly #leaves: (Hash | undefined)[] = [];
   readonly #checkpoints: SignedCheckpoint[] = [];
-  /** Where the log ended as a generation was created, of those that no crash has put back since. */
+  /** Where the log ended as a generation was created, or an earlier one of its number. */
+  readonly #leastAtCreation = new Map<Generation, Position>();
+  /** The same, of those that no crash has put back since. */
   readonly #headAtCreation = new Map<Generation, Position>();
   /** Generations that were there when the log was put back: they hold what it does not. */
   #ofAnotherLog = new Set<Generation>();
@@ -41,6 +43,8 @@ export class Oracles {
   #isDamaged = false;
   /** Called when the first generation is active that was made of a log that was put back. */
   onHealed: () => void = () => undefined;
+  /** Called when a generation has come to the end of the log where none is active. */
+  onFirstComplete: () => void = () => undefined;
   /** Called when a generation is about to be active where none is. */
   onFirstActive: () => void = () => undefined;
 
@@ -67,7 +71,10 @@ export class Oracles {
       this.#applied(generation, partitions);
     };
     lists.onCreate = (generation) => {
-      this.#headAtCreation.set(generation, log.head);
+      const least = this.#leastAtCreation.get(generation) ?? log.head;
+      const head = least < log.head ? least : log.head;
+      this.#leastAtCreation.set(generation, head);
+      this.#headAtCreation.set(generation, head);
     };
     lists.onLoss = () => {
       this.#headAtCreation.clear();
@@ -148,7 +155,8 @@ export class Oracles {
 
   #ofRebuild({ type, data }: RecordedEvent): void {
     const { generation, reason = '' } = data as { readonly generation: Generation; readonly reason?: string };
-    if (type === 'RebuildPromoted') this.#assertBuilt(generation);
+    // What was verified may have been lost since, and its number given again.
+    if (type === 'RebuildPromoted' && this.lists.sinceLossMs >= AFTER_LOSS_MS) this.#assertBuilt(generation);
     if (type === 'RebuildCancelled' && !this.#isDamaged && reason.includes('is not the fold'))
       this.report('what is built is the fold of the log', reason);
   }
@@ -158,6 +166,8 @@ export class Oracles {
     if (this.#ofAnotherLog.has(generation)) return;
     const stored = this.lists.generation(generation);
     const { head } = this.log;
+    if (this.lists.active === undefined && stored.positions.every((position) => position >= head))
+      this.onFirstComplete();
     for (const partition of partitions) {
       const position = stored.positions[partition] ?? START;
       if (position > head)
@@ -193,12 +203,11 @@ export class Oracles {
     }
   }
 
-  /** A generation that is promoted holds at least what the log held when it was created. */
+  /** A generation that is promoted holds at least what the log held when it, or one of its number, was created. */
   #assertBuilt(generation: Generation): void {
     const needed = this.#headAtCreation.get(generation);
     if (!this.lists.stored.has(generation)) return; // dropped before the record of its promotion was durable
-    // A projector may have been about to activate one of the same number that was lost: lists refuse what they lack.
-    if (needed === undefined || this.lists.sinceLossMs < AFTER_LOSS_MS) return;
+    if (needed === undefined) return;
     for (const [partition, position] of this.lists.generation(generation).positions.entries())
       if (position < needed)
         this.report(

@@ -268,6 +268,13 @@ class Simulation {
       this.#oracles.onFirstActive = () => {
         if (this.#isFaulty) this.#crashesSoon(listsMachine, 400);
       };
+    if (options.forgetsNearSteps > 0)
+      this.#oracles.onFirstComplete = () => {
+        if (this.#isFaulty && this.#random.chance(options.forgetsNearSteps))
+          this.#soon('lists are lost near a step', 2, () => {
+            this.#forgetLists();
+          });
+      };
     if (options.audits) this.#auditors.push(this.#newAuditor(disk));
     for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
     for (let index = 1; index <= options.projectors; index += 1)
@@ -591,7 +598,7 @@ class Simulation {
   #stepped(what: string): void {
     this.world.note(what);
     this.#count(what);
-    const { crashesNearSteps, freezesNearSteps } = this.options;
+    const { crashesNearSteps, freezesNearSteps, forgetsNearSteps } = this.options;
     if (!this.#isFaulty) return;
     if (freezesNearSteps > 0 && this.#random.chance(freezesNearSteps)) {
       this.#count('freeze after a step');
@@ -599,6 +606,10 @@ class Simulation {
       // Its beginning is read before the owner is erased, its end after it.
       if (what === 'erasure: lists and tree follow' && this.#random.chance(0.5)) this.#rebuildsSlowly();
     }
+    if (forgetsNearSteps > 0 && this.#random.chance(forgetsNearSteps))
+      this.#soon('lists are lost near a step', 1_000, () => {
+        this.#forgetLists();
+      });
     if (crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
     const { logMachine, listsMachine } = this.#stores;
     const victim = this.#anyOf([
@@ -613,17 +624,30 @@ class Simulation {
   }
 
   #crashesSoon(victim: Server | undefined, withinMs: number): void {
-    const at = this.world.now + withinMs * this.#random.next() ** 2;
-    this.world.schedule(this.#chaos.machine, at, 'crash near a step', () => {
-      if (!this.#isFaulty) return;
+    this.#soon('crash near a step', withinMs, () => {
       if (victim === this.#stores.listsMachine && this.#isDamaged()) return;
-      this.#count('crash near a step');
       this.#dies(victim);
     });
   }
 
+  #soon(what: string, withinMs: number, happen: () => void): void {
+    const at = this.world.now + withinMs * this.#random.next() ** 2;
+    this.world.schedule(this.#chaos.machine, at, what, () => {
+      if (!this.#isFaulty) return;
+      this.#count(what);
+      happen();
+    });
+  }
+
+  #forgetLists(): void {
+    const { listsMachine, lists } = this.#stores;
+    if (!listsMachine.isUp || this.#isDamaged()) return;
+    this.#dies(listsMachine);
+    lists.forget();
+  }
+
   #faultsOf(times: FaultTimes): void {
-    const { log, logMachine, listsMachine, lists } = this.#stores;
+    const { log, logMachine, listsMachine } = this.#stores;
     const kinds: Record<keyof FaultTimes, () => void> = {
       apiDies: () => {
         this.#dies(this.#anyOf(this.#apis));
@@ -654,10 +678,7 @@ class Simulation {
         if (!this.#isDamaged()) this.#dies(listsMachine);
       },
       listsForget: () => {
-        if (listsMachine.isUp && !this.#isDamaged()) {
-          this.#dies(listsMachine);
-          lists.forget();
-        }
+        this.#forgetLists();
       },
       badNetwork: () => {
         this.#manners = this.options.bad;
@@ -800,7 +821,7 @@ class Simulation {
     const log = openLog(this.world, machine, this.#stores, {});
     const now = machine.wall;
     const { operates } = this.options;
-    const unskips = operates === 'on generations' ? 0.5 : 0.1;
+    const unskips = operates === 'on generations' || operates === 'on skips' ? 0.5 : 0.1;
     const commands: Record<string, () => Promise<unknown>> = {
       rebuild: () => {
         const rate = random.chance(0.2) ? 50 + random.below(500) : null;
@@ -831,6 +852,7 @@ class Simulation {
       'on all': Object.keys(commands),
       'on erasures': ['erase', 'erase', 'erase', 'erase', 'rebuild'],
       'on generations': ['rebuild', 'roll back', 'write a strange event', 'skip'],
+      'on skips': ['rebuild', 'rebuild', 'rebuild', 'cancel', 'skip', 'write a strange event'],
       'on both': ['erase', 'erase', 'rebuild', 'cancel', 'roll back'],
     }[operates].filter((name) => name in commands);
     while (this.#isFaulty) {
