@@ -16,8 +16,10 @@ export class LogRegression {
   #greatest: Position;
   /** Since when the log has been shorter, in milliseconds of `monotonicMs()`. */
   #since: number | undefined;
-  /** What lists were answered from when the regression was noticed: a generation, or 'none'. */
-  #damaged: string | undefined;
+  /** Generations that are not of the log as it is, as far as anybody can tell; 'none' where none was active. */
+  readonly #damaged = new Set<string>();
+  /** The generation that was found to be of the log as it is. */
+  #sound: string | undefined;
   /** Since when lists have been of the log as it is. */
   #healedAt: number | undefined;
   #trustedSince = -Infinity;
@@ -68,11 +70,11 @@ export class LogRegression {
     const name = active ? (active.key ?? `${active.generation}`) : 'none';
     // Under traffic, what was appended since the log was asked has been applied, too.
     const end = applied > head ? await this.log.head() : head;
-    // Where this is noticed late: lists of the log that was would be ahead of one that is still shorter.
-    const isOfThisLog = end < this.#greatest && applied <= end;
-    if (!isOfThisLog) this.#damaged ??= name;
+    const isShorter = end < this.#greatest;
+    if (active) this.#judge(name, applied <= end, isShorter);
+    else if (!isShorter) this.#damaged.add(name);
     const isBelieved = this.#since !== undefined && monotonicMs() - this.#since >= PATIENCE_MS;
-    if (!isBelieved || !active || this.#damaged === name || applied > end) this.#healedAt = undefined;
+    if (!isBelieved || this.#sound !== name) this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
     if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < SWITCH_SEEN_MS)
       throw aheadOf(this.#greatest, end);
@@ -82,9 +84,23 @@ export class LogRegression {
     this.onHealed(end);
   }
 
+  /**
+   * Remembers of a generation whether it is of the log as it is: of one that was made since it was put back, or, where that
+   * is noticed late, of one that is not ahead of a log that is still shorter. Later nobody could tell.
+   */
+  #judge(name: string, isWithin: boolean, isShorter: boolean): void {
+    const isNewer = this.#sound !== undefined || this.#damaged.size > 0;
+    if (isWithin && !this.#damaged.has(name) && (isShorter || isNewer)) this.#sound = name;
+    else {
+      this.#damaged.add(name);
+      if (this.#sound === name) this.#sound = undefined;
+    }
+  }
+
   #forget(): void {
     this.#since = undefined;
-    this.#damaged = undefined;
+    this.#damaged.clear();
+    this.#sound = undefined;
     this.#healedAt = undefined;
   }
 }

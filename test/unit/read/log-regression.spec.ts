@@ -88,6 +88,22 @@ describe('a log that was put back', () => {
     expect(told).toEqual([toPosition(3)]);
   });
 
+  it.each([
+    ['those that were right then', () => Promise.resolve()],
+    ['others', () => build()],
+  ])(
+    'is over where lists were right when it was noticed, and the log has grown since, for %s',
+    async (_, rebuild) => {
+      const regression = new LogRegression(log, model, toPosition(9));
+      regression.observe(toPosition(3), START, 1_000);
+      await expect(regression.assertHealed(toPosition(3))).rejects.toThrow(/^the lists contain/);
+      // Nobody asks for a list meanwhile.
+      await rebuild();
+      regression.observe(toPosition(12), START, 9_000);
+      await healed(regression, toPosition(12));
+    },
+  );
+
   it('is over also where lists hold what came since the log was asked, as under traffic', async () => {
     const regression = new LogRegression(log, model, toPosition(9));
     regression.observe(toPosition(2), START, 1_000);
