@@ -496,7 +496,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         find: 'if (this.noticed) this.assertHealed(head).catch(()=>undefined);',
         replace: '',
       },
-      { file: 'read/log-regression.js', find: 'if (!isOfThisLog) this.#damaged', replace: 'this.#damaged' },
+      { file: 'read/log-regression.js', find: '(isShorter || isNewer)', replace: 'isNewer' },
     ],
   },
   {
@@ -613,6 +613,12 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         replace: 'head',
       },
     ],
+  },
+  {
+    name: 'sound-lists-forgotten',
+    what: 'lists that were found right while a log that was put back was shorter are not known as such later',
+    worlds: isPutBack,
+    edits: [{ file: 'read/log-regression.js', find: '(isShorter || isNewer)', replace: 'isShorter' }],
   },
   {
     name: 'activated-by-number',
