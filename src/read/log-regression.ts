@@ -70,6 +70,7 @@ export class LogRegression {
     const name = active ? (active.key ?? `${active.generation}`) : 'none';
     // Under traffic, what was appended since the log was asked has been applied, too.
     const end = applied > head ? await this.log.head() : head;
+    if (!this.noticed) return; // somebody else has found it over meanwhile
     const isShorter = end < this.#greatest;
     if (active) this.#judge(name, applied <= end, isShorter);
     else if (!isShorter) this.#damaged.add(name);

@@ -104,6 +104,17 @@ describe('a log that was put back', () => {
     },
   );
 
+  it('is over for all who look at the same time', async () => {
+    const regression = new LogRegression(log, model, toPosition(9));
+    regression.observe(toPosition(3), START, 1_000);
+    let looks: PromiseSettledResult<void>[] = [];
+    await until(async () => {
+      looks = await Promise.allSettled([1, 2].map(() => regression.assertHealed(toPosition(3))));
+      return !regression.noticed;
+    });
+    expect(looks.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
+  });
+
   it('is over also where lists hold what came since the log was asked, as under traffic', async () => {
     const regression = new LogRegression(log, model, toPosition(9));
     regression.observe(toPosition(2), START, 1_000);
