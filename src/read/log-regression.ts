@@ -70,11 +70,11 @@ export class LogRegression {
     const name = active ? (active.key ?? `${active.generation}`) : 'none';
     // Under traffic, what was appended since the log was asked has been applied, too.
     const end = applied > head ? await this.log.head() : head;
-    if (!this.noticed) return; // somebody else has found it over meanwhile
+    if (this.#since === undefined) return; // somebody else has found it over meanwhile
     const isShorter = end < this.#greatest;
     if (active) this.#judge(name, applied <= end, isShorter);
     else if (!isShorter) this.#damaged.add(name);
-    const isBelieved = this.#since !== undefined && monotonicMs() - this.#since >= PATIENCE_MS;
+    const isBelieved = monotonicMs() - this.#since >= PATIENCE_MS;
     if (!isBelieved || this.#sound !== name) this.#healedAt = undefined;
     else this.#healedAt ??= monotonicMs();
     if (this.#healedAt === undefined || monotonicMs() - this.#healedAt < SWITCH_SEEN_MS)

@@ -89,6 +89,19 @@ export const after =
     return proceed(...args);
   };
 
+/** As `after`; what comes of the call, or its error, is added to `outcomes`. */
+export const noted =
+  (outcomes: unknown[], meanwhile: () => void) =>
+  async <Args extends unknown[], Result>(
+    proceed: (...args: Args) => Promise<Result>,
+    ...args: Args
+  ): Promise<Result> => {
+    meanwhile();
+    const result = proceed(...args);
+    outcomes.push(await result.catch((error: unknown) => error));
+    return result;
+  };
+
 /** A promise, and how to keep it. */
 export const gate = (): { readonly opened: Promise<void>; readonly open: () => void } => {
   let open!: () => void;

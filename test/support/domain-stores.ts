@@ -6,7 +6,13 @@ import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
 import { type PlantCommand } from '../../src/plants/commands.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
-import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
+import {
+  type Appended,
+  type EventLog,
+  type ExpectedRevision,
+  type Json,
+  START,
+} from '../../src/ports/event-log.js';
 import { type Generation } from '../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { project } from '../../src/projector/projection.js';
@@ -42,6 +48,12 @@ export class Stores {
     } finally {
       database.close();
     }
+  }
+
+  /** Takes everything out of all generations, as if others had been made with their numbers. */
+  emptyLists(): void {
+    this.tamper('DELETE FROM plants');
+    this.tamper('UPDATE positions SET position = ?', START);
   }
 
   /** Takes the last events from the log, as if it had been put back to an earlier state. */

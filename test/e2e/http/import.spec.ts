@@ -134,24 +134,24 @@ it('has a bounded number of imports in progress, those that are still arriving a
     };
     const attempt = (as: string): Promise<Answer> =>
       one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
+    const refusal = async (as: string): Promise<Answer> => {
+      let answer = await attempt(as);
+      await until(async () => {
+        beginRefusedAgain();
+        answer = await attempt(as);
+        return answer.status !== 200;
+      });
+      return answer;
+    };
     const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
     const [first = '', ...others] = owners;
     arriving.push(begin(first), begin(first));
-    let answer = await attempt(first);
-    await until(async () => {
-      beginRefusedAgain();
-      return (answer = await attempt(first)).status !== 200;
-    });
-    problemIn(answer, 429, 'too_many_in_flight');
+    problemIn(await refusal(first), 429, 'too_many_in_flight');
     const last = others.pop() ?? '';
     for (const as of others) arriving.push(begin(as), begin(as));
-    await until(async () => {
-      beginRefusedAgain();
-      return (answer = await attempt(last)).status !== 200;
-    });
-    problemIn(answer, 503, 'too_many_streams');
+    problemIn(await refusal(last), 503, 'too_many_streams');
     for (const { connection } of arriving) connection.cut();
-    await until(async () => (answer = await attempt(last)).status === 200);
+    await until(async () => (await attempt(last)).status === 200);
   } finally {
     await one.finish();
   }

@@ -268,13 +268,9 @@ class Simulation {
       this.#oracles.onFirstActive = () => {
         if (this.#isFaulty) this.#crashesSoon(listsMachine, 400);
       };
-    if (options.forgetsNearSteps > 0)
-      this.#oracles.onFirstComplete = () => {
-        if (this.#isFaulty && this.#random.chance(options.forgetsNearSteps))
-          this.#soon('lists are lost near a step', 2, () => {
-            this.#forgetLists();
-          });
-      };
+    this.#oracles.onFirstComplete = () => {
+      if (this.#isFaulty) this.#forgetsListsSoon(2);
+    };
     if (options.audits) this.#auditors.push(this.#newAuditor(disk));
     for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
     for (let index = 1; index <= options.projectors; index += 1)
@@ -598,7 +594,7 @@ class Simulation {
   #stepped(what: string): void {
     this.world.note(what);
     this.#count(what);
-    const { crashesNearSteps, freezesNearSteps, forgetsNearSteps } = this.options;
+    const { crashesNearSteps, freezesNearSteps } = this.options;
     if (!this.#isFaulty) return;
     if (freezesNearSteps > 0 && this.#random.chance(freezesNearSteps)) {
       this.#count('freeze after a step');
@@ -606,10 +602,7 @@ class Simulation {
       // Its beginning is read before the owner is erased, its end after it.
       if (what === 'erasure: lists and tree follow' && this.#random.chance(0.5)) this.#rebuildsSlowly();
     }
-    if (forgetsNearSteps > 0 && this.#random.chance(forgetsNearSteps))
-      this.#soon('lists are lost near a step', 1_000, () => {
-        this.#forgetLists();
-      });
+    this.#forgetsListsSoon(1_000);
     if (crashesNearSteps === 0 || !this.#random.chance(crashesNearSteps)) return;
     const { logMachine, listsMachine } = this.#stores;
     const victim = this.#anyOf([
@@ -627,6 +620,15 @@ class Simulation {
     this.#soon('crash near a step', withinMs, () => {
       if (victim === this.#stores.listsMachine && this.#isDamaged()) return;
       this.#dies(victim);
+    });
+  }
+
+  /** Where the options have it. */
+  #forgetsListsSoon(withinMs: number): void {
+    const { forgetsNearSteps } = this.options;
+    if (forgetsNearSteps === 0 || !this.#random.chance(forgetsNearSteps)) return;
+    this.#soon('lists are lost near a step', withinMs, () => {
+      this.#forgetLists();
     });
   }
 

@@ -18,6 +18,7 @@ import {
   Faults,
   gate,
   inPieces,
+  noted,
 } from '../../support/domain-faults.js';
 import { known, obey, type Plants, plantsAt, rowsOf } from '../../support/domain-model.js';
 import { appendRaw, outcomeOf, run, Stores } from '../../support/domain-stores.js';
@@ -239,13 +240,12 @@ describe('the projector', () => {
     it('activates no other generation than the one that had caught up, where its number was given again', async () => {
       await run(log.port, 'anne', createPlant(1));
       const outcomes: unknown[] = [];
-      model.next('promote', async (proceed, ...args) => {
-        stores.tamper('DELETE FROM plants');
-        stores.tamper('UPDATE positions SET position = ?', START);
-        const promoted = proceed(...args);
-        outcomes.push(await promoted.catch((error: unknown) => error));
-        return promoted;
-      });
+      model.next(
+        'promote',
+        noted(outcomes, () => {
+          stores.emptyLists();
+        }),
+      );
       start();
       await lists('anne', 1);
       expect(outcomes).toEqual([expect.any(NotAsFar)]);

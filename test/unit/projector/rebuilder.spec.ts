@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, type EventMetadata, START } from '../../../src/ports/event-log.js';
+import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
 import { ActiveChanged, NotAsFar } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
@@ -17,7 +17,7 @@ import {
 } from '../../../src/write/rebuilds.js';
 import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
-import { after, failing, Faults } from '../../support/domain-faults.js';
+import { after, failing, Faults, noted } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
@@ -582,8 +582,7 @@ describe('a rebuild', () => {
       'apply',
       failing(() => new ReadModelUnavailable('it is down')),
     );
-    stores.tamper('DELETE FROM plants');
-    stores.tamper("UPDATE positions SET position = ''");
+    stores.emptyLists();
     stores.tamper("UPDATE generations SET state = 'inactive'");
     const looks = faults.calls('generations');
     await until(() => faults.calls('generations') > looks + 20);
@@ -600,13 +599,12 @@ describe('a rebuild', () => {
     await ask();
     await isActive(2);
     const outcomes: unknown[] = [];
-    faults.next('promote', async (proceed, ...args) => {
-      stores.tamper('DELETE FROM plants');
-      stores.tamper('UPDATE positions SET position = ?', START);
-      const promoted = proceed(...args);
-      outcomes.push(await promoted.catch((error: unknown) => error));
-      return promoted;
-    });
+    faults.next(
+      'promote',
+      noted(outcomes, () => {
+        stores.emptyLists();
+      }),
+    );
     stores.tamper("UPDATE generations SET state = 'inactive'");
     await until(() => outcomes.length === 1);
     expect(outcomes).toEqual([expect.any(NotAsFar)]);
