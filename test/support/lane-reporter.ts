@@ -1,5 +1,6 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { takeCoverage } from 'node:v8';
 
 /** What Jest tells lane.ts: a file of tests that begins, or that all have run. */
@@ -14,7 +15,7 @@ const PROGRESS_MS = 15_000;
 /** How much is printed of a file's failures at once, in characters: a difference of two long texts has millions. */
 const FAILURE_LENGTH = 6_000;
 
-/** How much of that is printed once more at the end. */
+/** How much of that is printed once more at the end, without the lines of the test: CI keeps some 4,000 characters. */
 const REPEATED_LENGTH = 2_000;
 
 /** How many of the slowest files are named at the end. */
@@ -65,10 +66,14 @@ export default class LaneReporter {
   ): void {
     const { failureMessage } = result;
     if (failureMessage) {
-      const told = (length: number): string => `FAIL ${test.path}\n${shortened(failureMessage, length)}\n`;
-      process.stderr.write(told(FAILURE_LENGTH));
+      const told = (message: string, length: number): string =>
+        `FAIL ${test.path}\n${shortened(message, length)}\n`;
+      process.stderr.write(told(failureMessage, FAILURE_LENGTH));
       mkdirSync(FAILURES_FOLDER, { recursive: true });
-      appendFileSync(`${FAILURES_FOLDER}/${process.pid}.txt`, told(REPEATED_LENGTH));
+      appendFileSync(
+        `${FAILURES_FOLDER}/${process.pid}.txt`,
+        told(withoutCode(failureMessage), REPEATED_LENGTH),
+      );
     }
     this.#seconds.push({
       file: basename(test.path),
@@ -104,6 +109,14 @@ export default class LaneReporter {
     process.send?.(message);
   }
 }
+
+/** A failure's message without the lines of the test that Jest shows with it, and without colours. */
+const withoutCode = (message: string): string =>
+  stripVTControlCharacters(message)
+    .split('\n')
+    .filter((line) => !/^\s*>?\s*\d* \|/.test(line))
+    .join('\n')
+    .replaceAll(/\n{3,}/g, '\n\n');
 
 /** The beginning and the end of a failure's message: the end has the place in the test. */
 const shortened = (message: string, length: number): string => {
