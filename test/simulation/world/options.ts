@@ -191,15 +191,26 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
     },
   }),
   /** A log that comes back as it was, beside processes that know late what it holds. */
-  (options, random) => ({
-    ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5 },
-    ...{ audits: false, thinkMs: random.between(30, 300), freezesNearSteps: random.next() },
-    putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
-    manners: late(options, random, 1_500),
-    faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },
+  (options, random) => {
+    const putBack = {
+      ...{ apis: 2, clients: 4 + random.below(3), owners: 1 + random.below(2), lists: 0.5 },
+      ...{ audits: false, thinkMs: random.between(30, 300), freezesNearSteps: random.next() },
+      putBackAtMs: options.durationMs * (0.2 + 0.4 * random.next()),
+      manners: late(options, random, 1_500),
+      faults: { ...NO_FAULTS, freezes: random.between(200, 2_000), apiDies: options.faults.apiDies },
+    };
+    const kind = random.next();
     // Where hardly any list is asked for, it is noticed when the lists were built again already.
-    ...(random.chance(0.15) && { lists: 0.005 * random.next() }),
-  }),
+    if (kind < 0.15) return { ...putBack, lists: 0.005 * random.next() };
+    // With many writes, lists hold what came since a process asked for the end of the log; no start makes it forget that.
+    if (kind > 0.65)
+      return {
+        ...putBack,
+        ...{ clients: 6, thinkMs: random.between(30, 100), lists: 0.2 * random.next() },
+        ...{ freezesNearSteps: 0, faults: NO_FAULTS },
+      };
+    return putBack;
+  },
 ];
 
 /** Draws the options of a seed: in each world some kinds of faults are common, some rare, and some never happen. */

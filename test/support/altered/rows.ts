@@ -79,7 +79,7 @@ const EVENTS: Readonly<Record<string, Alter>> = {
     sql(`UPDATE events SET seq = -1 WHERE seq = ${one}`);
     sql(`UPDATE events SET seq = ${one} WHERE seq = ${other}`);
     sql(`UPDATE events SET seq = ${other} WHERE seq = -1`);
-    return at(one);
+    return { indices: [one - 1, other - 1] }; // who has read the first one already meets the second
   },
   'event: put in': ({ sql, events, random }) => {
     const seq = 1 + random(events);

@@ -25,7 +25,7 @@ import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../.
 import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
 import { all, sampleMetadata } from '../../support/log-events.js';
-import { alterFile, pastTriggers } from '../../support/past-triggers.js';
+import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { never, until } from '../../support/waiting.js';
 
@@ -89,14 +89,7 @@ describe('an auditor', () => {
   };
   /** Changes the file of the log behind everybody's back. */
   const alter = (sql: string): void => {
-    const database = new DatabaseSync(join(folder, 'events.db'), { timeout: 5_000 });
-    // At once: whoever reads the log meanwhile meets no state in between.
-    database.exec('BEGIN IMMEDIATE');
-    pastTriggers(database, () => {
-      database.exec(sql);
-    });
-    database.exec('COMMIT');
-    database.close();
+    alterFile(join(folder, 'events.db'), sql);
   };
   const leavesOf = async (log: EventLog): Promise<Hash[]> =>
     (await all(log.readAll(START))).map((event) => leafHash(leafOf(event)));

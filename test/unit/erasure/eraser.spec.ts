@@ -297,8 +297,7 @@ const alterationsOf = (
   const putBack = (number: number): string =>
     `ATTACH '${before}' AS b;
      UPDATE events SET (stream, revision, id, type, data, metadata) =
-       (SELECT stream, revision, id, type, data, metadata FROM b.events WHERE seq = ${number}) WHERE seq = ${number};
-     DETACH b`;
+       (SELECT stream, revision, id, type, data, metadata FROM b.events WHERE seq = ${number}) WHERE seq = ${number}`;
   const eraseInto = (event: RecordedEvent, stream: string): string => {
     const leafHash = Buffer.from(hashInTree(event)).toString('base64');
     return `UPDATE events SET id = '${randomUUID()}', type = 'Erased', data = '{"leafHash":"${leafHash}"}',
