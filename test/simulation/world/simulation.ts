@@ -182,9 +182,13 @@ export const simulate = async (seed: number, settings: RunSettings = {}): Promis
     );
   };
   process.on('unhandledRejection', onUnhandled);
+  const { stackTraceLimit } = Error;
+  // A world has thousands of errors, and where each was made takes time: a world with its trace, or a replay, shows it.
+  if (settings.keepsTrace !== true) Error.stackTraceLimit = 0;
   try {
     return await simulation.run();
   } finally {
+    Error.stackTraceLimit = stackTraceLimit;
     process.off('unhandledRejection', onUnhandled);
     restore();
   }
