@@ -17,8 +17,9 @@ export const parseStrictly = (body: Uint8Array): unknown => {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
-  } catch {
-    throw malformed(`${whereMalformed(text)}.`);
+  } catch (error) {
+    const isCut = endsTooEarly(text, (error as Error).message);
+    throw malformed(`${isCut ? 'It ends too early' : whereMalformed(text)}.`);
   }
   if (isUnambiguous(text, parsed)) return parsed;
   try {
@@ -63,6 +64,11 @@ const decodeUtf8 = (body: Uint8Array): string => {
     throw malformed('It is not UTF-8.');
   }
 };
+
+/** Whether JSON.parse has met the end of a text, by V8's message: the other parser tells the place of the last token. */
+const endsTooEarly = (text: string, message: string): boolean =>
+  message === 'Unexpected end of JSON input' ||
+  / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(message)?.[1] === String(text.length);
 
 /** JSON.parse's own message repeats parts of the text, so the place is found by the other parser. */
 const whereMalformed = (text: string): string => {

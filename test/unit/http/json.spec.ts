@@ -126,6 +126,18 @@ describe('parseStrictly', () => {
     );
   });
 
+  it('says of every object that is cut off that it ends too early, and of no other text', () => {
+    const object = fc.dictionary(fc.string(), fc.jsonValue());
+    fc.assert(
+      fc.property(object, fc.nat(), (value, at) => {
+        const text = JSON.stringify(value);
+        expect(refusal(text.slice(0, 1 + (at % (text.length - 1)))).message).toBe('It ends too early.');
+        expect(refusal(`${text}}`).message).toMatch(/^It goes wrong at line 1, column \d+\.$/);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it('refuses every sequence of bytes that is not UTF-8', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 1, maxLength: 6 }), (bytes) => {
