@@ -18,6 +18,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { changeOf } from './changes.js';
+import { ErasedWhileRead, type StandInsInOrder } from './erased-while-read.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 
 /** The memory of an owner's name and number, in bytes. Measured. */
@@ -48,9 +49,12 @@ export class Fold {
   #reached = START;
   /** Whether the partitions are fixed: from then on none is left to a later pass. */
   settled = false;
+  /** Whether some events of an owner were read as they were, and others as stand-ins: then it is no fold of any log. */
+  wasErasedWhileRead = false;
 
   constructor(
     log: EventLog,
+    private readonly standIns: StandInsInOrder,
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
     private readonly maxBytes: number,
@@ -136,11 +140,22 @@ export class Fold {
     await this.breathe();
     const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
     if (done) throw new ReadModelUnavailable('the verification was ended');
+    this.#look(value.events);
     this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
     this.#pending = [...this.#pending, ...value.events];
     this.#next = 0;
     this.#reached = value.position;
     return value;
+  }
+
+  #look(events: readonly RecordedEvent[]): void {
+    if (this.wasErasedWhileRead) return;
+    try {
+      this.standIns.take(events);
+    } catch (error) {
+      if (!(error instanceof ErasedWhileRead)) throw error;
+      this.wasErasedWhileRead = true;
+    }
   }
 
   /** Applies what was pulled, up to a position; whether there is more after that. */

@@ -14,6 +14,7 @@ import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { changeOf } from './changes.js';
+import { StandInsInOrder, streamsErasedBefore } from './erased-while-read.js';
 import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
@@ -85,6 +86,9 @@ const PAGE = 200;
 /** How often the position is read meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
+/** Repetitions beside erasures that are not recorded yet: one may stand still for long. */
+const MAX_ERASING = 5;
+
 const NEVER = new AbortController().signal;
 
 /**
@@ -109,12 +113,16 @@ export const verify = async (
 ): Promise<Verified> => {
   await assertNotAhead(log, model, generation, signal);
   const options = { skips, maxBytes, giveWay, onProgress, signal };
-  for (;;) {
+  for (let erasing = 0; ;) {
     const before = await log.readLast(ERASURES_STREAM);
-    const found = await new Verification(log, model, generation, options).run();
+    const verification = new Verification(log, model, generation, await streamsErasedBefore(log), options);
+    const found = await verification.run();
+    if (found.differing === 0) return found;
     // The fold of a log of which events are erased meanwhile is none.
-    if (found.differing === 0 || (await log.readLast(ERASURES_STREAM))?.revision === before?.revision)
-      return found;
+    if ((await log.readLast(ERASURES_STREAM))?.revision !== before?.revision) continue;
+    // Where streams are erased one after the other, that is recorded later.
+    if (!verification.wasErasedWhileRead || erasing === MAX_ERASING) return found;
+    erasing += 1;
   }
 };
 
@@ -127,11 +135,15 @@ class Verification {
   #share = 0;
   /** When progress is reported next, in milliseconds of `monotonicMs()`. */
   #reportAt = -Infinity;
+  /** Whether an owner was erased while a pass read the log. */
+  wasErasedWhileRead = false;
 
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModel,
     private readonly generation: Generation,
+    /** The streams of what was erased before. */
+    private readonly erasedBefore: ReadonlySet<string>,
     private readonly options: Required<VerifyOptions>,
   ) {}
 
@@ -159,7 +171,8 @@ class Verification {
       this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: this.#share });
     };
     const giveWay = (): Promise<void> => this.#giveWay();
-    const fold = new Fold(log, skips, this.#left, maxBytes, whole, giveWay, (count) => {
+    const standIns = new StandInsInOrder(this.erasedBefore);
+    const fold = new Fold(log, standIns, skips, this.#left, maxBytes, whole, giveWay, (count) => {
       this.#events += count;
       report();
     });
@@ -179,6 +192,7 @@ class Verification {
       this.#left = new Set([...this.#left].filter((partition) => !fold.partitions.has(partition)));
       return fold.position;
     } finally {
+      this.wasErasedWhileRead ||= fold.wasErasedWhileRead;
       await fold.close();
     }
   }
