@@ -18,8 +18,7 @@ export const parseStrictly = (body: Uint8Array): unknown => {
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    const isCut = endsTooEarly(text, (error as Error).message);
-    throw malformed(`${isCut ? 'It ends too early' : whereMalformed(text)}.`);
+    throw malformed(`${whereMalformed(text, (error as Error).message)}.`);
   }
   if (isUnambiguous(text, parsed)) return parsed;
   try {
@@ -70,8 +69,9 @@ const endsTooEarly = (text: string, message: string): boolean =>
   message === 'Unexpected end of JSON input' ||
   / in JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(message)?.[1] === String(text.length);
 
-/** JSON.parse's own message repeats parts of the text, so the place is found by the other parser. */
-const whereMalformed = (text: string): string => {
+/** `message`, JSON.parse's own, repeats parts of the text, so the place is found by the other parser. */
+const whereMalformed = (text: string, message: string): string => {
+  if (endsTooEarly(text, message)) return 'It ends too early';
   try {
     parseTree(text, { mode: 'json' });
     return 'A string in it holds a control character that is not escaped';

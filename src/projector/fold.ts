@@ -18,7 +18,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { changeOf } from './changes.js';
-import { ErasedWhileRead, type StandInsInOrder } from './erased-while-read.js';
+import { type StandInsInOrder } from './erased-while-read.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 
 /** The memory of an owner's name and number, in bytes. Measured. */
@@ -140,22 +140,12 @@ export class Fold {
     await this.breathe();
     const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
     if (done) throw new ReadModelUnavailable('the verification was ended');
-    this.#look(value.events);
+    this.wasErasedWhileRead ||= !this.standIns.accepts(value.events);
     this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
     this.#pending = [...this.#pending, ...value.events];
     this.#next = 0;
     this.#reached = value.position;
     return value;
-  }
-
-  #look(events: readonly RecordedEvent[]): void {
-    if (this.wasErasedWhileRead) return;
-    try {
-      this.standIns.take(events);
-    } catch (error) {
-      if (!(error instanceof ErasedWhileRead)) throw error;
-      this.wasErasedWhileRead = true;
-    }
   }
 
   /** Applies what was pulled, up to a position; whether there is more after that. */

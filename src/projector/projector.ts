@@ -2,7 +2,7 @@ import { type EventLog, LogUnavailable, type Position } from '../ports/event-log
 import { type GenerationInfo } from '../ports/generations.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation, GenerationMissing } from '../ports/read-model.js';
-import { streamsErasedBefore } from './erased-while-read.js';
+import { streamsErased } from './erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';
@@ -11,7 +11,7 @@ import { noticesOf, type RefusalNotice } from './refusals.js';
 import { type RebuildProgress } from './standby.js';
 import { GRACE_MS } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { erasureAcross } from '../erasure/erasures.js';
+import { erasureAcross, readErasures } from '../erasure/erasures.js';
 import { Load } from './load.js';
 import { type Verifier } from './verifier.js';
 
@@ -198,7 +198,7 @@ export class Projector {
     const generations = await this.model.generations();
     let active = activeOf(generations);
     let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
-    const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
+    const erasedBefore = streamsErased(await readErasures(this.log)); // first: what is erased after it is recognised
     const erasure = await erasureAcross(this.log, await this.model.positions(generation));
     // Before anything is applied: then its positions do not show any more that it lacks deletions that are erased.
     if (erasure !== undefined && active !== undefined) await this.#rebuilder.putBack(erasure);

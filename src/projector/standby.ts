@@ -3,9 +3,9 @@ import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
-import { erasureAcross } from '../erasure/erasures.js';
+import { erasureAcross, readErasures } from '../erasure/erasures.js';
 import { readSkips } from '../rebuilds/read.js';
-import { streamsErasedBefore } from './erased-while-read.js';
+import { streamsErased } from './erased-while-read.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Load } from './load.js';
 import { Pacing } from './pacing.js';
@@ -105,7 +105,7 @@ export class Standby {
     while (!signal.aborted) {
       try {
         const skips = await readSkips(this.log, skipsAfter);
-        const erasedBefore = await streamsErasedBefore(this.log); // first: what is erased after it is recognised
+        const erasedBefore = streamsErased(await readErasures(this.log)); // first: what is erased after it is recognised
         const positions = await this.model.positions(this.generation);
         if (await erasureAcross(this.log, positions, since)) await this.#giveUp();
         this.#from ??= oldestOf(positions);

@@ -1,3 +1,4 @@
+import { readErasures } from '../erasure/erasures.js';
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
 import { ERASURES_STREAM, plantStream } from '../plants/stream.js';
@@ -14,7 +15,7 @@ import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { changeOf } from './changes.js';
-import { StandInsInOrder, streamsErasedBefore } from './erased-while-read.js';
+import { StandInsInOrder, streamsErased } from './erased-while-read.js';
 import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
@@ -114,12 +115,12 @@ export const verify = async (
   await assertNotAhead(log, model, generation, signal);
   const options = { skips, maxBytes, giveWay, onProgress, signal };
   for (let erasing = 0; ;) {
-    const before = await log.readLast(ERASURES_STREAM);
-    const verification = new Verification(log, model, generation, await streamsErasedBefore(log), options);
+    const before = await readErasures(log);
+    const verification = new Verification(log, model, generation, streamsErased(before), options);
     const found = await verification.run();
     if (found.differing === 0) return found;
     // The fold of a log of which events are erased meanwhile is none.
-    if ((await log.readLast(ERASURES_STREAM))?.revision !== before?.revision) continue;
+    if ((await log.readLast(ERASURES_STREAM))?.revision !== before.revision) continue;
     // Where streams are erased one after the other, that is recorded later.
     if (!verification.wasErasedWhileRead || erasing === MAX_ERASING) return found;
     erasing += 1;

@@ -18,7 +18,7 @@ import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/rebuilds/read.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/plant-commands.js';
-import { pastTriggers } from './past-triggers.js';
+import { alterFile } from './past-triggers.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
@@ -58,17 +58,11 @@ export class Stores {
 
   /** Takes the last events from the log, as if it had been put back to an earlier state. */
   cutLog(events: number): void {
-    const database = new DatabaseSync(join(this.#folder, 'events.db'), { timeout: 5_000 });
-    try {
-      pastTriggers(database, () => {
-        database.exec(
-          `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
-         UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
-        );
-      });
-    } finally {
-      database.close();
-    }
+    alterFile(
+      join(this.#folder, 'events.db'),
+      `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
+       UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
+    );
   }
 
   async remove(): Promise<void> {

@@ -19,7 +19,7 @@ import { backup, restore } from '../../../src/cli/backup.js';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { all, freshStream, newEvent, newEvents, temporaryFolder } from '../../support/log-events.js';
-import { pastTriggers } from '../../support/past-triggers.js';
+import { alterFile } from '../../support/past-triggers.js';
 
 const EVENTS = 1_200;
 
@@ -252,11 +252,7 @@ describe('backup and restore of an embedded log', () => {
       ['a revision', 'UPDATE events SET revision = revision + 1 WHERE seq = 1200', 'lacks events'],
     ])('is refused where %s have been taken away', async (_what, sql, message) => {
       await log.close();
-      const db = new DatabaseSync(source());
-      pastTriggers(db, () => {
-        db.exec(sql);
-      });
-      db.close();
+      alterFile(source(), sql);
       await expect(backedUp()).rejects.toThrow(message);
       expect(existsSync(copy())).toBe(false);
     });
