@@ -59,6 +59,8 @@ export class Projector {
   readonly #rebuilder: Rebuilder;
   readonly #onRefusal: (notice: RefusalNotice) => void;
   readonly #load: Load;
+  /** The generation that events are applied to; undefined while this process looks which one is active. */
+  #followed: Generation | undefined;
 
   constructor(
     private readonly log: EventLog,
@@ -145,8 +147,13 @@ export class Projector {
     });
     const beside = Promise.all([
       this.#keepLease(over),
-      this.#rebuilder.run(over.signal, () => {
-        switched.abort();
+      this.#rebuilder.run(over.signal, (active) => {
+        const followsAnother = this.#followed !== undefined && this.#followed !== active;
+        if (followsAnother) {
+          this.#followed = undefined;
+          switched.abort();
+        }
+        return followsAnother;
       }),
       this.#rebuilder.heal(over.signal),
       this.verifier?.run(over.signal, () => this.#status.state === 'live'),
@@ -194,6 +201,7 @@ export class Projector {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
+    this.#followed = undefined;
     let { steadySince } = this.model;
     const generations = await this.model.generations();
     let active = activeOf(generations);
@@ -206,6 +214,7 @@ export class Projector {
       await this.model.drop(generation);
       generation = await this.#firstGeneration();
     }
+    this.#followed = generation;
     const { skipsAfter } = await readRebuilds(this.log);
     const skips = await readSkips(this.log, skipsAfter);
     await project(

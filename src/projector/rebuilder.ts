@@ -15,6 +15,7 @@ import {
   Standby,
   type StandbyOptions,
   type StandbySources,
+  waiting,
 } from './standby.js';
 import { verify } from './verify.js';
 
@@ -105,11 +106,14 @@ export class Rebuilder {
     );
   }
 
-  /** Runs until `signal` aborts; never rejects. `onSwitch` is called when another generation is active. */
-  async run(signal: AbortSignal, onSwitch: () => void): Promise<void> {
+  /**
+   * Runs until `signal` aborts; never rejects. `follow` is called with the active generation at each look: it has the
+   * projection follow that one, and returns whether it followed another one.
+   */
+  async run(signal: AbortSignal, follow: (active: Generation) => boolean): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#step(signal, onSwitch);
+        await this.#step(signal, follow);
         this.#lateLooks = 0;
         this.#problem = undefined;
       } catch (error) {
@@ -128,10 +132,12 @@ export class Rebuilder {
   }
 
   /** The next thing to do. */
-  async #step(signal: AbortSignal, onSwitch: () => void): Promise<void> {
+  async #step(signal: AbortSignal, follow: (active: Generation) => boolean): Promise<void> {
     const state = await readRebuilds(this.log);
     const generations = await this.model.generations();
     const active = generations.find((one) => one.active)?.generation;
+    // Another process has switched late, which has lost the lease.
+    if (active !== undefined && follow(active)) await this.#switched(active);
     const exists = (generation: Generation | undefined): generation is Generation =>
       generations.some((one) => one.generation === generation);
     const { building, promoted } = state;
@@ -140,7 +146,7 @@ export class Rebuilder {
     if (state.heldBy) return;
 
     // Where this has changed something, what was read before is stale.
-    if (promoted && (await this.#keep(state, promoted, active, exists, signal, onSwitch))) return;
+    if (promoted && (await this.#keep(state, promoted, active, exists, signal, follow))) return;
     if (!building && state.putBackBefore !== undefined) return this.putBack(state.putBackBefore);
     if (building && !exists(building.generation)) return this.#begin(state, building);
     const used = [active, promoted?.generation, promoted?.replaced, building?.generation];
@@ -173,17 +179,7 @@ export class Rebuilder {
 
   async #begin(state: Rebuilds, { rebuild }: Building): Promise<void> {
     this.options.onStep('rebuild seen');
-    this.#progress = {
-      rebuild,
-      phase: 'waiting',
-      generation: undefined,
-      position: START,
-      events: 0,
-      elapsedMs: 0,
-      share: 0,
-      secondsLeft: undefined,
-      problem: undefined,
-    };
+    this.#progress = waiting(rebuild);
     const generation = await this.createGeneration();
     this.options.onStep('generation created');
     const event = { type: 'RebuildStarted', data: { rebuild, generation } } as const;
@@ -280,7 +276,7 @@ export class Rebuilder {
     active: Generation | undefined,
     exists: (generation: Generation | undefined) => generation is Generation,
     signal: AbortSignal,
-    onSwitch: () => void,
+    follow: (active: Generation) => boolean,
   ): Promise<boolean> {
     const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
     const wanted = rollback === undefined ? generation : replaced;
@@ -303,11 +299,10 @@ export class Rebuilder {
       const caughtUpAt = this.#standbys.get(wanted)?.caughtUpAt;
       if (active === undefined && caughtUpAt === undefined) return false;
       const isOfThisLog = await this.#promote(wanted, active, caughtUpAt, signal); // where it is refused, again in the next round
-      this.#switchedAt = monotonicMs();
       this.options.onStep(rollback === undefined ? 'promoted' : 'rolled back');
       this.options.onDone(`lists are answered from generation ${wanted}`);
-      onSwitch();
-      await this.#stop(wanted);
+      follow(wanted);
+      await this.#switched(wanted);
       // Nobody reads it any more, nor goes back to it.
       if (!isOfThisLog) await this.#close(state, promoted, wanted);
       if (rollback !== 'requested') return true;
@@ -354,6 +349,12 @@ export class Rebuilder {
     }
   }
 
+  /** The projection follows this generation from now on. */
+  #switched(active: Generation): Promise<void> {
+    this.#switchedAt = monotonicMs();
+    return this.#stop(active);
+  }
+
   /** Drops the generation that is not active, and records that the rebuild is closed. */
   async #close(state: Rebuilds, promoted: Promoted, active: Generation | undefined): Promise<void> {
     for (const generation of [promoted.generation, promoted.replaced]) {
@@ -384,11 +385,9 @@ export class Rebuilder {
   }
 
   #standby(generation: Generation, sources: StandbySources): Standby {
-    let standby = this.#standbys.get(generation);
-    if (!standby) {
-      standby = new Standby(this.log, this.model, generation, sources, this.options);
-      this.#standbys.set(generation, standby);
-    }
+    const standby =
+      this.#standbys.get(generation) ?? new Standby(this.log, this.model, generation, sources, this.options);
+    this.#standbys.set(generation, standby);
     return standby;
   }
 

@@ -17,7 +17,7 @@ import {
 } from '../../../src/write/rebuilds.js';
 import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
-import { after, failing, Faults, noted } from '../../support/domain-faults.js';
+import { after, failing, Faults, gate, none, noted } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { createPlant, deletePlant } from '../../support/given.js';
@@ -610,6 +610,48 @@ describe('a rebuild', () => {
     expect(outcomes).toEqual([expect.any(NotAsFar)]);
     await isActive(2);
     expect(await idsOf('owner 2')).toEqual([2, 5]);
+  });
+
+  it('is followed by a process that has taken the lease over before another one has activated it, late', async () => {
+    await fill();
+    const first = await start();
+    await first.live();
+    const late = gate();
+    first.faults.next(
+      'promote',
+      after(() => late.opened),
+    );
+    first.faults.every(
+      'takeLease',
+      failing(() => new ReadModelUnavailable('it does not answer')),
+    );
+    await ask();
+    await until(async () => (await history()).at(-1) === 'RebuildPromoted');
+    await until(() => first.faults.calls('promote') === 2); // that of the first generation was the first
+    stores.tamper('DELETE FROM leases');
+    const second = await start();
+    const switched = gate();
+    // Its healer and its projector read the active generation before that, its rebuilder afterwards.
+    second.faults.next('generations', none, none).every(
+      'generations',
+      after(() => switched.opened),
+    );
+    second.faults.next(
+      'positions',
+      after(async () => {
+        late.open();
+        await isActive(2);
+        await first.stop();
+        switched.open();
+      }),
+    );
+    await second.live();
+    const { position } = await run(log, 'owner 1', createPlant(7));
+    await until(async () => (await model.positions(2 as Generation)).includes(position));
+    expect(await idsOf('owner 1')).toEqual([1, 7]);
+    expect(second.projector.status).toMatchObject({ state: 'live', generation: 2 });
+    // So is the way back.
+    await until(async () => (await model.positions(1 as Generation)).includes(position));
   });
 
   it('starts again where the store has lost what was built', async () => {
