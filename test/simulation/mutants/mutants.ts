@@ -49,6 +49,10 @@ const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEV
 /** Owners are erased beside rebuilds, and a crash may bring back lists with these owners. */
 const bringsBack = ({ operates, listsAsRedis }: Options): boolean => operates === 'on both' && listsAsRedis;
 
+/** Verifications are frequent, and erasures are interrupted half-way. */
+const verifiesBesideErasing = ({ operates, verifyEveryMs, erasesInSteps }: Options): boolean =>
+  operates === 'on erasures' && erasesInSteps && verifyEveryMs < 200;
+
 /** An erasure may end half-way, beside rebuilds. */
 const erasesHalf = ({ operates, erasesInSteps }: Options): boolean => operates === 'on both' && erasesInSteps;
 
@@ -415,6 +419,18 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'verified-while-erased-unnoticed',
+    what: 'a log that was read while an owner was erased is taken for what the lists should be',
+    worlds: verifiesBesideErasing,
+    edits: [
+      {
+        file: 'projector/fold.js',
+        find: 'this.wasErasedWhileRead ||= !this.standIns.accepts(value.events);',
+        replace: '',
+      },
+    ],
+  },
+  {
     name: 'put-back-before-erasure-unnoticed',
     what: 'lists that a crash has put back to before an erasure are taken as right',
     worlds: bringsBack,
@@ -642,6 +658,18 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a generation is built as the one was to be that had its number before the store lost it',
     worlds: losesWhatIsBuilt,
     edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
+  },
+  {
+    name: 'late-switch-unnoticed',
+    what: 'a projector goes on with the lists that another process, late, has replaced',
+    worlds: ({ projectors, freezesNearSteps }) => projectors === 2 && freezesNearSteps > 0,
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'if (active !== undefined && follow(active))',
+        replace: 'if (false)',
+      },
+    ],
   },
   {
     name: 'erasure-in-progress-unknown',

@@ -127,15 +127,27 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
     faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
   }),
   /** Orders to erase that are interrupted, and clocks that are set back. */
-  (_, random) => ({
-    ...{ audits: true, erases: true, operates: 'on erasures', putBackAtMs: NEVER },
-    operatesEveryMs: random.between(150, 800),
-    faults: {
-      ...NO_FAULTS,
-      ...{ logCrashes: random.between(300, 3_000), logCrashesInSync: random.between(300, 3_000) },
-      ...{ badNetwork: random.between(500, 3_000), wallJumps: random.between(500, 3_000) },
-    },
-  }),
+  ({ manners }, random) => {
+    const interrupted: Partial<Options> = {
+      ...{ audits: true, erases: true, operates: 'on erasures', putBackAtMs: NEVER },
+      operatesEveryMs: random.between(150, 800),
+      faults: {
+        ...NO_FAULTS,
+        ...{ logCrashes: random.between(300, 3_000), logCrashesInSync: random.between(300, 3_000) },
+        ...{ badNetwork: random.between(500, 3_000), wallJumps: random.between(500, 3_000) },
+      },
+    };
+    if (random.chance(0.5)) return interrupted;
+    // Verifications that read the log while some streams of an owner are erased and others are not.
+    return {
+      ...interrupted,
+      ...{ owners: 1, ids: 3, clients: 6, thinkMs: random.between(30, 90), ofErased: 0.5 },
+      ...{ erasesInSteps: true, crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0 },
+      ...{ eventsARead: 10 + random.below(50), verifyEveryMs: random.between(50, 200) },
+      manners: { ...manners, lostRequests: 0, lostAnswers: 0 },
+      faults: { ...NO_FAULTS, auditorDies: random.between(200, 600) },
+    };
+  },
   /** Erasures that are broken off half-way, and rebuilds that read past them. */
   ({ erasesInSteps, manners }, random) => ({
     ...{ audits: true, erases: true, operates: 'on both', putBackAtMs: NEVER },
