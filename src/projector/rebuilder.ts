@@ -136,7 +136,7 @@ export class Rebuilder {
     const state = await readRebuilds(this.log);
     const generations = await this.model.generations();
     const active = generations.find((one) => one.active)?.generation;
-    // Another process has switched late, which has lost the lease.
+    // A process that has lost the lease may have switched, late.
     if (active !== undefined && follow(active)) await this.#switched(active);
     const exists = (generation: Generation | undefined): generation is Generation =>
       generations.some((one) => one.generation === generation);
