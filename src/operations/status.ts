@@ -1,5 +1,5 @@
 import { type AppendHealth, type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
-import { type GenerationInfo } from '../ports/generations.js';
+import { activeOf, type GenerationInfo } from '../ports/generations.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
   aheadOf,
@@ -336,4 +336,4 @@ const differenceProblems = (verified: ProcessReport['verified']): string[] =>
 
 /** The active generation, if any. */
 export const activeGeneration = async ({ model }: Pick<System, 'model'>): Promise<Generation | undefined> =>
-  (await model.generations()).find(({ active }) => active)?.generation;
+  activeOf(await model.generations())?.generation;

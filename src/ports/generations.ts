@@ -9,6 +9,10 @@ export interface GenerationInfo {
   readonly key?: string;
 }
 
+/** The active one, if any. */
+export const activeOf = (generations: readonly GenerationInfo[]): GenerationInfo | undefined =>
+  generations.find(({ active }) => active);
+
 /** How long after a switch a process may still answer lists from the replaced generation, in milliseconds. */
 export const SWITCH_SEEN_MS = 1_000;
 

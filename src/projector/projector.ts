@@ -1,5 +1,5 @@
 import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
-import { type GenerationInfo } from '../ports/generations.js';
+import { activeOf } from '../ports/generations.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation, GenerationMissing } from '../ports/read-model.js';
 import { streamsErased } from './erased-while-read.js';
@@ -204,7 +204,7 @@ export class Projector {
     this.#followed = undefined;
     let { steadySince } = this.model;
     const generations = await this.model.generations();
-    let active = activeOf(generations);
+    let active = activeOf(generations)?.generation;
     let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
     const erasedBefore = streamsErased(await readErasures(this.log)); // first: what is erased after it is recognised
     const erasure = await erasureAcross(this.log, await this.model.positions(generation));
@@ -284,6 +284,3 @@ export class Projector {
     if (changed) this.onState(this.#status);
   }
 }
-
-const activeOf = (generations: readonly GenerationInfo[]): Generation | undefined =>
-  generations.find(({ active }) => active)?.generation;

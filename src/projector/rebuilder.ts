@@ -1,5 +1,5 @@
 import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type GenerationInfo, NotAsFar, type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
+import { activeOf, NotAsFar, type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { assertNotAhead } from './ahead.js';
 import { Pacing } from './pacing.js';
@@ -135,7 +135,7 @@ export class Rebuilder {
   async #step(signal: AbortSignal, follow: (active: Generation) => boolean): Promise<void> {
     const state = await readRebuilds(this.log);
     const generations = await this.model.generations();
-    const active = generations.find((one) => one.active)?.generation;
+    const active = activeOf(generations)?.generation;
     // A process that has lost the lease may have switched, late.
     if (active !== undefined && follow(active)) await this.#switched(active);
     const exists = (generation: Generation | undefined): generation is Generation =>
@@ -370,7 +370,7 @@ export class Rebuilder {
   /** Drops generations that are neither active, nor built, nor kept for a rollback. */
   async #dropAllBut(
     used: readonly (Generation | undefined)[],
-    generations: readonly GenerationInfo[],
+    generations: readonly { readonly generation: Generation }[],
   ): Promise<void> {
     // A reader that has read the pointer just before a switch still reads the generation that it pointed to.
     if (monotonicMs() - this.#switchedAt < READERS_MS) return;

@@ -1,5 +1,5 @@
 import { type EventLog } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { activeOf, type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
@@ -82,7 +82,7 @@ export class Verifier {
   }
 
   async #active(): Promise<Generation | undefined> {
-    return (await this.model.generations()).find(({ active }) => active)?.generation;
+    return activeOf(await this.model.generations())?.generation;
   }
 
   async #verify(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
-import { type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
+import { activeOf, type Generations, SWITCH_SEEN_MS } from '../ports/generations.js';
 import { aheadOf, type ReadModel } from '../ports/read-model.js';
 
 /** How long a log must seem shorter than it was before that is believed, in milliseconds: an answer may be stale. */
@@ -64,7 +64,7 @@ export class LogRegression {
    * ReadModelAhead. `head` is the present one. Throws what the ports throw.
    */
   async assertHealed(head: Position): Promise<void> {
-    const active = (await this.model.generations()).find((one) => one.active);
+    const active = activeOf(await this.model.generations());
     const applied = active ? newestOf(await this.model.positions(active.generation)) : START;
     // Lists that were lost as well are made again with the numbers of before.
     const name = active ? (active.key ?? `${active.generation}`) : 'none';

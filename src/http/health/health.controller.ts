@@ -3,7 +3,7 @@ import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { Auditor } from '../../audit/auditor.js';
 import { EventLog } from '../../ports/event-log.js';
-import { Generations } from '../../ports/generations.js';
+import { activeOf, Generations } from '../../ports/generations.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
 import { Projector } from '../../projector/projector.js';
 import { Problem } from '../problem.js';
@@ -98,8 +98,7 @@ export class HealthController {
     return this.indicators
       .check('read_model')
       .attempt(async () => {
-        const generations = await this.lists.generations();
-        if (!generations.some(({ active }) => active))
+        if (!activeOf(await this.lists.generations()))
           throw new ReadModelIncomplete('it is being built from the log');
       })
       .withTimeout(CHECK_TIMEOUT_MS);
