@@ -3,8 +3,8 @@ import { activeOf, type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
+import { erasureAcross } from '../erasure/erasures.js';
 import { readRebuilds, readSkipsInForce } from '../rebuilds/read.js';
-import { type Rebuilds } from '../rebuilds/rebuilds.js';
 import { type Load } from './load.js';
 import { type Verified, verify } from './verify.js';
 
@@ -109,13 +109,15 @@ export class Verifier {
     const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.
     if (differing > 0 || unreadable === 0) await this.options.onCompared(differing);
-    if (differing > 0 && !willBeReplaced(await readRebuilds(this.log), active))
-      await this.options.onDifference(found);
+    if (differing > 0 && !(await this.#willBeReplaced(active))) await this.options.onDifference(found);
+  }
+
+  /** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
+  async #willBeReplaced(active: Generation): Promise<boolean> {
+    // Before the rebuilds: the projection, where it notices that, requests one before it goes on.
+    if (await erasureAcross(this.log, await this.model.positions(active))) return true;
+    const { building, promoted, putBackBefore } = await readRebuilds(this.log);
+    if (building !== undefined || putBackBefore !== undefined) return true;
+    return promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active;
   }
 }
-
-/** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
-const willBeReplaced = ({ building, promoted, putBackBefore }: Rebuilds, active: Generation): boolean =>
-  building !== undefined ||
-  putBackBefore !== undefined ||
-  (promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active);

@@ -660,6 +660,18 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
   },
   {
+    name: 'put-back-not-awaited',
+    what: 'a verification does not know of lists that a crash has just put back to before an erasure',
+    worlds: bringsBack,
+    edits: [
+      {
+        file: 'projector/verifier.js',
+        find: 'if (await erasureAcross(this.log, await this.model.positions(active))) return true;',
+        replace: '',
+      },
+    ],
+  },
+  {
     name: 'late-switch-unnoticed',
     what: 'a projector goes on with the lists that another process, late, has replaced',
     worlds: ({ projectors, freezesNearSteps }) => projectors === 2 && freezesNearSteps > 0,

@@ -8,7 +8,9 @@ import { erasureAcross } from '../../../src/erasure/erasures.js';
 import { erasedStream } from '../../../src/plants/stream.js';
 import { START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
-import { verify } from '../../../src/projector/verify.js';
+import { Load } from '../../../src/projector/load.js';
+import { Verifier } from '../../../src/projector/verifier.js';
+import { type Verified, verify } from '../../../src/projector/verify.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../../../src/write/rebuilds.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
@@ -75,6 +77,32 @@ describe('a store that is put back from before an erasure', () => {
     const [active] = await stores.model.generations();
     const { differing } = await verify(stores.log, stores.model, active?.generation ?? (0 as Generation));
     expect([differing, active?.active]).toEqual([0, true]);
+  });
+
+  it('is no difference to a comparison that comes before the projection has noticed it', async () => {
+    await stores.close();
+    copyFileSync(stores.file('read-model.db'), stores.file('left.db'));
+    await stores.open();
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    const left = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
+    const [compared, differences]: [number[], Verified[]] = [[], []];
+    const stopping = new AbortController();
+    const verifier = new Verifier(stores.log, left, {
+      ...{ now: () => new Date(), everyMs: 60_000, load: new Load(), lookEveryMs: 1 },
+      last: () => Promise.resolve(undefined),
+      onCompared: (differing) => Promise.resolve(void compared.push(differing)),
+      onDifference: (found) => Promise.resolve(void differences.push(found)),
+      onProblem: (reason) => {
+        throw new Error(reason);
+      },
+    });
+    const running = verifier.run(stopping.signal, () => true);
+    await until(() => compared.length > 0);
+    stopping.abort();
+    await running;
+    await left.close();
+    expect([compared, differences]).toEqual([[5], []]);
   });
 
   it('drops lists that are kept for a rollback, which would bring such plants back', async () => {
