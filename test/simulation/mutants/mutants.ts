@@ -662,7 +662,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'put-back-not-awaited',
     what: 'a verification does not know of lists that a crash has just put back to before an erasure',
-    worlds: bringsBack,
+    worlds: (options) =>
+      options.operates === 'on erasures' && options.verifyEveryMs < 150 && crashesLists(options),
     edits: [
       {
         file: 'projector/verifier.js',

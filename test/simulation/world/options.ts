@@ -119,13 +119,25 @@ type NarrowWorld = (options: Options, random: Random) => Partial<Options>;
 /** What such worlds are about. */
 const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Lists that go back to before an erasure, in any generation. */
-  (options, random) => ({
-    ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
-    ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
-    ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
-    manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
-    faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
-  }),
+  (options, random) => {
+    const crashing: Partial<Options> = {
+      ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+      ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
+      ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
+      manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
+      faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
+    };
+    if (random.chance(0.7)) return crashing;
+    // Verifications while so little is written that nobody has noticed it.
+    return {
+      ...crashing,
+      ...{ operates: 'on erasures', operatesEveryMs: random.between(500, 1_500), ofErased: 0.8 },
+      ...{ clients: 2, ids: 6, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
+      ...{ verifyEveryMs: random.between(30, 150), losesSwitches: false, crashesNearSteps: 0.5 },
+      manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+      faults: { ...NO_FAULTS, listsCrash: random.between(600, 2_000) },
+    };
+  },
   /** Orders to erase that are interrupted, and clocks that are set back. */
   ({ manners }, random) => {
     const interrupted: Partial<Options> = {
