@@ -649,7 +649,10 @@ describe('a rebuild', () => {
     const { position } = await run(log, 'owner 1', createPlant(7));
     await until(async () => (await model.positions(2 as Generation)).includes(position));
     expect(await idsOf('owner 1')).toEqual([1, 7]);
-    expect(second.projector.status).toMatchObject({ state: 'live', generation: 2 });
+    await until(() => {
+      const { status } = second.projector;
+      return status.state === 'live' && status.generation === 2;
+    });
     // So is the way back.
     await until(async () => (await model.positions(1 as Generation)).includes(position));
   });
