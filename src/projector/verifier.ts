@@ -114,7 +114,7 @@ export class Verifier {
 
   /** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
   async #willBeReplaced(active: Generation): Promise<boolean> {
-    // Before the rebuilds: the projection, where it notices that, requests one before it goes on.
+    // A crash has put it back. Looked at first: the projection that notices it requests a rebuild before it goes on.
     if (await erasureAcross(this.log, await this.model.positions(active))) return true;
     const { building, promoted, putBackBefore } = await readRebuilds(this.log);
     if (building !== undefined || putBackBefore !== undefined) return true;

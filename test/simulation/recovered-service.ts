@@ -5,6 +5,7 @@ import { type SignerKey } from '../../src/audit/note.js';
 import { Eraser } from '../../src/erasure/eraser.js';
 import { isInProgress, readErasures } from '../../src/erasure/erasures.js';
 import { type EventLog, START } from '../../src/ports/event-log.js';
+import { activeOf } from '../../src/ports/generations.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { type TreeStore } from '../../src/ports/tree-store.js';
 import { Projector } from '../../src/projector/projector.js';
@@ -78,7 +79,7 @@ const listsAreTheFold = async (
   model: ReadModelStore,
   owners: readonly string[],
 ): Promise<boolean> => {
-  const active = (await model.generations()).find((generation) => generation.active)?.generation;
+  const active = activeOf(await model.generations())?.generation;
   if (active === undefined) return false;
   const head = await log.head();
   if ((await model.positions(active)).some((position) => position < head)) return false;

@@ -8,6 +8,7 @@ import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
+import { until } from '../../support/waiting.js';
 
 /** A rebuild of these at one event a second is under way for as long as a test needs. */
 const PLANTS = 120;
@@ -293,7 +294,9 @@ describe('an event of an operation that this version cannot read', () => {
   // The projector's own last event: it would come between a look at the end of the stream and an append.
   beforeAll(async () => {
     const log = await http.service.log();
-    while (!(await log.readStream(REBUILDS_STREAM)).some(({ type }) => type === 'RebuildClosed'));
+    await until(async () =>
+      (await log.readStream(REBUILDS_STREAM)).some(({ type }) => type === 'RebuildClosed'),
+    );
   });
 
   it('is a warning, holds what might be against it, and is skipped by an operator', async () => {

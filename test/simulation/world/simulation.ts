@@ -12,6 +12,7 @@ import {
   type RecordedEvent,
   START,
 } from '../../../src/ports/event-log.js';
+import { activeOf } from '../../../src/ports/generations.js';
 import { GenerationMissing } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
 import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
@@ -969,7 +970,7 @@ class Simulation {
     if (states.filter((state) => state === 'live').length !== 1) return `projectors: ${states.join()}`;
     const { building } = await readRebuilds(log);
     if (building) return `rebuild ${building.rebuild} is under way`;
-    const active = (await model.generations()).find((one) => one.active)?.generation;
+    const active = activeOf(await model.generations())?.generation;
     if (active === undefined) return 'no generation is active';
     const head = await log.head();
     const positions = await model.positions(active);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
-import { ActiveChanged, NotAsFar } from '../../../src/ports/generations.js';
+import { ActiveChanged, activeOf, NotAsFar } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector } from '../../../src/projector/projector.js';
@@ -88,8 +88,7 @@ describe('a rebuild', () => {
 
   const ask = (more: { rate?: number; unskip?: boolean } = {}): Promise<void> =>
     requestRebuild(log, { rebuild: randomUUID(), rate: null, unskip: false, ...more }, operator, now);
-  const active = async (): Promise<Generation | undefined> =>
-    (await model.generations()).find((one) => one.active)?.generation;
+  const active = async (): Promise<Generation | undefined> => activeOf(await model.generations())?.generation;
   const generations = async (): Promise<number[]> =>
     (await model.generations()).map(({ generation }) => generation);
   const isActive = (generation: number): Promise<void> => until(async () => (await active()) === generation);
