@@ -162,17 +162,4 @@ export class Standby {
   }
 }
 
-/** The progress of a rebuild that no generation was made for yet. */
-export const waiting = (rebuild: string): RebuildProgress => ({
-  rebuild,
-  phase: 'waiting',
-  generation: undefined,
-  position: START,
-  events: 0,
-  elapsedMs: 0,
-  share: 0,
-  secondsLeft: undefined,
-  problem: undefined,
-});
-
 export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -34,6 +34,9 @@ export interface Operator {
   readonly traceparent?: string;
 }
 
+/** The projector, as the operator of what it records itself. */
+export const RECORDER: Operator = { actor: { sub: PROJECTOR }, correlationId: 'rebuild' };
+
 /** The most decisions on a request, while other writers are faster. */
 const RACES = 5;
 

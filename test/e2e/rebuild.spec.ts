@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/rebuilder.js';
+import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/rebuilder-options.js';
 import { type Operator, requestRebuild, requestRollback } from '../../src/write/rebuilds.js';
 import { readRebuilds } from '../../src/rebuilds/read.js';
 import { violationsOf } from '../support/history.js';

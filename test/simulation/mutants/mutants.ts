@@ -394,7 +394,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: losesLists,
     edits: [
       {
-        file: 'projector/rebuilder.js',
+        file: 'projector/promoter.js',
         find: 'one === generation ? state.skipsAfter : promoted.skippedAfterBefore',
         replace: 'state.skipsAfter',
       },
@@ -533,7 +533,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: losesWhatIsBuilt,
     edits: [
       {
-        file: 'projector/rebuilder.js',
+        file: 'projector/promoter.js',
         find: 'if (active === undefined && caughtUpAt === undefined) return false;',
         replace: '',
       },
@@ -647,7 +647,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         replace: 'promote(generation)',
       },
       {
-        file: 'projector/rebuilder.js',
+        file: 'projector/promoter.js',
         find: 'active === undefined ? caughtUpAt : undefined)',
         replace: 'undefined)',
       },
@@ -657,7 +657,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'number-given-again',
     what: 'a generation is built as the one was to be that had its number before the store lost it',
     worlds: losesWhatIsBuilt,
-    edits: [{ file: 'projector/rebuilder.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
+    edits: [{ file: 'projector/standbys.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
   },
   {
     name: 'put-back-not-awaited',

@@ -6,7 +6,7 @@ import { ActiveChanged, activeOf, NotAsFar } from '../../../src/ports/generation
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector } from '../../../src/projector/projector.js';
-import { REBUILD_STEPS, type RebuildStep } from '../../../src/projector/rebuilder.js';
+import { REBUILD_STEPS, type RebuildStep } from '../../../src/projector/rebuilder-options.js';
 import {
   cancelRebuild,
   type Operator,
