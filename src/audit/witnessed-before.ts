@@ -1,7 +1,9 @@
-import { abortAfter, monotonicMs } from '../async/runtime.js';
+import { abortAfter } from '../async/runtime.js';
+import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type Checkpoint } from './checkpoint.js';
 import { type Finding } from './findings.js';
+import { GreaterTree } from './greater-tree.js';
 import { type VerifierKey } from './note.js';
 import { hasRoot } from './recheck.js';
 import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget } from './witnessing.js';
@@ -13,7 +15,7 @@ export interface WitnessedBeforeOptions {
    * else decide whether anything is signed.
    */
   readonly timeoutMs: number;
-  /** How long a witness may know a greater tree than this one before that is a contradiction, in milliseconds. */
+  /** As GreaterTree has it. */
   readonly patienceMs: number;
 }
 
@@ -30,15 +32,17 @@ interface Shown {
  */
 export class WitnessedBefore {
   #asked: Promise<readonly Shown[]> | undefined;
-  /** Since when a witness has shown a tree that is greater than ours, in milliseconds of monotonicMs(). */
-  #aheadSince: number | undefined;
+  readonly #greater: GreaterTree;
 
   constructor(
+    log: Pick<EventLog, 'head'>,
     private readonly store: TreeStore,
     private readonly key: VerifierKey,
     private readonly targets: readonly WitnessTarget[],
     private readonly options: WitnessedBeforeOptions,
-  ) {}
+  ) {
+    this.#greater = new GreaterTree(log, store, options.patienceMs);
+  }
 
   /**
    * Whether the stored tree may be signed: `yes`; `later`, where a witness shows a greater one, which this may become, or
@@ -58,15 +62,14 @@ export class WitnessedBefore {
       else if (!(await hasRoot(this.store, shown.checkpoint)))
         return otherHistory(shown.target, this.key, shown.checkpoint);
     if (!ahead) return 'yes';
-    this.#aheadSince ??= monotonicMs();
-    if (monotonicMs() - this.#aheadSince < this.options.patienceMs) return 'later';
+    if (!(await this.#greater.hasLost(ahead.checkpoint.size))) return 'later';
     return eventsGone(ahead.target, this.key, ahead.checkpoint, size);
   }
 
   /** Asks again, as after an alarm that was lifted. */
   forget(): void {
     this.#asked = undefined;
-    this.#aheadSince = undefined;
+    this.#greater.forget();
   }
 
   async #askAll(signal: AbortSignal): Promise<readonly Shown[]> {

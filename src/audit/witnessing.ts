@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
-import { monotonicMs, startTimer, stopTimer } from '../async/runtime.js';
+import { startTimer, stopTimer } from '../async/runtime.js';
+import { type EventLog } from '../ports/event-log.js';
 import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
 import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
 import { type Checkpoint, openCheckpoint } from './checkpoint.js';
 import { cosignaturesOf } from './cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
 import { type Finding } from './findings.js';
+import { GreaterTree } from './greater-tree.js';
 import { keyName, NoteRefused, quoted, type VerifierKey } from './note.js';
 import { hasRoot } from './recheck.js';
 import { storedConsistency } from './stored-tree.js';
@@ -65,7 +67,7 @@ export interface WitnessingStatus {
 export interface WitnessingOptions {
   readonly now: () => Date;
   readonly ask: AskWitness;
-  /** How long a witness may know a greater tree than this one before that is an alarm, in milliseconds. */
+  /** As GreaterTree has it. */
   readonly patienceMs: number;
   readonly pauses: { readonly firstMs: number; readonly longestMs: number };
   /** Called with each change of a witness's state, for the log. */
@@ -86,8 +88,7 @@ interface Followed {
   known: number;
   status: WitnessStatus;
   failures: number;
-  /** Since when it has known a tree that is greater than ours, in milliseconds of monotonicMs(). */
-  aheadSince: number | undefined;
+  readonly greater: GreaterTree;
 }
 
 /**
@@ -103,6 +104,7 @@ export class Witnessing {
   #signed = 0;
 
   constructor(
+    log: Pick<EventLog, 'head'>,
     private readonly store: TreeStore,
     private readonly key: VerifierKey,
     targets: readonly WitnessTarget[],
@@ -123,7 +125,8 @@ export class Witnessing {
         at: known && timeText(known.time),
         reason: undefined,
       };
-      return { target, known: known?.size ?? 0, status, failures: 0, aheadSince: undefined };
+      const greater = new GreaterTree(log, store, options.patienceMs);
+      return { target, known: known?.size ?? 0, status, failures: 0, greater };
     });
   }
 
@@ -229,7 +232,7 @@ export class Witnessing {
       return { state: 'unreachable', reason: `its cosignature cannot be kept: ${oneLine(error)}` };
     }
     followed.known = size;
-    followed.aheadSince = undefined;
+    followed.greater.forget();
     followed.status = { ...followed.status, size, at: timeText(cosignature.time) };
     return undefined;
   }
@@ -242,13 +245,9 @@ export class Witnessing {
     if (!shown) return failure;
     const ours = (await this.store.latestCheckpoint())?.size ?? 0;
     if (shown.size <= ours) {
-      followed.aheadSince = undefined;
+      followed.greater.forget();
       if (!(await hasRoot(this.store, shown))) await this.#raise(otherHistory(target, this.key, shown));
-      return failure;
-    }
-    // Another auditor with this key may be ahead of ours, which then gets there.
-    followed.aheadSince ??= monotonicMs();
-    if (monotonicMs() - followed.aheadSince >= this.options.patienceMs)
+    } else if (await followed.greater.hasLost(shown.size))
       await this.#raise(eventsGone(target, this.key, shown, ours));
     return failure;
   }

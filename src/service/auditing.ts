@@ -128,7 +128,7 @@ const startAuditor = async (
 ): Promise<Auditor> => {
   const previousKey = await openPreviousKey(dataDir, key);
   const pacing = new Pacing(load);
-  const witnessing = witnesses && startWitnessing(store, key, witnesses, logger, resources);
+  const witnessing = witnesses && startWitnessing(log, store, key, witnesses, logger, resources);
   const auditor = new Auditor(log, store, key, {
     now,
     giveWay: (signal) => pacing.giveWay(signal),
@@ -139,7 +139,7 @@ const startAuditor = async (
     witnessing,
     witnessedBefore:
       witnesses &&
-      new WitnessedBefore(store, key, witnesses.targets, {
+      new WitnessedBefore(log, store, key, witnesses.targets, {
         ask: askWitness,
         timeoutMs: WITNESSES_FIRST_MS,
         patienceMs: SHORT_LOG_MS,
@@ -156,13 +156,14 @@ const startAuditor = async (
 };
 
 const startWitnessing = (
+  log: EventLog,
   store: TreeStore,
   key: SignerKey,
   { targets, notes }: Witnesses,
   logger: Logger,
   resources: Resources,
 ): Witnessing => {
-  const witnessing = new Witnessing(store, key, targets, notes, {
+  const witnessing = new Witnessing(log, store, key, targets, notes, {
     now,
     ask: askWitness,
     patienceMs: SHORT_LOG_MS,

@@ -215,7 +215,8 @@ export const runAuditor = (
   const tree = new SimulatedTree(disk);
   const signal = new AbortController().signal;
   const pacing = new Pacing(new Load());
-  const witnessed = witness && startWitnessing(world, machine, stores, { tree, disk, key, witness }, signal);
+  const witnessed =
+    witness && startWitnessing(world, machine, stores, { log, tree, disk, key, witness }, signal);
   const auditor = new Auditor(log, tree, key, {
     now: machine.wall,
     ...witnessed,
@@ -243,11 +244,13 @@ const startWitnessing = (
   machine: Machine,
   { witnessMachine, manners }: Stores,
   {
+    log,
     tree,
     disk,
     key,
     witness,
   }: {
+    readonly log: EventLog;
     readonly tree: SimulatedTree;
     readonly disk: TreeDisk;
     readonly key: SignerKey;
@@ -264,7 +267,7 @@ const startWitnessing = (
   };
   const notes = new CosignedNotes(file, [witness.key], 1, [key], (work) => work());
   const targets = [{ key: witness.key, url }];
-  const witnessing = new Witnessing(tree, key, targets, notes, {
+  const witnessing = new Witnessing(log, tree, key, targets, notes, {
     now: machine.wall,
     ask,
     patienceMs: 10_000,
@@ -272,7 +275,7 @@ const startWitnessing = (
     onState: () => undefined,
   });
   void witnessing.run(signal);
-  const witnessedBefore = new WitnessedBefore(tree, key, targets, {
+  const witnessedBefore = new WitnessedBefore(log, tree, key, targets, {
     ask,
     timeoutMs: 3_000,
     patienceMs: 10_000,

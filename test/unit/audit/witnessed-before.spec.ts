@@ -63,7 +63,7 @@ describe('an auditor that begins to sign, with a witness', () => {
       ...{ now, patienceMs: 0, recheckMs: 3_600_000 },
       giveWay: () => nextTurn(),
       onState: () => undefined,
-      witnessedBefore: new WitnessedBefore(audited.tree, audited.key, targets, {
+      witnessedBefore: new WitnessedBefore(audited.log, audited.tree, audited.key, targets, {
         ...{ ask, timeoutMs, patienceMs },
       }),
     });
@@ -153,6 +153,18 @@ describe('an auditor that begins to sign, with a witness', () => {
     expect(await signed()).toBeUndefined();
   });
 
+  it('waits for as long as the tree has yet to read the log: another auditor with this key is ahead', async () => {
+    await audited.fill(20);
+    cosign(new LogOfLeaves(audited.key, 60).note(50));
+    const targets = [{ key: witnessKey, url: 'https://w.example' }];
+    const options = { ask: shows, timeoutMs: 60_000, patienceMs: 0 };
+    const before = new WitnessedBefore(audited.log, audited.tree, audited.key, targets, options);
+    expect(await before.allows(never())).toBe('later');
+    expect(await before.allows(never())).toBe('later');
+    await audited.grow();
+    expect(await before.allows(never())).toMatchObject({ kind: 'fork' });
+  });
+
   it.each<[string, AskWitness]>([
     ['cannot be reached', () => Promise.reject(new Error('it cannot be reached (ECONNREFUSED)'))],
     ['answers 500', () => Promise.resolve({ status: 500, type: '', body: '' })],
@@ -191,6 +203,7 @@ describe('an auditor that begins to sign, with a witness', () => {
     await audited.grow();
     let times = 0;
     const before = new WitnessedBefore(
+      audited.log,
       audited.tree,
       audited.key,
       [{ key: witnessKey, url: 'https://w.example' }],

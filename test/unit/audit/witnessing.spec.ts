@@ -14,6 +14,8 @@ import {
   type WitnessState,
   type WitnessTarget,
 } from '../../../src/audit/witnessing.js';
+import { decorate } from '../../../src/ports/decorate.js';
+import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
 import { type WitnessStore } from '../../../src/ports/witness-store.js';
 import { Witness } from '../../../src/witness/witness.js';
 import { AuditedLog } from '../../support/audited-log.js';
@@ -77,18 +79,22 @@ describe('an auditor with witnesses', () => {
       fileLock(join(folder, 'witnessed.lock')),
     );
 
-  const start = (witnesses: readonly (readonly [SignerKey, AskWitness])[], required = witnesses.length) => {
+  const start = (
+    witnesses: readonly (readonly [SignerKey, AskWitness])[],
+    required = witnesses.length,
+    { log = audited.log, patienceMs = 20 }: { log?: Pick<EventLog, 'head'>; patienceMs?: number } = {},
+  ) => {
     const keys = witnesses.map(([key]) => key);
     const notes = notesFor(keys, required);
     const targets: WitnessTarget[] = keys.map((key) => ({ key, url: `https://${key.name}` }));
     const states: [string, WitnessState][] = [];
-    const witnessing = new Witnessing(audited.tree, audited.key, targets, notes, {
+    const witnessing = new Witnessing(log, audited.tree, audited.key, targets, notes, {
       now: () => new Date(),
       ask: (url, body, signal) => {
         const found = witnesses.find(([{ name }]) => url.startsWith(`https://${name}/`));
         return found ? found[1](url, body, signal) : Promise.reject(new Error('nobody is there'));
       },
-      patienceMs: 20,
+      patienceMs,
       pauses: PAUSES,
       onState: ({ witness: name, state }) => states.push([name, state]),
     });
@@ -286,6 +292,25 @@ describe('an auditor with witnesses', () => {
     await sign(10, witnessing);
     await until(async () => (await audited.tree.alarm()) !== undefined);
     expect((await audited.tree.alarm())?.message).toContain('of 50 events, and this tree has 10');
+  });
+
+  it.each<[string, Partial<Pick<EventLog, 'head'>>]>([
+    ['the tree has yet to read the log: another auditor with this key is ahead', {}],
+    ['the log cannot be read', { head: () => Promise.reject(new LogUnavailable('it is away')) }],
+  ])('raises no alarm where a witness shows more events than there are while %s', async (_, faults) => {
+    const asked: string[] = [];
+    const asks = witness(one);
+    const ask: AskWitness = (url, body, signal) => {
+      if (body === undefined) asked.push(url);
+      return asks(url, body, signal);
+    };
+    const other = new LogOfLeaves(audited.key, 100);
+    await asks('https://one.example/add-checkpoint', other.request(0, 50), stop.signal);
+    await sign(10);
+    await audited.fill(20);
+    start([[one, ask]], 1, { log: decorate(audited.log, faults), patienceMs: 0 });
+    await until(() => asked.length === 3); // it was judged twice by then
+    expect(await audited.tree.alarm()).toBeUndefined();
   });
 
   it('takes no cosignature from its file that is not one', async () => {
