@@ -6,6 +6,7 @@
 import { openSqliteEventLog } from '../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../src/adapters/sqlite/tree-store.js';
 import { hashInTree } from '../src/audit/erased-events.js';
+import { StandInsInOrder } from '../src/erasure/erased-while-read.js';
 import { GrowingState } from '../src/audit/state-tree/growing-state.js';
 import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
 import { type EventLog } from '../src/ports/event-log.js';
@@ -47,7 +48,8 @@ const buildEvents = async (log: EventLog, store: TreeStore): Promise<number> => 
 
 const buildState = async (log: EventLog, store: TreeStore): Promise<number> => {
   const signal = new AbortController().signal;
-  const state = await GrowingState.open(log, store, () => Promise.resolve(), signal);
+  const standIns = await StandInsInOrder.from(log);
+  const state = await GrowingState.open(log, store, standIns, () => Promise.resolve(), signal);
   if (!(state instanceof GrowingState)) throw new Error(state);
   return (await state.save()).size;
 };

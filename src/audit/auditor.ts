@@ -1,5 +1,6 @@
 import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type RecordedEvent, START } from '../ports/event-log.js';
+import { ErasedWhileRead, StandInsInOrder } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
@@ -167,13 +168,13 @@ export class Auditor {
     for (const part of ended) if (part.status === 'rejected') throw part.reason;
   }
 
-  /** As `#appendAll`, and again where an event blocks it: rechecks of what is before go on meanwhile. */
+  /** As `#appendAll`, and again where it cannot go on from an event: rechecks of what is before go on meanwhile. */
   async #follow(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.#appendAll(signal);
       } catch (error) {
-        if (!(error instanceof BlockedAt)) throw error;
+        if (!(error instanceof BlockedAt || error instanceof ErasedWhileRead)) throw error;
         await this.#failed(error, signal);
       }
     }
@@ -182,12 +183,14 @@ export class Auditor {
   /** Appends the events after the tree, and new ones, until `signal` aborts. */
   async #appendAll(signal: AbortSignal): Promise<void> {
     this.#state = undefined;
+    const standIns = await StandInsInOrder.from(this.log);
     let tree = await this.store.tree();
     this.#reached(tree);
-    const state = await GrowingState.open(this.log, this.store, this.options.giveWay, signal);
+    const state = await GrowingState.open(this.log, this.store, standIns, this.options.giveWay, signal);
     if (typeof state === 'string') return this.#raise({ ...broken(state), raisedAt: this.#now() });
     this.#state = state;
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
+      standIns.take(events); // before the state has them, and can be signed
       for (let at = 0; at < events.length; at += MAX_APPEND) {
         tree = await this.#append(tree, events.slice(at, at + MAX_APPEND), signal);
         this.#reached(tree);

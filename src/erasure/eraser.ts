@@ -22,6 +22,7 @@ import { readSkipsInForce } from '../rebuilds/read.js';
 import { execute } from '../write/execute.js';
 import { runCommand } from '../write/plant-commands.js';
 import { operationEvent, type Operator } from '../write/rebuilds.js';
+import { scrubTree } from './scrub-tree.js';
 import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
 
 /** How often the log is read for orders, in milliseconds: one short stream. */
@@ -29,6 +30,9 @@ const LOOK_EVERY_MS = 250;
 
 /** How often it is looked whether the stores have caught up, in milliseconds. */
 const WAIT_LOOK_MS = 50;
+
+/** How long it is waited before it is read again what is erased already, in milliseconds: on EventStoreDB that is the whole log. */
+const LOOK_AGAIN_MS = 30_000;
 
 /** Deletions at a time: they share their fsyncs, and hold up others' lists by few commands (docs/performance.md). */
 const DELETES_AT_ONCE = 8;
@@ -94,7 +98,7 @@ const STAND_INS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
  */
 export class Eraser {
   readonly #progress = new Map<string, ErasureProgress>();
-  /** Erasures of which lists and tree have nothing left in their files, while the log still has. */
+  /** Erasures of which lists have nothing left in their files, while the log or the tree still has. */
   readonly #scrubbed = new Set<string>();
   /** When an order that is not complete was first seen, in milliseconds of `monotonicMs()`. */
   readonly #incompleteSince = new Map<string, number>();
@@ -160,9 +164,10 @@ export class Eraser {
         this.#told(`erasure ${erasure.erasure}: ${problem}`);
       }
     }
+    const isScrubbed = await scrubTree(this.log, this.tree);
     if (!isHeldUp) this.#lastProblem = undefined;
     this.#lastRevision = revision;
-    this.#isIdle = open.length === 0;
+    this.#isIdle = open.length === 0 && isScrubbed;
   }
 
   async #carryOut(
@@ -186,8 +191,7 @@ export class Eraser {
       if (covered === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
-      await this.#followed(covered, signal);
-      if (signal.aborted) return;
+      if (!(await this.#followed(covered, signal))) return; // again
       // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
       // no event would say that they were deleted.
       await this.model.sync();
@@ -199,8 +203,12 @@ export class Eraser {
     show('scrubbing');
     if (!this.#scrubbed.has(erasure)) {
       await this.model.scrub();
-      await this.tree.scrub();
       this.#scrubbed.add(erasure);
+    }
+    while (!(await scrubTree(this.log, this.tree))) {
+      await this.#assertNoAlarm();
+      await pause(WAIT_LOOK_MS, signal);
+      if (signal.aborted) return;
     }
     await this.log.scrub(erasedStream(erasure));
     this.#scrubbed.delete(erasure);
@@ -280,19 +288,28 @@ export class Eraser {
     return this.log.readStreamsFrom([...prefixesOf(owner, erasure), erasedStream(erasure)]);
   }
 
-  /** Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. */
-  async #followed(covered: Covered, signal: AbortSignal): Promise<void> {
+  /**
+   * Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. Neither
+   * generations nor trees that stand before events that are erased already are waited for: they cannot read on before the
+   * erasure is recorded, and what had to follow did so before the first of these was erased. Returns false where `signal`
+   * aborts, and after a while: another process may have erased some, and was lost then.
+   */
+  async #followed(covered: Covered, signal: AbortSignal): Promise<boolean> {
+    const until = monotonicMs() + LOOK_AGAIN_MS;
     let size: number | undefined;
     while (!signal.aborted) {
       const behind = await this.#generationBehind(covered);
       const tree = await this.tree.tree();
+      const canFollow = (await this.tree.state()).position >= covered.erasedUpTo;
       if (tree.position >= covered.last) size ??= tree.size;
-      const alarm = await this.tree.alarm();
-      if (alarm) throw new Error('an alarm stands, so nothing is signed: see plants status');
+      await this.#assertNoAlarm();
       const signed = (await this.tree.latestCheckpoint())?.size ?? 0;
-      if (behind === undefined && size !== undefined && signed >= size) return;
+      const isSigned = !canFollow || (size !== undefined && signed >= size);
+      if (behind === undefined && isSigned) return true;
+      if (monotonicMs() >= until) return false;
       await pause(WAIT_LOOK_MS, signal);
     }
+    return false;
   }
 
   /**
@@ -307,6 +324,10 @@ export class Eraser {
       if (canFollow && positions.some((position) => position < last)) return generation;
     }
     return undefined;
+  }
+
+  async #assertNoAlarm(): Promise<void> {
+    if (await this.tree.alarm()) throw new Error('an alarm stands, so nothing is signed: see plants status');
   }
 
   /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */

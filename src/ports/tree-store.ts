@@ -166,8 +166,14 @@ export abstract class TreeStore {
   /** Lifts the alarm that stands, if any, and stores by whom and why. */
   abstract lift(by: string, reason: string): Promise<Alarm | undefined>;
 
-  /** Removes from the files of the store what changes of the state have left there. May be repeated. */
-  abstract scrub(): Promise<void>;
+  /**
+   * Removes from the files of the store what changes of the state have left there, and keeps that this was done after so
+   * many erasures. May be repeated.
+   */
+  abstract scrub(erasures: number): Promise<void>;
+
+  /** After how many erasures `scrub` was called last; 0 where it never was. */
+  abstract scrubbed(): Promise<number>;
 
   /** Closes everything. May be called twice. */
   abstract close(): Promise<void>;

@@ -18,7 +18,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { changeOf } from './changes.js';
-import { type StandInsInOrder } from './erased-while-read.js';
+import { type StandInsInOrder } from '../erasure/erased-while-read.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 
 /** The memory of an owner's name and number, in bytes. Measured. */

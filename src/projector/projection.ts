@@ -17,7 +17,7 @@ import {
   type ReadModel,
 } from '../ports/read-model.js';
 import { Batch } from './changes.js';
-import { StandInsInOrder } from './erased-while-read.js';
+import { StandInsInOrder } from '../erasure/erased-while-read.js';
 
 /** How often the position is applied to every partition, in milliseconds: a store that has lost data refuses it. */
 const ADVANCE_EVERY_MS = 1_000;

@@ -2,7 +2,7 @@ import { type EventLog, LogUnavailable, type Position } from '../ports/event-log
 import { activeOf } from '../ports/generations.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation, GenerationMissing } from '../ports/read-model.js';
-import { streamsErased } from './erased-while-read.js';
+import { streamsErased } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { Blocked, project, ReadModelRegressed } from './projection.js';

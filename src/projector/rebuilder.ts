@@ -3,6 +3,7 @@ import { activeOf, NotAsFar, type Generations } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { Healer } from './healer.js';
+import { erasureAcross } from '../erasure/erasures.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { type Building, type Rebuilds } from '../rebuilds/rebuilds.js';
@@ -158,6 +159,9 @@ export class Rebuilder {
       giveWay: () => pacing.giveWay(signal),
       onProgress,
     });
+    // A crash of the store has put it back to before an erasure, and its standby has not noticed that yet.
+    if (differing > 0 && (await erasureAcross(this.log, await this.model.positions(generation), since)))
+      return generation === active ? this.#begin(state, building) : this.#standbys.drop(generation);
     await this.options.onCompared(differing);
     this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });

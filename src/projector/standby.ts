@@ -5,7 +5,7 @@ import { type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { erasureAcross, readErasures } from '../erasure/erasures.js';
 import { readSkips } from '../rebuilds/read.js';
-import { streamsErased } from './erased-while-read.js';
+import { streamsErased } from '../erasure/erased-while-read.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Load } from './load.js';
 import { Pacing } from './pacing.js';

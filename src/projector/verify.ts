@@ -15,7 +15,7 @@ import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { changeOf } from './changes.js';
-import { StandInsInOrder, streamsErased } from './erased-while-read.js';
+import { StandInsInOrder, streamsErased } from '../erasure/erased-while-read.js';
 import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */

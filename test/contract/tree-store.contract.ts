@@ -94,6 +94,16 @@ export const treeStoreContract = (name: string, open: () => Promise<TreeStore>):
       expect(await store.markOfPosition(at(MARK_EVERY + 1))).toMatchObject({ index: MARK_EVERY });
     });
 
+    it('keeps after how many erasures it was scrubbed, and what it holds', async () => {
+      expect(await store.scrubbed()).toBe(0);
+      await growTo(300);
+      for (const erasures of [2, 3, 1]) {
+        await store.scrub(erasures);
+        expect(await store.scrubbed()).toBe(erasures);
+      }
+      expect(Buffer.from(await storedRoot(store, 300))).toEqual(Buffer.from(rootOf(300)));
+    });
+
     it('refuses to grow from another size, and changes nothing', async () => {
       await growTo(3);
       const stale = grown({ size: 0, position: START, hashes: new Uint8Array() }, leaves(0, 5));

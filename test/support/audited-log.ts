@@ -9,6 +9,7 @@ import { hashInTree } from '../../src/audit/erased-events.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
 import { GrowingTree } from '../../src/audit/merkle.js';
 import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
+import { StandInsInOrder } from '../../src/erasure/erased-while-read.js';
 import { GrowingState } from '../../src/audit/state-tree/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../src/plants/stream.js';
@@ -95,7 +96,8 @@ export class AuditedLog {
 
   /** Brings the state up to the tree. */
   async #stateRoot(): Promise<Uint8Array> {
-    const opened = await GrowingState.open(this.log, this.tree, () => Promise.resolve(), never());
+    const standIns = await StandInsInOrder.from(this.log);
+    const opened = await GrowingState.open(this.log, this.tree, standIns, () => Promise.resolve(), never());
     if (!(opened instanceof GrowingState)) throw new Error(opened);
     return (await opened.save()).root;
   }

@@ -6,6 +6,7 @@ import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../src/audit/auditor.js';
+import { type AuditorStatus } from '../../src/audit/auditor-status.js';
 import { signerKey } from '../../src/audit/note.js';
 import { recheck } from '../../src/audit/recheck.js';
 import { Eraser, type ErasureStep } from '../../src/erasure/eraser.js';
@@ -38,11 +39,17 @@ export class ErasingStores {
   tree!: TreeStore;
   #ends: (() => Promise<unknown>)[] = [];
 
-  private constructor(private readonly openLog: ((folder: string) => Promise<EventLog>) | undefined) {}
+  private constructor(
+    private readonly openLog: ((folder: string) => Promise<EventLog>) | undefined,
+    private readonly projects: boolean,
+  ) {}
 
-  /** `openLog`: another log than that of a file in the folder. */
-  static async open(openLog?: (folder: string) => Promise<EventLog>): Promise<ErasingStores> {
-    const stores = new ErasingStores(openLog);
+  /** `openLog`: another log than that of a file in the folder. `projects`: whether there are lists, which erasures wait for. */
+  static async open(
+    openLog?: (folder: string) => Promise<EventLog>,
+    { projects = true } = {},
+  ): Promise<ErasingStores> {
+    const stores = new ErasingStores(openLog, projects);
     await stores.open();
     return stores;
   }
@@ -51,18 +58,11 @@ export class ErasingStores {
     this.log = await (this.openLog?.(this.folder) ?? openSqliteEventLog(this.file('events.db')));
     this.model = await openSqliteReadModel(this.file('read-model.db'), this.log.identity());
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
-    const auditor = new Auditor(this.log, this.tree, this.#key, {
-      now,
-      giveWay,
-      patienceMs: 0,
-      recheckMs: 3_600_000,
-      onState: () => undefined,
-    });
     const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {
       onPutBack: (erasure) => this.putBack.push(erasure),
     });
-    this.#start((signal) => auditor.run(signal));
-    this.#start((signal) => projector.run(signal));
+    this.startAuditor(this.log, this.tree);
+    if (this.projects) this.#start((signal) => projector.run(signal));
   }
 
   async close(): Promise<void> {
@@ -96,9 +96,19 @@ export class ErasingStores {
     return end;
   }
 
-  startEraser(onStep: (step: ErasureStep) => void = () => undefined) {
+  startAuditor(
+    log: EventLog,
+    tree: TreeStore,
+    onState: (status: AuditorStatus) => void = () => undefined,
+  ): { readonly auditor: Auditor; readonly end: () => Promise<void> } {
+    const times = { patienceMs: 0, recheckMs: 3_600_000 };
+    const auditor = new Auditor(log, tree, this.#key, { now, giveWay, ...times, onState });
+    return { auditor, end: this.#start((signal) => auditor.run(signal)) };
+  }
+
+  startEraser(onStep: (step: ErasureStep) => void = () => undefined, tree = this.tree) {
     const problems: string[] = [];
-    const eraser = new Eraser(this.log, this.model, this.tree, {
+    const eraser = new Eraser(this.log, this.model, tree, {
       now,
       onStep,
       onDone: () => undefined,

@@ -60,8 +60,8 @@ const SCHEMA = `
   PRAGMA user_version = ${SCHEMA_VERSION};
 `;
 
-/** Added to files of before it, whose version stays: what does not know these tables leaves them as they are. */
-const STATE_SCHEMA = `
+/** Added to files of before them, whose version stays: what does not know these tables leaves them as they are. */
+const LATER_TABLES = `
   CREATE TABLE IF NOT EXISTS state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     size INTEGER NOT NULL,
@@ -73,6 +73,10 @@ const STATE_SCHEMA = `
   CREATE TABLE IF NOT EXISTS state_nodes (
     number INTEGER PRIMARY KEY,
     node BLOB NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS scrubbed (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    erasures INTEGER NOT NULL
   ) STRICT;
 `;
 
@@ -99,7 +103,7 @@ export const openTreeFile = (file: string, log: string): Database =>
           new Uint8Array(),
         );
       }
-      db.exec(STATE_SCHEMA);
+      db.exec(LATER_TABLES);
       const { root, next, hash } = EMPTY_TRIE;
       db.prepare(
         'INSERT INTO state (only, size, position, root, next, hash) VALUES (1, 0, ?, ?, ?, ?) ON CONFLICT DO NOTHING',

@@ -68,6 +68,7 @@ const openReader = (file: string) => {
     latest: prepareRows<SignedCheckpoint>(db, `${checkpoints} ORDER BY size DESC LIMIT 1`),
     at: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size = ?`),
     from: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
+    scrubbed: prepareRows<{ erasures: number }>(db, 'SELECT erasures FROM scrubbed'),
     alarm: prepareRows<{ text: string }>(db, 'SELECT text FROM alarms WHERE lifted_at IS NULL'),
   };
 };
@@ -155,8 +156,12 @@ class SqliteTreeStore extends TreeStore {
     return alarmOf(text);
   }
 
-  async scrub(): Promise<void> {
-    await this.#write({ kind: 'scrub' }, Infinity);
+  async scrub(erasures: number): Promise<void> {
+    await this.#write({ kind: 'scrub', erasures }, Infinity);
+  }
+
+  scrubbed(): Promise<number> {
+    return this.#read(({ scrubbed }) => scrubbed.get()?.erasures ?? 0);
   }
 
   close(): Promise<void> {

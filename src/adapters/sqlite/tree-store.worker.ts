@@ -31,6 +31,7 @@ const prepareWrites = (db: Database) => {
         return checkpoints.lift(work.by, work.reason);
       case 'scrub':
         assertScrubbed(file, (message) => new TreeUnavailable(message));
+        checkpoints.scrubbed(work.erasures);
         return undefined;
     }
   };

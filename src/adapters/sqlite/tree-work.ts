@@ -15,7 +15,7 @@ export type TreeWork =
   | { readonly kind: 'save'; readonly checkpoint: SignedCheckpoint }
   | { readonly kind: 'raise'; readonly alarm: Alarm }
   | { readonly kind: 'lift'; readonly by: string; readonly reason: string }
-  | { readonly kind: 'scrub' };
+  | { readonly kind: 'scrub'; readonly erasures: number };
 
 export interface TreeWriterData {
   readonly file: string;

@@ -59,6 +59,7 @@ export const checkpointWrites = (db: Database) => {
   );
   const insertAlarm = db.prepare('INSERT INTO alarms (text) VALUES (?)');
   const liftAlarm = db.prepare('UPDATE alarms SET lifted_at = ?, lifted_by = ?, reason = ? WHERE number = ?');
+  const setScrubbed = db.prepare('INSERT OR REPLACE INTO scrubbed (only, erasures) VALUES (1, ?)');
 
   const save = ({ size, root, note, signedAt }: SignedCheckpoint): void => {
     const alarm = selectAlarm.get();
@@ -83,5 +84,9 @@ export const checkpointWrites = (db: Database) => {
     return alarm?.text;
   };
 
-  return { save, raise, lift };
+  const scrubbed = (erasures: number): void => {
+    setScrubbed.run(erasures);
+  };
+
+  return { save, raise, lift, scrubbed };
 };

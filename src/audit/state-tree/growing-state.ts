@@ -1,3 +1,4 @@
+import { type StandInsInOrder } from '../../erasure/erased-while-read.js';
 import { erasureAcross } from '../../erasure/erasures.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../../ports/event-log.js';
 import { type SignedCheckpoint, type StoredState, type TreeStore } from '../../ports/tree-store.js';
@@ -50,24 +51,27 @@ export class GrowingState {
   /**
    * Opens the stored state and brings it up to the tree of events, from the log. One that stands among events that were
    * erased since (put back from a backup, or of an auditor that was away) is made again from the beginning: the deletions
-   * that it lacks are erased. Gives why what is stored cannot be the state of this tree, in one line; undefined where
-   * `signal` aborts. Throws what the ports throw.
+   * that it lacks are erased. `standIns` takes what is read. Gives why what is stored cannot be the state of this tree, in
+   * one line; undefined where `signal` aborts. Throws ErasedWhileRead, and what the ports throw.
    */
   static async open(
     log: EventLog,
     store: TreeStore,
+    standIns: StandInsInOrder,
     giveWay: (signal: AbortSignal) => Promise<unknown>,
     signal: AbortSignal,
   ): Promise<GrowingState | string | undefined> {
     const tree = await store.tree();
     const found = await store.state();
-    const fault = await faultOf(store, found, tree.size);
-    if (fault !== undefined) return fault;
     const isAgain = (await erasureAcross(log, [found.position])) !== undefined;
+    // One that is made again lacks plants that were there when a checkpoint of its size was signed.
+    const fault = isAgain ? undefined : await faultOf(store, found, tree.size);
+    if (fault !== undefined) return fault;
     const stored = isAgain ? { size: 0, position: START, root: EMPTY_ROOT } : found;
     const state = new GrowingState(store, stored, isAgain);
     for await (const event of log.readAll(stored.position)) {
       if (state.size >= tree.size) break;
+      standIns.take([event]);
       await state.add([{ position: event.position, change: stateChangeOf(event) }]);
       if (state.size % SLICE === 0) await giveWay(signal);
       if (signal.aborted) return undefined;

@@ -56,6 +56,12 @@ const verifiesBesideErasing = ({ operates, verifyEveryMs, erasesInSteps }: Optio
 /** An erasure may end half-way, beside rebuilds. */
 const erasesHalf = ({ operates, erasesInSteps }: Options): boolean => operates === 'on both' && erasesInSteps;
 
+/** Two auditors, each with a tree and an eraser of its own. */
+const hasSecondAuditor = ({ secondAuditor }: Options): boolean => secondAuditor !== 'none';
+
+/** Two, of which one is lost for good as it erases. */
+const losesAuditor = (options: Options): boolean => options.losesAuditor;
+
 /** Faults of the stores: what their adapters must not do. */
 const STORE_FAULTS: readonly PlantedFault[] = [
   {
@@ -414,9 +420,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'erased-while-read-unnoticed',
     what: 'lists that were read while an owner was erased are taken as right',
     worlds: ({ operates }) => operates === 'on erasures' || operates === 'on both',
-    edits: [
-      { file: 'projector/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' },
-    ],
+    edits: [{ file: 'erasure/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' }],
   },
   {
     name: 'verified-while-erased-unnoticed',
@@ -669,6 +673,48 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         file: 'projector/verifier.js',
         find: 'if (await erasureAcross(this.log, await this.model.positions(active))) return true;',
         replace: '',
+      },
+    ],
+  },
+  {
+    name: 'rebuilt-put-back-unnoticed',
+    what: 'a rebuild does not know of a generation that a crash has just put back to before an erasure',
+    worlds: (options) => options.listsAsRedis && options.operates === 'on both' && crashesLists(options),
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'await erasureAcross(this.log, await this.model.positions(generation), since)',
+        replace: 'false',
+      },
+    ],
+  },
+  {
+    name: 'state-read-while-erased',
+    what: 'the state of a tree that was read while an owner was erased is signed',
+    worlds: hasSecondAuditor,
+    edits: [{ file: 'audit/auditor.js', find: 'standIns.take(events);', replace: '' }],
+  },
+  {
+    name: 'greater-tree-by-time',
+    what: 'a witness that shows a greater tree raises the alarm by time alone, while the log is yet to be read',
+    worlds: (options) => options.secondAuditor === 'same key' && options.witnessed,
+    edits: [{ file: 'audit/greater-tree.js', find: 'tree.position >= head && ', replace: '' }],
+  },
+  {
+    name: 'eraser-does-not-look-again',
+    what: 'an eraser that waits does not learn what another one has erased meanwhile',
+    worlds: losesAuditor,
+    edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() >= until', replace: 'false' }],
+  },
+  {
+    name: 'eraser-waits-for-tree',
+    what: 'an eraser waits also for a tree that cannot follow',
+    worlds: losesAuditor,
+    edits: [
+      {
+        file: 'erasure/eraser.js',
+        find: 'const canFollow = (await this.tree.state()).position >= covered.erasedUpTo;',
+        replace: 'const canFollow = true;',
       },
     ],
   },

@@ -43,7 +43,11 @@ export interface Options {
   readonly operates: 'on all' | 'on erasures' | 'on generations' | 'on skips' | 'on both';
   /** Whether an auditor signs the log, and owners are erased. */
   readonly audits: boolean;
-  /** Whether a witness cosigns its checkpoints. */
+  /** Whether another auditor signs, too, with a tree of its own: with the same key, or with one of its own. */
+  readonly secondAuditor: 'none' | 'same key' | 'own key';
+  /** Whether one of the two is lost for good as it erases an owner. */
+  readonly losesAuditor: boolean;
+  /** Whether a witness cosigns their checkpoints, if they have the same key. */
   readonly witnessed: boolean;
   readonly erases: boolean;
   /** How many requests, as a share, are of owners who are erased now and then. */
@@ -82,6 +86,7 @@ export const simpler = (options: Options): Options[] => {
   for (const [kind, meanMs] of Object.entries(options.faults))
     if (meanMs !== NEVER) less.push({ ...options, faults: { ...options.faults, [kind]: NEVER } });
   if (options.putBackAtMs !== NEVER) less.push({ ...options, putBackAtMs: NEVER });
+  if (options.secondAuditor !== 'none') less.push({ ...options, secondAuditor: 'none', losesAuditor: false });
   if (options.operatesEveryMs !== NEVER) less.push({ ...options, operatesEveryMs: NEVER });
   for (const feature of ['audits', 'witnessed', 'erases', 'strangeEvents'] as const)
     if (options[feature]) less.push({ ...options, [feature]: false });
@@ -237,8 +242,37 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
   },
 ];
 
-/** Draws the options of a seed: in each world some kinds of faults are common, some rare, and some never happen. */
-export const drawOptions = (seed: number, durationMs = 30_000): Options => {
+/** Draws the options of a seed. */
+export const drawOptions = (seed: number, durationMs?: number): Options => {
+  const options = drawWorld(seed, durationMs);
+  const random = new Random(Math.imul(seed + 1, 0x27d4eb2f));
+  if (!options.audits || random.chance(0.7)) return options;
+  const second = { ...options, secondAuditor: random.pick(['same key', 'own key'] as const) };
+  const kind = random.next();
+  if (kind < 0.2) return second;
+  // The other one has to go on from a half-erased owner, with what it has read before, where it stood still meanwhile.
+  if (kind < 0.5)
+    return {
+      ...second,
+      ...{ erases: true, erasesInSteps: true, losesAuditor: true, ofErased: 0.3, operates: 'on erasures' },
+      ...{ operatesEveryMs: random.between(500, 3_000), freezesNearSteps: 0.5 * random.next() },
+    };
+  // Erasures by one, while the other one is away or behind.
+  return {
+    ...second,
+    ...{ erases: true, operates: 'on erasures', ofErased: 0.3 },
+    operatesEveryMs: random.between(500, 3_000),
+    manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
+    faults: {
+      ...options.faults,
+      auditorDies: random.between(500, 5_000),
+      freezes: random.chance(0.5) ? options.faults.freezes : random.between(500, 3_000),
+    },
+  };
+};
+
+/** In each world some kinds of faults are common, some rare, and some never happen. */
+const drawWorld = (seed: number, durationMs = 30_000): Options => {
   const random = new Random(Math.imul(seed + 1, 0x85ebca6b));
   const mean = (least: number, most: number): number =>
     random.chance(0.4) ? NEVER : random.between(least, most);
@@ -306,7 +340,7 @@ export const drawOptions = (seed: number, durationMs = 30_000): Options => {
     ofErased: 0.1,
     putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
-    ...{ losesSwitches: false, forgetsNearSteps: 0 },
+    ...{ losesSwitches: false, forgetsNearSteps: 0, secondAuditor: 'none' as const, losesAuditor: false },
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };
   if (random.chance(0.1)) {

@@ -32,7 +32,8 @@ export class Oracles {
 
   /** The hashes of the events, as they were written. */
   readonly #leaves: (Hash | undefined)[] = [];
-  readonly #checkpoints: SignedCheckpoint[] = [];
+  /** Of each tree, those that were signed. */
+  readonly #checkpoints = new Map<TreeDisk, SignedCheckpoint[]>();
   /** Where the log ended as a generation was created, or an earlier one of its number. */
   readonly #leastAtCreation = new Map<Generation, Position>();
   /** The same, of those that no crash has put back since. */
@@ -51,7 +52,7 @@ export class Oracles {
   constructor(
     private readonly log: LogServer,
     private readonly lists: ListServer,
-    private readonly tree: TreeDisk,
+    trees: readonly TreeDisk[],
     /** Owners who are erased, or hold what cannot be read: their lists are compared at the end, with the log as it is. */
     private readonly isLeftOut: (owner: string) => boolean,
     private readonly keepsLeaves: boolean,
@@ -90,14 +91,18 @@ export class Oracles {
       if (before === undefined) this.onFirstActive();
       this.#promoted(generation, before, logEnd);
     };
-    tree.onAlarm = ({ message }) => {
-      this.report('no alarm where nothing was altered', message);
-    };
-    tree.onCheckpoint = (checkpoint) => {
-      this.#checkpoints.push(checkpoint);
-      if (checkpoint.size > this.#leaves.length)
-        this.report('what is signed is durable', `${checkpoint.size} of ${this.#leaves.length} events`);
-    };
+    for (const tree of trees) {
+      const signed: SignedCheckpoint[] = [];
+      this.#checkpoints.set(tree, signed);
+      tree.onAlarm = ({ message }) => {
+        this.report('no alarm where nothing was altered', message);
+      };
+      tree.onCheckpoint = (checkpoint) => {
+        signed.push(checkpoint);
+        if (checkpoint.size > this.#leaves.length)
+          this.report('what is signed is durable', `${checkpoint.size} of ${this.#leaves.length} events`);
+      };
+    }
   }
 
   /** Whether the log was put back, and no generation that was made since is active. */
@@ -117,14 +122,16 @@ export class Oracles {
 
   /** Each checkpoint is of the events as they were written, and is kept. */
   checkCheckpoints(): void {
-    const kept = new Set(this.tree.content.checkpoints.map(({ size }) => size));
-    for (const { size } of this.#checkpoints)
-      if (!kept.has(size)) this.report('a checkpoint that was served is kept', `the one of ${size} is gone`);
-    const tree = new GrowingTree();
-    for (const { size, root } of this.#checkpoints.toSorted((a, b) => a.size - b.size)) {
-      for (const leaf of this.#leaves.slice(tree.size, size)) if (leaf) tree.append(leaf);
-      if (!sameHash(tree.root(), root))
-        this.report('what is signed is what the log holds', `the checkpoint of ${size} has another root`);
+    for (const [{ content }, signed] of this.#checkpoints) {
+      const kept = new Set(content.checkpoints.map(({ size }) => size));
+      const rebuilt = new GrowingTree();
+      for (const { size, root } of signed.toSorted((a, b) => a.size - b.size)) {
+        if (!kept.has(size))
+          this.report('a checkpoint that was served is kept', `the one of ${size} is gone`);
+        for (const leaf of this.#leaves.slice(rebuilt.size, size)) if (leaf) rebuilt.append(leaf);
+        if (!sameHash(rebuilt.root(), root))
+          this.report('what is signed is what the log holds', `the checkpoint of ${size} has another root`);
+      }
     }
   }
 

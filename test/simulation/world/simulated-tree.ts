@@ -32,6 +32,8 @@ interface TreeContent {
   readonly nodes: Map<number, StoredNode>;
   checkpoints: readonly SignedCheckpoint[];
   alarm: Alarm | undefined;
+  /** After how many erasures it was scrubbed. */
+  scrubbed: number;
 }
 
 const copyOf = (content: TreeContent): TreeContent => ({
@@ -55,6 +57,7 @@ export class TreeDisk {
     nodes: new Map(),
     checkpoints: [],
     alarm: undefined,
+    scrubbed: 0,
   };
   /** Since the last sync, oldest first. */
   #unsynced: TreeContent[] = [];
@@ -207,10 +210,15 @@ export class SimulatedTree extends TreeStore {
     });
   }
 
-  scrub(): Promise<void> {
-    return this.#write(() => {
+  scrub(erasures: number): Promise<void> {
+    return this.#write((content) => {
+      content.scrubbed = erasures;
       this.disk.sync();
     });
+  }
+
+  scrubbed(): Promise<number> {
+    return this.#read(({ scrubbed }) => scrubbed);
   }
 
   close(): Promise<void> {

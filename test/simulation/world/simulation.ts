@@ -223,7 +223,10 @@ class Simulation {
   readonly #projectorState = new Map<Server, string>();
   readonly #stopping = new Map<Server, AbortController>();
   readonly #auditors: Server[] = [];
-  readonly #disk: TreeDisk;
+  /** Of the auditors' trees, in their order. */
+  readonly #disks: TreeDisk[] = [];
+  /** An auditor that does not come back. */
+  #lost: Server | undefined;
   readonly #key: SignerKey;
   readonly #witness: SimulatedWitness;
   readonly #chaos: Server;
@@ -258,11 +261,15 @@ class Simulation {
       listManners: { asRedis: options.listsAsRedis },
       logManners: { erasesInSteps: options.erasesInSteps },
     };
-    this.#disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * disk.next(), mutant.tree);
+    if (options.audits) this.#addAuditor('auditor', this.#key, disk);
+    if (options.audits && options.secondAuditor !== 'none') {
+      const ownKey = keyOf(`second log of ${world.seed}`, 'plants/second');
+      this.#addAuditor('auditor-2', options.secondAuditor === 'own key' ? ownKey : this.#key, disk);
+    }
     this.#oracles = new Oracles(
       log,
       lists,
-      this.#disk,
+      this.#disks,
       isSpecial,
       options.audits,
       !options.listsAsRedis,
@@ -277,7 +284,6 @@ class Simulation {
     this.#oracles.onFirstComplete = () => {
       if (this.#isFaulty) this.#forgetsListsSoon(2);
     };
-    if (options.audits) this.#auditors.push(this.#newAuditor(disk));
     for (let index = 1; index <= options.apis; index += 1) this.#apis.push(this.#newApi(`api-${index}`));
     for (let index = 1; index <= options.projectors; index += 1)
       this.#projectors.push(this.#newProjector(`projector-${index}`));
@@ -371,6 +377,7 @@ class Simulation {
   }
 
   #start(process: Server): void {
+    if (process === this.#lost) return;
     process.start(this.#rate());
   }
 
@@ -447,10 +454,12 @@ class Simulation {
     return projector;
   }
 
-  #newAuditor(disk: Random): Server {
-    return new Server(
+  #addAuditor(name: string, key: SignerKey, random: Random): void {
+    const disk = new TreeDisk(() => 0.1 + this.#manners.syncMs * random.next(), this.mutant.tree);
+    const isWitnessed = this.options.witnessed && key === this.#key;
+    const auditor: Server = new Server(
       this.world,
-      'auditor',
+      name,
       (machine) => {
         const recheckMs = 5_000 + 20_000 * machine.random.next();
         runAuditor(
@@ -458,8 +467,8 @@ class Simulation {
           machine,
           this.#stores,
           this.mutant.service ?? {},
-          this.#disk,
-          { key: this.#key, witness: this.options.witnessed ? this.#witness : undefined },
+          disk,
+          { key, witness: isWitnessed ? this.#witness : undefined },
           recheckMs,
           {
             onState: (state) => {
@@ -468,14 +477,17 @@ class Simulation {
             onStep: (step) => {
               this.#erases = step !== 'scrubbed';
               this.#stepped(`erasure: ${step}`);
+              if (step === 'lists and tree follow') this.#losesSoon(auditor, disk);
             },
           },
         );
       },
       () => {
-        this.#disk.crash(disk.next());
+        disk.crash(random.next());
       },
     );
+    this.#disks.push(disk);
+    this.#auditors.push(auditor);
   }
 
   #restartLater(process: Server, withinMs: number): void {
@@ -626,6 +638,18 @@ class Simulation {
     this.#soon('crash near a step', withinMs, () => {
       if (victim === this.#stores.listsMachine && this.#isDamaged()) return;
       this.#dies(victim);
+    });
+  }
+
+  /** Where the options have it, an auditor is lost with its disk, and perhaps lists are rebuilt while the other one waits. */
+  #losesSoon(auditor: Server, disk: TreeDisk): void {
+    if (!this.options.losesAuditor || !this.#random.chance(0.3)) return;
+    this.#soon('an auditor is lost', 40, () => {
+      if (this.#lost) return;
+      this.#lost = auditor;
+      this.#disks.splice(this.#disks.indexOf(disk), 1);
+      auditor.crash();
+      if (this.#random.chance(0.5)) this.#rebuildsSlowly();
     });
   }
 
@@ -980,10 +1004,18 @@ class Simulation {
     const { differing } = await verify(log, model, active, { skips: await readSkipsInForce(log) });
     if (differing > 0) return `${differing} plants differ`;
     if (this.options.audits) {
-      if ((await readErasures(log)).all.some(isInProgress)) return 'an erasure is in progress';
-      const signed = this.#disk.content.checkpoints.at(-1)?.size ?? 0;
+      const { all } = await readErasures(log);
+      if (all.some(isInProgress)) return 'an erasure is in progress';
+      const erasures = all.filter(({ events }) => events !== undefined).length;
+      const scrubbed = this.#disks.map(({ content }) => content.scrubbed);
+      if (scrubbed.some((count) => count < erasures))
+        return `trees are scrubbed after ${scrubbed.join()} of ${erasures} erasures`;
+      const sizes = this.#disks.map(({ content }) => content.checkpoints.at(-1)?.size ?? 0);
+      const signed = Math.min(...sizes);
       if (signed < this.#stores.log.events.length) return `${signed} events are signed`;
-      if (this.options.witnessed && this.#witness.size < signed)
+      const isFirstLeft = this.#lost !== this.#auditors[0]; // the other one, with a key of its own, has no witness
+      const isWitnessed = isFirstLeft || this.options.secondAuditor === 'same key';
+      if (this.options.witnessed && isWitnessed && this.#witness.size < signed)
         return `${this.#witness.size} of ${signed} events are cosigned`;
     }
     for (let index = 0; index < this.options.owners; index += 1) {

@@ -1,10 +1,14 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
+import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { ERASURES_STREAM } from '../../../src/plants/stream.js';
 import { decorate } from '../../../src/ports/decorate.js';
-import { type EventLog } from '../../../src/ports/event-log.js';
+import { type EventLog, START } from '../../../src/ports/event-log.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { verify } from '../../../src/projector/verify.js';
 import { ErasingStores, MARKER, now } from '../../support/erasing-stores.js';
@@ -55,6 +59,28 @@ it('lists that are built while an owner is erased are built again: half of what 
   expect(states.join()).toContain('erased while the log was being read');
   over.abort();
   await running;
+});
+
+it('an auditor on another machine, which reads the log while an owner is erased, signs the state without the plants', async () => {
+  for (let id = 1; id <= PLANTS; id += 1) await stores.create(MARKER, id);
+  await stores.create('bob', 1);
+  stores.startEraser();
+  const tree = await openSqliteTreeStore(stores.file('other-tree.db'), stores.log.identity());
+  const reasons: (string | undefined)[] = [];
+  const { auditor, end } = stores.startAuditor(erasedWhileRead(), tree, ({ reason }) => reasons.push(reason));
+  const signed = async (): Promise<SignedCheckpoint | undefined> => {
+    const checkpoint = await tree.latestCheckpoint();
+    return auditor.status.position >= (await stores.log.head()) ? checkpoint : undefined;
+  };
+  await until(async () => (await signed())?.size === auditor.status.size);
+  const folded = new PlantsState();
+  for await (const event of stores.log.readAll(START)) folded.add(event);
+  const last = await signed();
+  expect(last && stateRootOf(last)).toEqual(folded.root());
+  expect(await stores.recheck(stores.log, tree)).toBeUndefined();
+  expect(reasons.join()).toContain('erased while the log was being read');
+  await end();
+  await tree.close();
 });
 
 it('lists are not found different beside an erasure of which the record is not there yet', async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, rmSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -11,10 +11,11 @@ import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
-import { ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
+import { encodeOwner, ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { verify } from '../../../src/projector/verify.js';
+import { sha256 } from '../../../src/trie/sha256.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
 import { Faults } from '../../support/domain-faults.js';
@@ -100,6 +101,26 @@ describe('the erasure of an owner', () => {
     expect(stores.filesWith(MARKER)).toEqual([]);
     expect(await stores.listOf('bob')).toBe(bob);
     expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('leaves no hash of the owner in the tree of an auditor on another machine, once that runs', async () => {
+    const name = stores.file('other-tree.db');
+    const keys = Buffer.from(sha256(encodeOwner(MARKER)));
+    const hasKeys = (): boolean => [name, `${name}-wal`].some((file) => readFileSync(file).includes(keys));
+    for (let id = 1; id <= 40; id++) await stores.create(MARKER, id);
+    const tree = await openSqliteTreeStore(name, stores.log.identity());
+    const { auditor, end } = stores.startAuditor(stores.log, tree);
+    await until(() => auditor.status.checkpoint?.size === auditor.status.size && auditor.status.size > 0);
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(await tree.scrubbed()).toBe(0);
+    expect(hasKeys()).toBe(true);
+    const eraser = stores.startEraser(undefined, tree);
+    await until(async () => (await tree.scrubbed()) === 1);
+    expect(hasKeys()).toBe(false);
+    await eraser.end();
+    await end();
+    await tree.close();
   });
 
   it('begins again where the owner writes in the middle, and erases that too', async () => {

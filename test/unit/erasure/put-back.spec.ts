@@ -5,15 +5,18 @@ import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js'
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
-import { erasedStream } from '../../../src/plants/stream.js';
+import { erasedStream, SKIPS_STREAM } from '../../../src/plants/stream.js';
+import { decorate } from '../../../src/ports/decorate.js';
 import { START } from '../../../src/ports/event-log.js';
-import { type Generation } from '../../../src/ports/read-model.js';
+import { type Generation, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { Load } from '../../../src/projector/load.js';
+import { Projector } from '../../../src/projector/projector.js';
 import { Verifier } from '../../../src/projector/verifier.js';
 import { type Verified, verify } from '../../../src/projector/verify.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../../../src/write/rebuilds.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
-import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
+import { Faults } from '../../support/domain-faults.js';
+import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
 
@@ -147,4 +150,49 @@ describe('a store that is put back from before an erasure', () => {
     expect(stores.putBack).toEqual([]);
     expect(await erasureAcross(stores.log, [START, (await stores.tree.tree()).position])).toBeUndefined();
   });
+});
+
+it('a rebuild begins again where its generation was put back to before an erasure while it was verified', async () => {
+  const stores = await ErasingStores.open(undefined, { projects: false });
+  stores.startEraser();
+  for (let id = 1; id <= 5; id++) await stores.create(MARKER, id);
+  const other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
+  const faults = new Faults(other);
+  let erased: Promise<void> | undefined;
+  const eraseOnce = (): void => {
+    // The generation that was built stays where it is, as one that has lost what came after.
+    faults.every('apply', async (proceed, generation, changes) => {
+      if (generation !== 2) return proceed(generation, changes);
+      await erased;
+      throw new ReadModelUnavailable('it is away');
+    });
+    erased ??= stores.order(MARKER).then((erasure) => stores.finished(erasure));
+  };
+  const log = decorate(stores.log, {
+    readStream: async (stream, ...of) => {
+      if (stream === SKIPS_STREAM) await erased; // right before the comparison
+      return stores.log.readStream(stream, ...of);
+    },
+  });
+  const done: string[] = [];
+  const projector = new Projector(log, faults.port, now, randomUUID(), () => undefined, {
+    lookEveryMs: 10,
+    onStep: (step) => {
+      if (step === 'caught up') eraseOnce();
+    },
+    onDone: (message) => done.push(message),
+  });
+  const over = new AbortController();
+  const running = projector.run(over.signal);
+  await until(() => projector.status.state === 'live');
+  const asked = { rebuild: randomUUID(), rate: null, unskip: false };
+  await requestRebuild(stores.log, asked, operator, now);
+  await until(async () => (await readRebuilds(stores.log)).building === undefined && done.length > 1);
+  expect(done.join()).not.toContain('differ');
+  const { promoted } = await readRebuilds(stores.log);
+  expect([promoted?.rebuild, promoted?.generation]).toEqual([asked.rebuild, 3]);
+  over.abort();
+  await running;
+  await other.close();
+  await stores.remove();
 });

@@ -1,6 +1,6 @@
 import { erasedStream, ERASED_STREAMS } from '../plants/stream.js';
-import { type Erasures } from '../erasure/erasures.js';
-import { type RecordedEvent } from '../ports/event-log.js';
+import { type Erasures, readErasures } from './erasures.js';
+import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 
 /** An owner was erased while the events were being read: some were read as they were, others as stand-ins. */
 export class ErasedWhileRead extends Error {
@@ -17,6 +17,11 @@ export const streamsErased = ({ all }: Pick<Erasures, 'all'>): ReadonlySet<strin
  */
 export class StandInsInOrder {
   readonly #next = new Map<string, bigint>();
+
+  /** For reading that begins now: what is erased after this is recognised. Throws what the log throws. */
+  static async from(log: EventLog): Promise<StandInsInOrder> {
+    return new StandInsInOrder(streamsErased(await readErasures(log)));
+  }
 
   /** `before`: the streams of what was erased when reading began, where the first stand-in may have any number. */
   constructor(private readonly before: ReadonlySet<string>) {}
