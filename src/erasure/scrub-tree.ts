@@ -12,7 +12,8 @@ export const scrubTree = async (log: EventLog, tree: TreeStore): Promise<boolean
   const erased = (await readErasures(log)).all.filter(({ events }) => events !== undefined);
   if (erased.length === (await tree.scrubbed())) return true;
   const { position } = await tree.state();
-  for (const { erasure } of erased) {
+  // The last one first: it is the likeliest that the state has yet to reach, and this is asked again and again.
+  for (const { erasure } of erased.toReversed()) {
     const last = await log.readLast(erasedStream(erasure));
     if (last && position < last.position) return false;
   }
