@@ -250,12 +250,12 @@ export const drawOptions = (seed: number, durationMs?: number): Options => {
   const second = { ...options, secondAuditor: random.pick(['same key', 'own key'] as const) };
   const kind = random.next();
   if (kind < 0.2) return second;
-  // The other one has to go on from a half-erased owner, with what it has read before, where it stood still meanwhile.
+  // The other one has to go on from a half-erased owner, with what it has read before.
   if (kind < 0.5)
     return {
       ...second,
       ...{ erases: true, erasesInSteps: true, losesAuditor: true, ofErased: 0.3, operates: 'on erasures' },
-      ...{ operatesEveryMs: random.between(500, 3_000), freezesNearSteps: 0.5 * random.next() },
+      ...{ operatesEveryMs: random.between(500, 3_000), freezesNearSteps: 0, crashesNearSteps: 0 },
     };
   // Erasures by one, while the other one is away or behind.
   return {

@@ -193,6 +193,9 @@ const outcomeOf = (error: unknown): Outcome => {
   };
 };
 
+/** As short as that, since no read of the simulated log is stale: processes freeze for up to five seconds. */
+const WITNESS_PATIENCE_MS = 2_000;
+
 /** What an auditor process tells the world. */
 export interface AuditorNotices {
   readonly onState: (state: string) => void;
@@ -270,7 +273,7 @@ const startWitnessing = (
   const witnessing = new Witnessing(log, tree, key, targets, notes, {
     now: machine.wall,
     ask,
-    patienceMs: 10_000,
+    patienceMs: WITNESS_PATIENCE_MS,
     pauses: { firstMs: 1_000, longestMs: 5_000 },
     onState: () => undefined,
   });
@@ -278,7 +281,7 @@ const startWitnessing = (
   const witnessedBefore = new WitnessedBefore(log, tree, key, targets, {
     ask,
     timeoutMs: 3_000,
-    patienceMs: 10_000,
+    patienceMs: WITNESS_PATIENCE_MS,
   });
   return { witnessing, witnessedBefore };
 };

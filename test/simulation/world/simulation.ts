@@ -477,7 +477,7 @@ class Simulation {
             onStep: (step) => {
               this.#erases = step !== 'scrubbed';
               this.#stepped(`erasure: ${step}`);
-              if (step === 'lists and tree follow') this.#losesSoon(auditor, disk);
+              if (this.options.losesAuditor) this.#losesSoon(step, auditor, disk);
             },
           },
         );
@@ -641,9 +641,14 @@ class Simulation {
     });
   }
 
-  /** Where the options have it, an auditor is lost with its disk, and perhaps lists are rebuilt while the other one waits. */
-  #losesSoon(auditor: Server, disk: TreeDisk): void {
-    if (!this.options.losesAuditor || !this.#random.chance(0.3)) return;
+  /**
+   * An auditor is lost with its disk as it erases, and perhaps lists are rebuilt while the other one waits. That one may have
+   * stood still since it read what is to be erased.
+   */
+  #losesSoon(step: string, auditor: Server, disk: TreeDisk): void {
+    if (this.#lost || !this.#isFaulty || !this.#random.chance(0.5)) return;
+    if (step === 'plants deleted') this.#freeze(auditor.machine);
+    if (step !== 'lists and tree follow') return;
     this.#soon('an auditor is lost', 40, () => {
       if (this.#lost) return;
       this.#lost = auditor;
