@@ -12,7 +12,9 @@ import {
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { FileNames } from '../../../src/adapters/sqlite/file-names.js';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { setAside } from '../../../src/adapters/sqlite/set-aside.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { type PartitionChanges, partitionOf } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
@@ -194,6 +196,22 @@ describe('a read model whose files are taken away while it is open', () => {
     } finally {
       await second.close();
     }
+  });
+
+  it('is set aside with one line for the operator also where SQLite removes files of it in that moment', () => {
+    /** As if the last other connection were closed after the files were looked at. */
+    class ClosedMeanwhile extends FileNames {
+      override stillThere(): string[] {
+        const there = super.stillThere();
+        expect(there).toEqual([file, `${file}-wal`, `${file}-shm`]);
+        for (const path of there) rmSync(path);
+        return there;
+      }
+    }
+    const fault = { path: file, kind: 'missing', message: `${file} was removed` } as const;
+    const line = setAside(file, new ClosedMeanwhile(file), fault);
+    expect(line).toContain('was removed: nothing that was acknowledged is lost');
+    expect(line).not.toContain('.damaged');
   });
 
   it('is noticed without any call', async () => {
