@@ -80,10 +80,10 @@ export class Promoter {
       await record(this.log, state, event, RECORDER, this.options.now());
       return true;
     }
+    const { now, graceMs } = this.options;
+    // Lists may still be read from the other one, and a crash of the store may lose the switch.
     const isOver =
-      rollback === 'done'
-        ? !this.mayBeRead
-        : this.options.now().getTime() - promotedAt.getTime() > this.options.graceMs;
+      !this.mayBeRead && (rollback === 'done' || now().getTime() - promotedAt.getTime() > graceMs);
     if (isOver) await this.#close(state, promoted, wanted);
     return isOver;
   }

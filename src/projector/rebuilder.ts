@@ -98,14 +98,17 @@ export class Rebuilder {
     const look: Look = { state, generations, active, follow, signal };
     // A process that has lost the lease may have switched, late.
     if (active !== undefined && follow(active)) await this.#standbys.activated(active);
-    const { building, promoted } = state;
+    const { building, promoted, damaged, putBackBefore } = state;
     if (!building) this.#progress = undefined;
     // A newer version may be at work: generations are kept up to date, and nothing else is done.
     if (state.heldBy) return;
 
     // Where this has changed something, what was read before is stale.
     if (promoted && (await this.#promoter.keep(promoted, look))) return;
-    if (!building && state.putBackBefore !== undefined) return this.putBack(state.putBackBefore);
+    if (!building && putBackBefore !== undefined) return this.putBack(putBackBefore);
+    // The store has lost the switch from it, after the rebuild was closed.
+    if (putBackBefore === undefined && damaged && active === damaged.generation)
+      return this.putBack(damaged.erasure);
     if (building && !exists(look, building.generation)) return this.#begin(state, building);
     if (active !== undefined) await this.#dropUnused(look);
     if (building && exists(look, building.generation)) await this.#build(building, building.generation, look);

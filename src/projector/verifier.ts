@@ -116,8 +116,8 @@ export class Verifier {
   async #willBeReplaced(active: Generation): Promise<boolean> {
     // A crash has put it back. Looked at first: the projection that notices it requests a rebuild before it goes on.
     if (await erasureAcross(this.log, await this.model.positions(active))) return true;
-    const { building, promoted, putBackBefore } = await readRebuilds(this.log);
-    if (building !== undefined || putBackBefore !== undefined) return true;
+    const { building, promoted, putBackBefore, damaged } = await readRebuilds(this.log);
+    if (building !== undefined || putBackBefore !== undefined || active === damaged?.generation) return true;
     return promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active;
   }
 }

@@ -61,6 +61,11 @@ export interface Rebuilds {
    * any more.
    */
   readonly putBackBefore: string | undefined;
+  /**
+   * What was replaced for that reason last, and the erasure. A store that goes back to before the switch has it active
+   * again, also once the rebuild is closed.
+   */
+  readonly damaged: { readonly generation: Generation; readonly erasure: string } | undefined;
   /** Events of the stream that this version cannot read, and that were not skipped. */
   readonly unread: readonly UnreadEvent[];
   /**
@@ -89,6 +94,7 @@ export const NO_REBUILDS: Rebuilds = {
   skipsAfter: START,
   promoted: undefined,
   putBackBefore: undefined,
+  damaged: undefined,
   last: undefined,
 };
 
@@ -183,10 +189,12 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
     case 'RebuildPromoted': {
       const { rebuild, generation, replaced } = event.data;
       const { putBackBefore } = state;
+      const isOfDamaged = putBackBefore !== undefined && replaced !== null;
       return {
         ...next,
         building: undefined,
         putBackBefore: undefined,
+        damaged: isOfDamaged ? { generation: replaced as Generation, erasure: putBackBefore } : state.damaged,
         skipsAfter: state.building?.skipsAfter ?? state.skipsAfter,
         promoted: {
           rebuild,

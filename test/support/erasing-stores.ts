@@ -37,6 +37,8 @@ export class ErasingStores {
   log!: EventLog;
   model!: ReadModelStore;
   tree!: TreeStore;
+  /** How long a rebuild is kept open after its switch, in milliseconds; undefined for the projector's own time. */
+  graceMs: number | undefined;
   #ends: (() => Promise<unknown>)[] = [];
 
   private constructor(
@@ -60,6 +62,7 @@ export class ErasingStores {
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
     const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {
       onPutBack: (erasure) => this.putBack.push(erasure),
+      ...(this.graceMs !== undefined && { graceMs: this.graceMs }),
     });
     this.startAuditor(this.log, this.tree);
     if (this.projects) this.#start((signal) => projector.run(signal));

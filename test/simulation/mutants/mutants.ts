@@ -46,6 +46,10 @@ const losesWhatIsBuilt = ({ forgetsNearSteps }: Options): boolean => forgetsNear
 /** A store of lists crashes now and then, which may take what was answered from it. */
 const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEVER;
 
+/** A crash may take all that was done to the lists since before a rebuild. */
+const losesMore = ({ listsAsRedis, listsLoseMs, graceMs }: Options): boolean =>
+  listsAsRedis && listsLoseMs > 2_000 && graceMs < 15_000;
+
 /** Owners are erased beside rebuilds, and a crash may bring back lists with these owners. */
 const bringsBack = ({ operates, listsAsRedis }: Options): boolean => operates === 'on both' && listsAsRedis;
 
@@ -481,7 +485,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/rebuilder.js',
-        find: 'if (!building && state.putBackBefore !== undefined)',
+        find: 'if (!building && putBackBefore !== undefined)',
         replace: 'if (false)',
       },
     ],
@@ -686,6 +690,19 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         find: 'await erasureAcross(this.log, await this.model.positions(generation), since)',
         replace: 'false',
       },
+    ],
+  },
+  {
+    name: 'switch-from-damaged-lost',
+    what: 'lists that were replaced because they may hold an erased owner are active again, and nobody notices it',
+    worlds: losesMore,
+    edits: [
+      {
+        file: 'projector/rebuilder.js',
+        find: 'if (putBackBefore === undefined && damaged && active === damaged.generation)',
+        replace: 'if (false)',
+      },
+      { file: 'projector/verifier.js', find: ' || active === damaged?.generation', replace: '' },
     ],
   },
   {

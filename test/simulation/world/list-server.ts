@@ -64,9 +64,6 @@ export interface ListFaults {
   positionsWithoutRows?: boolean;
 }
 
-/** How old what a crash leaves may be, in milliseconds: the last second is on no disk. */
-const LOST_MS = 1_000;
-
 /** How often the state is kept at most, in milliseconds. */
 const KEPT_EVERY_MS = 200;
 
@@ -116,6 +113,9 @@ export class ListServer {
   /** Called before a switch. */
   onPromote: (generation: Generation, before: Generation | undefined, logEnd: Position | undefined) => void =
     () => undefined;
+
+  /** How old what a crash leaves may be, in milliseconds. */
+  losesMs = 1_000;
 
   /** Whether a crash may lose a switch, and nothing before it. */
   losesSwitches = false;
@@ -342,7 +342,7 @@ export class ListServer {
 
   /** Loses its memory; `age` from 0 to 1: how much of what may be lost is. */
   crash(age: number): void {
-    const oldest = this.host.nowMs() - LOST_MS * age;
+    const oldest = this.host.nowMs() - this.losesMs * age;
     const left = age === 0 ? undefined : this.#kept.find(({ at }) => at >= oldest);
     if (left) {
       this.#state = copyOf(left.state);
@@ -382,7 +382,7 @@ export class ListServer {
     const now = this.host.nowMs();
     if (!always && now - (this.#kept.at(-1)?.at ?? -Infinity) < KEPT_EVERY_MS) return;
     this.#kept.push({ at: now, state: copyOf(this.#state) });
-    while (now - (this.#kept[0]?.at ?? now) > LOST_MS) this.#kept.shift();
+    while (now - (this.#kept[0]?.at ?? now) > this.losesMs) this.#kept.shift();
   }
 
   #park(

@@ -70,6 +70,11 @@ export interface Options {
   readonly listsAsRedis: boolean;
   /** Whether events are erased as in EventStoreDB: see LogManners. */
   readonly erasesInSteps: boolean;
+  /**
+   * How old what a crash leaves of the lists may be, in milliseconds: the last second is on no disk, and a replica may be
+   * further behind.
+   */
+  readonly listsLoseMs: number;
   /** Whether the lists may lose a switch alone, and crash soon after the first one. */
   readonly losesSwitches: boolean;
   readonly graceMs: number;
@@ -129,10 +134,27 @@ const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
       ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
       ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
       ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
+      listsLoseMs: random.chance(0.4) ? 1_000 : random.between(1_000, 5_000),
       manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
       faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
     };
-    if (random.chance(0.7)) return crashing;
+    const kind = random.next();
+    if (kind < 0.6) return crashing;
+    // Back to before they were rebuilt for that, once the rebuild is closed.
+    if (kind < 0.8)
+      return {
+        ...crashing,
+        ...{ operates: 'on erasures', operatesEveryMs: random.between(2_000, 6_000), ofErased: 0.8 },
+        ...{ clients: 2, ids: 20, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
+        ...{
+          verifyEveryMs: random.between(30, 150),
+          losesSwitches: false,
+          crashesNearSteps: 0.6 * random.next(),
+        },
+        ...{ listsLoseMs: random.between(3_000, 10_000), graceMs: random.between(50, 500) },
+        manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+        faults: { ...NO_FAULTS, listsCrash: random.between(2_000, 5_000) },
+      };
     // Verifications while so little is written that nobody has noticed it.
     return {
       ...crashing,
@@ -323,6 +345,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
   const logCrashesInSync = mean(1_000, 20_000);
   // What was added later has numbers of its own, so that it leaves the worlds of known seeds as they are.
   const added = new Random(Math.imul(seed + 1, 0xc2b2ae35));
+  const behind = new Random(Math.imul(seed + 1, 0x165667b1));
   // An auditor would raise an alarm, as it should.
   const isPutBack = !drawn.audits && added.chance(0.3);
   const options = {
@@ -340,6 +363,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
     ofErased: 0.1,
     putBackAtMs: isPutBack ? drawn.durationMs * (0.2 + 0.4 * added.next()) : NEVER,
     writeWaitMs: added.chance(0.5) ? 2_000 : Math.round(2_000 * added.next() ** 2),
+    listsLoseMs: behind.chance(0.8) ? 1_000 : behind.between(1_000, 5_000),
     ...{ losesSwitches: false, forgetsNearSteps: 0, secondAuditor: 'none' as const, losesAuditor: false },
   };
   const often = { operatesEveryMs: 300 + 1_500 * random.next() };

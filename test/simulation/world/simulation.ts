@@ -164,9 +164,6 @@ const LOST_EVENTS = { least: 10, more: 60 };
 /** How long after a switch lists may be read from the replaced generation, in milliseconds, and a clock that differs. */
 const READERS_MS = 1_100;
 
-/** How old what a crash leaves of the lists is at most, in milliseconds. */
-const MOST_LOST_MS = 2_000;
-
 /** How long nobody writes then, in milliseconds: a shorter log is believed after three seconds. */
 const QUIET_MS = 6_000;
 
@@ -249,6 +246,7 @@ class Simulation {
       lists.crash(disk.chance(0.5) ? disk.next() : 0);
     });
     const lists = new ListServer(listsMachine.host, mutant.lists);
+    lists.losesMs = options.listsLoseMs;
     lists.losesSwitches = options.losesSwitches;
     const witnessMachine = new Server(world, 'witness');
     this.#key = keyOf(`log of ${world.seed}`, 'plants/simulated');
@@ -518,7 +516,8 @@ class Simulation {
 
   /** Whether a store of lists that a crash puts back could answer from lists of the log before it was put back. */
   #isDamaged(): boolean {
-    return this.#putBack !== undefined && this.world.now - this.#putBack.healedAt < MOST_LOST_MS;
+    const mostLostMs = this.options.listsLoseMs + 1_000;
+    return this.#putBack !== undefined && this.world.now - this.#putBack.healedAt < mostLostMs;
   }
 
   /** The log comes back from a backup, and after some time an operator has the lists rebuilt: docs/runbook.md. */

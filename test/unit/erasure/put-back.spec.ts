@@ -82,6 +82,37 @@ describe('a store that is put back from before an erasure', () => {
     expect([differing, active?.active]).toEqual([0, true]);
   });
 
+  it('rebuilds them again where the store has lost that, too, after the rebuild was closed', async () => {
+    stores.graceMs = 0;
+    const [file, before] = [stores.file('read-model.db'), stores.file('before-the-switch.db')];
+    const erasure = await eraseAndPutBack('read-model.db');
+    const [first] = await stores.model.generations();
+    const [generation] = [first?.generation ?? (0 as Generation)];
+    const head = await stores.log.head();
+    await until(async () => (await stores.model.positions(generation)).every((position) => position >= head));
+    await until(() => stores.putBack.length === 1);
+    await stores.close(); // now its positions do not show any more what it holds
+    copyFileSync(file, before);
+    await stores.open();
+    await until(async () => {
+      const { damaged, promoted } = await readRebuilds(stores.log);
+      return damaged?.generation === generation && promoted === undefined;
+    });
+    await stores.close();
+    renameSync(before, file);
+    await stores.open();
+    const isReplaced = async (): Promise<boolean> => {
+      const generations = await stores.model.generations();
+      return generations.length === 1 && generations[0]?.generation !== generation;
+    };
+    await until(isReplaced);
+    expect(stores.putBack).toEqual([erasure, erasure]);
+    const [active] = await stores.model.generations();
+    expect(await verify(stores.log, stores.model, active?.generation ?? generation)).toMatchObject({
+      differing: 0,
+    });
+  });
+
   it('is no difference to a comparison that comes before the projection has noticed it', async () => {
     await stores.close();
     copyFileSync(stores.file('read-model.db'), stores.file('left.db'));

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
-import { ActiveChanged, activeOf, NotAsFar } from '../../../src/ports/generations.js';
+import { ActiveChanged, activeOf, NotAsFar, SWITCH_SEEN_MS } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Projector } from '../../../src/projector/projector.js';
@@ -121,6 +121,19 @@ describe('a rebuild', () => {
     await until(async () => (await generations()).length === 1);
     await until(async () => (await history()).at(-1) === 'RebuildClosed');
     expect(await idsOf('owner 1')).toEqual([1, 7]);
+  });
+
+  it('keeps the old one for as long as other processes may read it, however short the grace is', async () => {
+    await fill();
+    const { live } = await start({ graceMs: 0 });
+    await live();
+    await ask();
+    await isActive(2);
+    const switchedAt = performance.now();
+    time += 1;
+    await until(async () => (await history()).at(-1) === 'RebuildClosed');
+    expect(performance.now() - switchedAt).toBeGreaterThan(SWITCH_SEEN_MS);
+    expect(await generations()).toEqual([2]);
   });
 
   it('heals what was damaged', async () => {
