@@ -40,6 +40,19 @@ describe('the simulated world', () => {
     }
   }, 60_000);
 
+  it('has a line in the source for each planted fault, and only one', () => {
+    const timesIn = (text: string, part: string): number => text.split(part).length - 1;
+    const misplaced = PLANTED_FAULTS.flatMap(({ name, edits = [] }) =>
+      edits
+        .filter(
+          ({ file, find }) =>
+            timesIn(readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8'), find) !== 1,
+        )
+        .map(({ file }) => `${name}: ${file}`),
+    );
+    expect(misplaced).toEqual([]);
+  });
+
   // Faults of the stores: those of the source are run by `npm run simulate:mutants`.
   it.each([
     'expected-revision-ignored',

@@ -413,7 +413,9 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'erased-before-followed',
     what: 'an owner is erased before lists and tree have the deletions',
-    edits: [{ file: 'erasure/eraser.js', find: 'await this.#followed(covered, signal);', replace: '' }],
+    edits: [
+      { file: 'erasure/eraser.js', find: 'if (!await this.#followed(covered, signal)) return;', replace: '' },
+    ],
   },
   {
     name: 'erased-before-durable',
