@@ -21,11 +21,11 @@ export interface Look {
   readonly signal: AbortSignal;
 }
 
-/** Whether the store has a generation. */
-export const exists = (
+/** A generation in the store; undefined where the store does not have it. */
+export const stored = (
   { generations }: Pick<Look, 'generations'>,
   generation: Generation | undefined,
-): generation is Generation => generations.some((one) => one.generation === generation);
+): GenerationInfo | undefined => generations.find((one) => one.generation === generation);
 
 /**
  * Activates what a rebuild has built and verified, keeps what it replaces for as long as an operator can go back to it,
@@ -53,10 +53,10 @@ export class Promoter {
   async keep(promoted: Promoted, look: Look): Promise<boolean> {
     const { state, active } = look;
     const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
-    const wanted = rollback === undefined ? generation : replaced;
-    const other = rollback === undefined ? replaced : generation;
+    const wanted = stored(look, rollback === undefined ? generation : replaced);
+    const other = stored(look, rollback === undefined ? replaced : generation);
     // The store has lost one of them: the other one is or becomes active.
-    if (!exists(look, wanted)) {
+    if (!wanted) {
       const { putBackBefore } = promoted;
       // What it has replaced is, or becomes, the active one again.
       if (putBackBefore !== undefined && state.putBackBefore === undefined) await this.putBack(putBackBefore);
@@ -64,12 +64,12 @@ export class Promoter {
       return true;
     }
     for (const one of [wanted, other])
-      if (exists(look, one) && one !== active)
+      if (one && !one.active)
         this.standbys.keep(one, {
-          skipsAfter: one === generation ? state.skipsAfter : promoted.skippedAfterBefore,
+          skipsAfter: one.generation === generation ? state.skipsAfter : promoted.skippedAfterBefore,
         });
-    if (active !== wanted) {
-      const isActive = await this.#activate(wanted, promoted, look);
+    if (!wanted.active) {
+      const isActive = await this.#activate(wanted.generation, promoted, look);
       if (!isActive || rollback !== 'requested') return isActive;
     }
     if (rollback === 'requested' && replaced !== undefined) {
@@ -84,7 +84,7 @@ export class Promoter {
     // Lists may still be read from the other one, and a crash of the store may lose the switch.
     const isOver =
       !this.mayBeRead && (rollback === 'done' || now().getTime() - promotedAt.getTime() > graceMs);
-    if (isOver) await this.#close(state, promoted, wanted);
+    if (isOver) await this.#close(state, promoted, wanted.generation);
     return isOver;
   }
 

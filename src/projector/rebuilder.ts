@@ -1,5 +1,5 @@
 import { type EventLog, START } from '../ports/event-log.js';
-import { activeOf, NotAsFar, type Generations } from '../ports/generations.js';
+import { activeOf, type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { Healer } from './healer.js';
@@ -9,7 +9,7 @@ import { monotonicMs } from '../async/runtime.js';
 import { type Building, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { record, RECORDER, requestRebuildAfterPutBack } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { exists, type Look, Promoter } from './promoter.js';
+import { type Look, Promoter, stored } from './promoter.js';
 import { type RebuilderOptions } from './rebuilder-options.js';
 import { type RebuildProgress, reasonOf } from './standby.js';
 import { Standbys } from './standbys.js';
@@ -109,9 +109,10 @@ export class Rebuilder {
     // The store has lost the switch from it, after the rebuild was closed.
     if (putBackBefore === undefined && damaged && active === damaged.generation)
       return this.putBack(damaged.erasure);
-    if (building && !exists(look, building.generation)) return this.#begin(state, building);
+    const built = building && stored(look, building.generation);
+    if (building && !built) return this.#begin(state, building);
     if (active !== undefined) await this.#dropUnused(look);
-    if (building && exists(look, building.generation)) await this.#build(building, building.generation, look);
+    if (built) await this.#build(building, built, look);
   }
 
   /**
@@ -140,9 +141,10 @@ export class Rebuilder {
     } else await this.model.drop(generation); // cancelled, or another process was faster
   }
 
-  async #build(building: Building, generation: Generation, { state, active, signal }: Look): Promise<void> {
+  async #build(building: Building, info: GenerationInfo, { state, active, signal }: Look): Promise<void> {
     const { rebuild, rate, skipsAfter, requested: since } = building;
-    const standby = this.#standbys.keep(generation, { skipsAfter, rate, since });
+    const { generation } = info;
+    const standby = this.#standbys.keep(info, { skipsAfter, rate, since });
     const built = standby.built(await this.log.head());
     this.#progress = standby.progress(rebuild, 'building', standby.estimate.building(built));
     if (standby.events > 0) this.options.onStep('half built');

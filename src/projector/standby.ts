@@ -72,6 +72,8 @@ export class Standby {
     private readonly log: EventLog,
     private readonly model: ReadModel & Generations,
     private readonly generation: Generation,
+    /** GenerationInfo.key of it. */
+    readonly key: string | undefined,
     private readonly sources: StandbySources,
     private readonly options: StandbyOptions,
   ) {
@@ -104,6 +106,7 @@ export class Standby {
     const { skipsAfter, since } = this.sources;
     while (!signal.aborted) {
       try {
+        await this.#assertOurs();
         const skips = await readSkips(this.log, skipsAfter);
         const erasedBefore = streamsErased(await readErasures(this.log)); // first: what is erased after it is recognised
         const positions = await this.model.positions(this.generation);
@@ -123,6 +126,17 @@ export class Standby {
         await pause(PAUSE_MS, signal);
       }
     }
+  }
+
+  /**
+   * Another process may have created one with its number, after the store had lost this one, and builds it with other
+   * skips. A missing one is what the store reports by itself.
+   */
+  async #assertOurs(): Promise<void> {
+    const generations = await this.model.generations();
+    const found = generations.find(({ generation }) => generation === this.generation);
+    if (found && found.key !== this.key)
+      throw new Error(`the store has lost generation ${this.generation}: another one has its number now`);
   }
 
   /** Its plants of an owner who was erased would stay: a crash of the store has put it back to before the deletions. */

@@ -1,6 +1,6 @@
 import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, type Position } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { type GenerationInfo, type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { Standby, type StandbyOptions, type StandbySources } from './standby.js';
 
@@ -26,9 +26,11 @@ export class Standbys {
   }
 
   /** Keeps a generation up to date from now on, if it is not already. */
-  keep(generation: Generation, sources: StandbySources): Standby {
-    const standby =
-      this.#standbys.get(generation) ?? new Standby(this.log, this.model, generation, sources, this.options);
+  keep({ generation, key }: GenerationInfo, sources: StandbySources): Standby {
+    const known = this.#standbys.get(generation);
+    if (known?.key === key && known) return known;
+    void known?.stop(); // of one that the store has lost
+    const standby = new Standby(this.log, this.model, generation, key, sources, this.options);
     this.#standbys.set(generation, standby);
     return standby;
   }

@@ -72,8 +72,11 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     return this.#session?.since ?? performance.now();
   }
 
-  generations(): Promise<GenerationInfo[]> {
-    return this.#read((reader) => reader.generations());
+  async generations(): Promise<GenerationInfo[]> {
+    const session = await this.#current();
+    const { dev, ino } = session.names.database.seen; // a new file gives numbers again
+    const generations = session.read((reader) => reader.generations());
+    return generations.map((one) => ({ ...one, key: `${one.generation} in ${dev}:${ino}` }));
   }
 
   createGeneration(): Promise<Generation> {

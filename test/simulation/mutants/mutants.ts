@@ -405,7 +405,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/promoter.js',
-        find: 'one === generation ? state.skipsAfter : promoted.skippedAfterBefore',
+        find: 'one.generation === generation ? state.skipsAfter : promoted.skippedAfterBefore',
         replace: 'state.skipsAfter',
       },
     ],
@@ -706,6 +706,12 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
       },
       { file: 'projector/verifier.js', find: ' || active === damaged?.generation', replace: '' },
     ],
+  },
+  {
+    name: 'number-of-another-built',
+    what: 'a process goes on building a generation that the store has lost, in another one of that number',
+    worlds: losesLists,
+    edits: [{ file: 'projector/standby.js', find: 'await this.#assertOurs();', replace: '' }],
   },
   {
     name: 'state-read-while-erased',

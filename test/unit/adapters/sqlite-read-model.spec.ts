@@ -328,7 +328,8 @@ describe('read model in SQLite', () => {
       const questions: ((asked: ReadModelStore) => Promise<unknown>)[] = [
         (asked) => asked.list(OWNER, undefined, 5_000),
         (asked) => asked.positions(generation),
-        (asked) => asked.generations(),
+        async (asked) =>
+          (await asked.generations()).map(({ generation: number, active }) => [number, active]),
       ];
       const right = await Promise.all(questions.map(async (ask) => JSON.stringify(await ask(model))));
       await model.close();
