@@ -131,6 +131,7 @@ describe('a read model whose files are taken away while it is open', () => {
       await model.close(); // into the one file, which is cut then
       model = await openSqliteReadModel(file, 'log-1', (message) => warnings.push(message));
     }
+    const [before] = await model.generations();
     take(`${file}${suffix}`);
     await until(() => warnings.length > 0);
     const [warning = ''] = warnings;
@@ -143,6 +144,9 @@ describe('a read model whose files are taken away while it is open', () => {
     await fill();
     expect(await listed()).toBe(PLANTS);
     expect(warnings).toHaveLength(1);
+    const [after] = await model.generations();
+    expect(after?.generation).toBe(before?.generation);
+    expect(after?.key).not.toBe(before?.key); // whoever still builds the other one knows it by that
     const left = readdirSync(folder).filter((name) => !/elsewhere|damaged/.test(name));
     expect(left.sort()).toEqual(['read-model.db', 'read-model.db-shm', 'read-model.db-wal']);
   });

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, type EventMetadata } from '../../../src/ports/event-log.js';
+import { type EventLog, type EventMetadata, START } from '../../../src/ports/event-log.js';
 import { ActiveChanged, activeOf, NotAsFar, SWITCH_SEEN_MS } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { Load } from '../../../src/projector/load.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { REBUILD_STEPS, type RebuildStep } from '../../../src/projector/rebuilder-options.js';
+import { Standby } from '../../../src/projector/standby.js';
 import {
   cancelRebuild,
   type Operator,
@@ -121,6 +123,28 @@ describe('a rebuild', () => {
     await until(async () => (await generations()).length === 1);
     await until(async () => (await history()).at(-1) === 'RebuildClosed');
     expect(await idsOf('owner 1')).toEqual([1, 7]);
+  });
+
+  it('does not go on with a generation that the store has lost in another one of its number', async () => {
+    await fill();
+    const generation = await model.createGeneration();
+    const problems: string[] = [];
+    const standby = new Standby(
+      log,
+      model,
+      generation,
+      'of the lost one',
+      { skipsAfter: START },
+      {
+        load: new Load(),
+        onProblem: (reason) => problems.push(reason),
+        onRefusal: () => undefined,
+      },
+    );
+    await until(() => problems.length > 0);
+    await standby.stop();
+    expect(problems).toEqual([`the store has lost generation ${generation}: another one has its number now`]);
+    expect(new Set(await model.positions(generation))).toEqual(new Set([START]));
   });
 
   it('keeps the old one for as long as other processes may read it, however short the grace is', async () => {
