@@ -28,7 +28,7 @@ export class Standbys {
   /** Keeps a generation up to date from now on, if it is not already. */
   keep({ generation, key }: GenerationInfo, sources: StandbySources): Standby {
     const known = this.#standbys.get(generation);
-    if (known?.key === key && known) return known;
+    if (known && known.key === key) return known;
     void known?.stop(); // of one that the store has lost
     const standby = new Standby(this.log, this.model, generation, key, sources, this.options);
     this.#standbys.set(generation, standby);

@@ -87,7 +87,7 @@ describe('a store that is put back from before an erasure', () => {
     const [file, before] = [stores.file('read-model.db'), stores.file('before-the-switch.db')];
     const erasure = await eraseAndPutBack('read-model.db');
     const [first] = await stores.model.generations();
-    const [generation] = [first?.generation ?? (0 as Generation)];
+    const generation = first?.generation ?? (0 as Generation);
     const head = await stores.log.head();
     await until(async () => (await stores.model.positions(generation)).every((position) => position >= head));
     await until(() => stores.putBack.length === 1);
