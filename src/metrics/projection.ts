@@ -1,6 +1,6 @@
 import { type Registry } from 'prom-client';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { activeOf, type Generations } from '../ports/generations.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
 import { inScrape } from './bounded-look.js';
@@ -93,7 +93,7 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
 const parkedOwners = async ({ model, projector }: LagSources): Promise<number | undefined> => {
   if (projector.status.state === 'standby') return undefined;
   const count = async (): Promise<number> => {
-    const active = (await model.generations()).find((generation) => generation.active);
+    const active = activeOf(await model.generations());
     return active ? model.countParked(active.generation) : 0;
   };
   try {
@@ -148,7 +148,7 @@ export class ProjectionLag {
     const { model, projector } = this.sources;
     const { status } = projector;
     if ('generation' in status) return status.position;
-    const active = (await model.generations()).find((generation) => generation.active);
+    const active = activeOf(await model.generations());
     const positions = active ? await model.positions(active.generation) : [START];
     return positions.reduce((oldest, position) => (position < oldest ? position : oldest));
   }

@@ -13,6 +13,12 @@ export interface GenerationInfo {
 export const activeOf = (generations: readonly GenerationInfo[]): GenerationInfo | undefined =>
   generations.find(({ active }) => active);
 
+/** The one with this number; undefined where the store does not have it. */
+export const findGeneration = (
+  generations: readonly GenerationInfo[],
+  wanted: Generation | undefined,
+): GenerationInfo | undefined => generations.find(({ generation }) => generation === wanted);
+
 /** How long after a switch a process may still answer lists from the replaced generation, in milliseconds. */
 export const SWITCH_SEEN_MS = 1_000;
 

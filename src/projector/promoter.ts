@@ -1,5 +1,11 @@
 import { type EventLog, type Position } from '../ports/event-log.js';
-import { type GenerationInfo, type Generations, NotAsFar, SWITCH_SEEN_MS } from '../ports/generations.js';
+import {
+  findGeneration,
+  type GenerationInfo,
+  type Generations,
+  NotAsFar,
+  SWITCH_SEEN_MS,
+} from '../ports/generations.js';
 import { type Generation, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { type Promoted, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { record, RECORDER } from '../write/rebuilds.js';
@@ -20,12 +26,6 @@ export interface Look {
   /** Aborts when this process has lost the lease. */
   readonly signal: AbortSignal;
 }
-
-/** A generation in the store; undefined where the store does not have it. */
-export const stored = (
-  { generations }: Pick<Look, 'generations'>,
-  generation: Generation | undefined,
-): GenerationInfo | undefined => generations.find((one) => one.generation === generation);
 
 /**
  * Activates what a rebuild has built and verified, keeps what it replaces for as long as an operator can go back to it,
@@ -51,10 +51,10 @@ export class Promoter {
    * by the next promotion. Returns whether it has changed something.
    */
   async keep(promoted: Promoted, look: Look): Promise<boolean> {
-    const { state, active } = look;
+    const { state, generations, active } = look;
     const { rebuild, generation, replaced, promotedAt, rollback } = promoted;
-    const wanted = stored(look, rollback === undefined ? generation : replaced);
-    const other = stored(look, rollback === undefined ? replaced : generation);
+    const wanted = findGeneration(generations, rollback === undefined ? generation : replaced);
+    const other = findGeneration(generations, rollback === undefined ? replaced : generation);
     // The store has lost one of them: the other one is or becomes active.
     if (!wanted) {
       const { putBackBefore } = promoted;

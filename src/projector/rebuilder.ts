@@ -1,5 +1,11 @@
 import { type EventLog, START } from '../ports/event-log.js';
-import { activeOf, type GenerationInfo, NotAsFar, type Generations } from '../ports/generations.js';
+import {
+  activeOf,
+  findGeneration,
+  type GenerationInfo,
+  type Generations,
+  NotAsFar,
+} from '../ports/generations.js';
 import { type Generation, partitionOf, type ReadModel } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { Healer } from './healer.js';
@@ -9,7 +15,7 @@ import { monotonicMs } from '../async/runtime.js';
 import { type Building, type Rebuilds } from '../rebuilds/rebuilds.js';
 import { record, RECORDER, requestRebuildAfterPutBack } from '../write/rebuilds.js';
 import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { type Look, Promoter, stored } from './promoter.js';
+import { type Look, Promoter } from './promoter.js';
 import { type RebuilderOptions } from './rebuilder-options.js';
 import { type RebuildProgress, reasonOf } from './standby.js';
 import { Standbys } from './standbys.js';
@@ -109,7 +115,7 @@ export class Rebuilder {
     // The store has lost the switch from it, after the rebuild was closed.
     if (putBackBefore === undefined && damaged && active === damaged.generation)
       return this.putBack(damaged.erasure);
-    const built = building && stored(look, building.generation);
+    const built = building && findGeneration(generations, building.generation);
     if (building && !built) return this.#begin(state, building);
     if (active !== undefined) await this.#dropUnused(look);
     if (built) await this.#build(building, built, look);

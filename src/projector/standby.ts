@@ -1,7 +1,7 @@
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { findGeneration, type Generations } from '../ports/generations.js';
 import { type Generation, type ReadModel } from '../ports/read-model.js';
 import { erasureAcross, readErasures } from '../erasure/erasures.js';
 import { readSkips } from '../rebuilds/read.js';
@@ -133,8 +133,7 @@ export class Standby {
    * skips. A missing one is what the store reports by itself.
    */
   async #assertOurs(): Promise<void> {
-    const generations = await this.model.generations();
-    const found = generations.find(({ generation }) => generation === this.generation);
+    const found = findGeneration(await this.model.generations(), this.generation);
     if (found && found.key !== this.key)
       throw new Error(`the store has lost generation ${this.generation}: another one has its number now`);
   }

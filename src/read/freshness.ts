@@ -2,7 +2,7 @@ import { SharedDeadline } from '../async/deadline.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { type EventLog, LogUnavailable, newestOf, type Position, START } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { activeOf, type Generations } from '../ports/generations.js';
 import { PARTITIONS, partitionOf, type ReadModel, ReadModelAhead } from '../ports/read-model.js';
 import { LogHead, type Sample } from './log-head.js';
 import { LogRegression } from './log-regression.js';
@@ -85,7 +85,7 @@ export class Freshness {
    * Throws ReadModelAhead, and whatever the ports throw.
    */
   static async from(log: EventLog, model: ReadModel & Generations, waitMs: number): Promise<Freshness> {
-    const active = (await model.generations()).find((generation) => generation.active);
+    const active = activeOf(await model.generations());
     const positions = active ? await model.positions(active.generation) : [START];
     const askedAt = monotonicMs();
     const head = await log.head();
