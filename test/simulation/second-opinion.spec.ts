@@ -4,7 +4,8 @@ import { type RecordedEvent } from '../../src/ports/event-log.js';
 import { type Operation, violationsOf } from '../support/history.js';
 import { Random } from './random.js';
 import { isExplained } from './second-opinion.js';
-import { drawOptions, NEVER } from './world/options.js';
+import { drawOptions } from './world/draw-options.js';
+import { NEVER } from './world/options.js';
 import { simulate } from './world/simulation.js';
 
 /** Histories of one owner that both checkers judge, and how many of them are falsified. */

@@ -1,4 +1,4 @@
-import { drawOptions } from '../world/options.js';
+import { drawOptions } from '../world/draw-options.js';
 import { simulate } from '../world/simulation.js';
 import { PLANTED_FAULTS } from './mutants.js';
 

@@ -342,7 +342,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'floors-forgotten',
     what: 'a process does not remember what it has answered',
-    worlds: isLate,
+    worlds: ({ listsAsRedis, operates, manners }) =>
+      listsAsRedis && operates === 'on generations' && manners.slow > 0.1,
     edits: [
       {
         file: 'read/freshness.js',
@@ -507,7 +508,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'healer-waits',
     what: 'a healer waits for a log that was put back to grow',
-    worlds: isPutBack,
+    worlds: (options) => isPutBack(options) && options.strangeEvents,
     edits: [
       { file: 'projector/healer.js', find: 'if (caughtUp && (isAhead', replace: 'if (false && (isAhead' },
     ],
@@ -708,10 +709,22 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'damaged-not-known-to-verifier',
+    what: 'a verification does not know of lists that were replaced because they may hold an erased owner',
+    worlds: losesMore,
+    edits: [{ file: 'projector/verifier.js', find: ' || active === damaged?.generation', replace: '' }],
+  },
+  {
     name: 'number-of-another-built',
     what: 'a process goes on building a generation that the store has lost, in another one of that number',
     worlds: losesLists,
     edits: [{ file: 'projector/standby.js', find: 'await this.#assertOurs();', replace: '' }],
+  },
+  {
+    name: 'kept-by-number',
+    what: 'a generation that the store has lost passes for another one that has its number now',
+    worlds: losesLists,
+    edits: [{ file: 'projector/standbys.js', find: 'known && known.key === key', replace: 'known' }],
   },
   {
     name: 'state-read-while-erased',
@@ -785,11 +798,13 @@ const CONTROLS: readonly PlantedFault[] = [
 
 const SINGLE: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS];
 
-/** Lines of which each does what the other one does: a fault in one of them alone is not seen. */
+/** Lines of which each does what the other one does: a fault in one of them alone is not seen. In the worlds of the first one. */
 const PAIRS: readonly (readonly [string, string])[] = [
   ['repeated-append-refused', 'own-event-not-known'],
   ['new-ids-on-retry', 'own-event-not-known'],
-  ['erased-before-durable', 'put-back-before-erasure-unnoticed'],
+  ['eraser-waits-for-others', 'eraser-does-not-look-again'],
+  ['switch-not-known', 'damaged-not-known-to-verifier'],
+  ['number-given-again', 'kept-by-number'],
 ];
 
 const BOTH = PAIRS.map((names): PlantedFault => {
@@ -797,7 +812,7 @@ const BOTH = PAIRS.map((names): PlantedFault => {
   return {
     name: names.join('+'),
     what: `both: ${faults.map((fault) => fault?.what).join('; ')}`,
-    worlds: (options) => faults.every((fault) => fault?.worlds?.(options) ?? true),
+    worlds: (options) => faults[0]?.worlds?.(options) ?? true,
     edits: faults.flatMap((fault) => fault?.edits ?? []),
     mutant: Object.assign({}, ...faults.map((fault) => fault?.mutant)) as Mutant,
   };

@@ -28,7 +28,8 @@ import { type Random } from '../random.js';
 import { type ListFaults, ListServer } from './list-server.js';
 import { type LogFaults, LogServer } from './log-server.js';
 import { CALM, type Manners, NoAnswer, Server, SimulatedConnection } from './network.js';
-import { drawOptions, type FaultTimes, NEVER, type Options } from './options.js';
+import { drawOptions } from './draw-options.js';
+import { type FaultTimes, NEVER, type Options } from './options.js';
 import { Oracles } from './oracles.js';
 import { type Machine, World } from './scheduler.js';
 import {
