@@ -181,7 +181,7 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
     ...{ apis: 1, clients: 6, owners: 1, lists: 0.8, thinkMs: random.between(20, 60) },
     ...{ operates: 'on generations', operatesEveryMs: random.between(150, 1_000), listsAsRedis: true },
     ...{ audits: false, strangeEvents: false, putBackAtMs: NEVER, writeWaitMs: 2_000, graceMs: 15 * 60_000 },
-    ...{ crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0 },
+    ...{ crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0, durationMs: options.durationMs / 2 },
     manners: lateOnSome(options, 0.15),
     faults: NO_FAULTS,
   }),
