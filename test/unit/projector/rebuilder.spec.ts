@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, type EventMetadata, START } from '../../../src/ports/event-log.js';
+import { type EventLog, type EventMetadata, newestOf, START } from '../../../src/ports/event-log.js';
 import { ActiveChanged, activeOf, NotAsFar, SWITCH_SEEN_MS } from '../../../src/ports/generations.js';
 import { type Generation, OwnerParked, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
@@ -9,6 +9,7 @@ import { Load } from '../../../src/projector/load.js';
 import { Projector } from '../../../src/projector/projector.js';
 import { REBUILD_STEPS, type RebuildStep } from '../../../src/projector/rebuilder-options.js';
 import { Standby } from '../../../src/projector/standby.js';
+import { Standbys } from '../../../src/projector/standbys.js';
 import {
   cancelRebuild,
   type Operator,
@@ -145,6 +146,22 @@ describe('a rebuild', () => {
     await standby.stop();
     expect(problems).toEqual([`the store has lost generation ${generation}: another one has its number now`]);
     expect(new Set(await model.positions(generation))).toEqual(new Set([START]));
+  });
+
+  it('goes on with a generation that has the number of one that the store has lost', async () => {
+    await fill();
+    const generation = await model.createGeneration();
+    const standbys = new Standbys(log, model, {
+      load: new Load(),
+      onProblem: () => undefined,
+      onRefusal: () => undefined,
+    });
+    standbys.keep({ generation, active: false, key: 'of the lost one' }, { skipsAfter: START });
+    const [info] = await model.generations();
+    const standby = info && standbys.keep(info, { skipsAfter: START });
+    await until(() => standby?.caughtUpAt !== undefined);
+    await standbys.stopAllBut([]);
+    expect(newestOf(await model.positions(generation))).toBe(await log.head());
   });
 
   it('keeps the old one for as long as other processes may read it, however short the grace is', async () => {
