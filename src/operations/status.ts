@@ -39,7 +39,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
   const positions = await readPositions(system);
   const head = await log.head();
   const generations = positions.map((one) => generationStatus(one, head));
-  const active = generations.find((generation) => generation.active);
+  const active = activeOf(generations);
   const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
   const parked = await readParked(system, active);
@@ -205,7 +205,7 @@ const problemsOf = (
   rebuild: RebuildStatus | null,
 ): string[] => {
   const problems: string[] = [];
-  const active = generations.find((generation) => generation.active);
+  const active = activeOf(generations);
   if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
   for (const { process, host, pid, projector, rebuildProblem, erasureProblem, auditor } of processes) {
     if (erasureProblem !== undefined)

@@ -10,8 +10,9 @@ export interface GenerationInfo {
 }
 
 /** The active one, if any. */
-export const activeOf = (generations: readonly GenerationInfo[]): GenerationInfo | undefined =>
-  generations.find(({ active }) => active);
+export const activeOf = <T extends Pick<GenerationInfo, 'active'>>(
+  generations: readonly T[],
+): T | undefined => generations.find(({ active }) => active);
 
 /** The one with this number; undefined where the store does not have it. */
 export const findGeneration = (

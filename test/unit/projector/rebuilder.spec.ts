@@ -157,9 +157,8 @@ describe('a rebuild', () => {
       onRefusal: () => undefined,
     });
     standbys.keep({ generation, active: false, key: 'of the lost one' }, { skipsAfter: START });
-    const [info] = await model.generations();
-    const standby = info && standbys.keep(info, { skipsAfter: START });
-    await until(() => standby?.caughtUpAt !== undefined);
+    for (const info of await model.generations()) standbys.keep(info, { skipsAfter: START });
+    await until(() => standbys.caughtUpAt(generation) !== undefined);
     await standbys.stopAllBut([]);
     expect(newestOf(await model.positions(generation))).toBe(await log.head());
   });
