@@ -117,7 +117,7 @@ const checkLog = async ({ log, json, signal }: CliContext, total: number | undef
 };
 
 const resultText = (
-  { differences, differing, plants, comparedOwners, position, parked, unreadable }: Verified,
+  { differences, differing, plants, comparedOwners, position, parked, unreadable, erasing }: Verified,
   generation: Generation,
 ): string => {
   const compared = `${plants} plants of ${comparedOwners} owners in generation ${generation}, up to position ${position || 'the start'}`;
@@ -126,7 +126,9 @@ const resultText = (
       ...differences.map(asText),
       ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
       `${differing} differences: compared ${compared}`,
-      'Build the lists anew: npx plants rebuild',
+      erasing
+        ? 'An owner is being erased, and that may be why: verify again once it has ended (npx plants status)'
+        : 'Build the lists anew: npx plants rebuild',
     ].join('\n');
   return [
     unreadable === 0

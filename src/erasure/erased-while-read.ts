@@ -11,6 +11,10 @@ export class ErasedWhileRead extends Error {
 export const streamsErased = ({ all }: Pick<Erasures, 'all'>): ReadonlySet<string> =>
   new Set(all.filter(({ events }) => events !== undefined).map(({ erasure }) => erasedStream(erasure)));
 
+/** Whether an event stands in for one that was erased, by an erasure that is none of `before`. */
+export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>): boolean =>
+  stream.startsWith(ERASED_STREAMS) && !before.has(stream);
+
 /**
  * Recognises, by their stand-ins, erasures that happened between two reads of the log: whoever has read what an owner
  * has created then does not read that it was deleted.
@@ -28,17 +32,12 @@ export class StandInsInOrder {
 
   /** Takes the events that were read next. Throws ErasedWhileRead. */
   take(events: readonly RecordedEvent[]): void {
-    if (!this.accepts(events))
-      throw new ErasedWhileRead('an owner was erased while the log was being read: it is read again');
-  }
-
-  /** Takes the events that were read next; false where `take` throws. */
-  accepts(events: readonly RecordedEvent[]): boolean {
-    for (const { stream, revision } of events) {
-      if (!stream.startsWith(ERASED_STREAMS) || this.before.has(stream)) continue;
-      if (revision !== (this.#next.get(stream) ?? 0n)) return false;
+    for (const event of events) {
+      if (!isErased(event, this.before)) continue;
+      const { stream, revision } = event;
+      if (revision !== (this.#next.get(stream) ?? 0n))
+        throw new ErasedWhileRead('an owner was erased while the log was being read: it is read again');
       this.#next.set(stream, revision + 1n);
     }
-    return true;
   }
 }

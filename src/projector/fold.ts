@@ -18,7 +18,7 @@ import {
   type RowChange,
 } from '../ports/read-model.js';
 import { changeOf } from './changes.js';
-import { type StandInsInOrder } from '../erasure/erased-while-read.js';
+import { isErased } from '../erasure/erased-while-read.js';
 import { ENTRY_BYTES, PlantTable, PositionTable } from './plant-table.js';
 
 /** The memory of an owner's name and number, in bytes. Measured. */
@@ -49,12 +49,16 @@ export class Fold {
   #reached = START;
   /** Whether the partitions are fixed: from then on none is left to a later pass. */
   settled = false;
-  /** Whether some events of an owner were read as they were, and others as stand-ins: then it is no fold of any log. */
-  wasErasedWhileRead = false;
+  /**
+   * Whether events of an owner were read as stand-ins, of whom others may have been read as they were: then it is no fold
+   * of any log.
+   */
+  isErasing = false;
 
   constructor(
     log: EventLog,
-    private readonly standIns: StandInsInOrder,
+    /** The streams of what was erased before. */
+    private readonly erasedBefore: ReadonlySet<string>,
     private readonly skips: Skips,
     partitions: ReadonlySet<number>,
     private readonly maxBytes: number,
@@ -140,7 +144,7 @@ export class Fold {
     await this.breathe();
     const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
     if (done) throw new ReadModelUnavailable('the verification was ended');
-    this.wasErasedWhileRead ||= !this.standIns.accepts(value.events);
+    this.isErasing ||= value.events.some((event) => isErased(event, this.erasedBefore));
     this.#pending = this.#next < this.#pending.length ? this.#pending.slice(this.#next) : [];
     this.#pending = [...this.#pending, ...value.events];
     this.#next = 0;

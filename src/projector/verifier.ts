@@ -105,6 +105,8 @@ export class Verifier {
     }
     // A rebuild was promoted meanwhile: the result is of a generation that is not active any more.
     if ((await this.#active()) !== active) return;
+    if (found.differing > 0 && found.erasing)
+      throw new Error('an owner is being erased, and lists differ: that may be why');
     this.#ended = this.options.now().getTime();
     const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.

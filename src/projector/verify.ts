@@ -15,7 +15,7 @@ import { assertNotAhead } from './ahead.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { changeOf } from './changes.js';
-import { StandInsInOrder, streamsErased } from '../erasure/erased-while-read.js';
+import { streamsErased } from '../erasure/erased-while-read.js';
 import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
@@ -44,6 +44,11 @@ export interface Verified {
   readonly parked: number;
   /** Owners of these that are served nevertheless: only a version that can read the event can verify them. */
   readonly unreadable: number;
+  /**
+   * Whether an owner was still being erased at the end, which is not recorded yet: lists that a crash has put back may hold
+   * plants of which the log has lost the deletion. They are rebuilt once it is recorded.
+   */
+  readonly erasing: boolean;
   /** The last position of the fold. */
   readonly position: Position;
 }
@@ -114,16 +119,15 @@ export const verify = async (
 ): Promise<Verified> => {
   await assertNotAhead(log, model, generation, signal);
   const options = { skips, maxBytes, giveWay, onProgress, signal };
-  for (let erasing = 0; ;) {
+  for (let repetitions = 0; ;) {
     const before = await readErasures(log);
-    const verification = new Verification(log, model, generation, streamsErased(before), options);
-    const found = await verification.run();
+    const found = await new Verification(log, model, generation, streamsErased(before), options).run();
     if (found.differing === 0) return found;
     // The fold of a log of which events are erased meanwhile is none.
     if ((await log.readLast(ERASURES_STREAM))?.revision !== before.revision) continue;
     // Where streams are erased one after the other, that is recorded later.
-    if (!verification.wasErasedWhileRead || erasing === MAX_ERASING) return found;
-    erasing += 1;
+    if (!found.erasing || repetitions === MAX_ERASING) return found;
+    repetitions += 1;
   }
 };
 
@@ -136,8 +140,8 @@ class Verification {
   #share = 0;
   /** When progress is reported next, in milliseconds of `monotonicMs()`. */
   #reportAt = -Infinity;
-  /** Whether an owner was erased while a pass read the log. */
-  wasErasedWhileRead = false;
+  /** Whether a pass has read what is being erased. */
+  #erasing = false;
 
   constructor(
     private readonly log: EventLog,
@@ -152,7 +156,7 @@ class Verification {
     let position = START;
     while (this.#left.size > 0) position = await this.#pass();
     this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: 1 });
-    return { ...this.#total, differences: this.#differences, position };
+    return { ...this.#total, differences: this.#differences, erasing: this.#erasing, position };
   }
 
   /** Folds and compares as many partitions as fit into memory; resolves with the position of the fold. */
@@ -172,8 +176,7 @@ class Verification {
       this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: this.#share });
     };
     const giveWay = (): Promise<void> => this.#giveWay();
-    const standIns = new StandInsInOrder(this.erasedBefore);
-    const fold = new Fold(log, standIns, skips, this.#left, maxBytes, whole, giveWay, (count) => {
+    const fold = new Fold(log, this.erasedBefore, skips, this.#left, maxBytes, whole, giveWay, (count) => {
       this.#events += count;
       report();
     });
@@ -193,7 +196,7 @@ class Verification {
       this.#left = new Set([...this.#left].filter((partition) => !fold.partitions.has(partition)));
       return fold.position;
     } finally {
-      this.wasErasedWhileRead ||= fold.wasErasedWhileRead;
+      this.#erasing ||= fold.isErasing;
       await fold.close();
     }
   }

@@ -436,7 +436,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/fold.js',
-        find: 'this.wasErasedWhileRead ||= !this.standIns.accepts(value.events);',
+        find: 'this.isErasing ||= value.events.some((event) => isErased(event, this.erasedBefore));',
         replace: '',
       },
     ],
@@ -680,6 +680,19 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         file: 'projector/verifier.js',
         find: 'if (await erasureAcross(this.log, await this.model.positions(active))) return true;',
         replace: '',
+      },
+    ],
+  },
+  {
+    name: 'erasing-not-awaited',
+    what: 'a verification takes what differs while an owner is being erased for a difference',
+    worlds: (options) =>
+      options.operates === 'on erasures' && options.verifyEveryMs < 150 && crashesLists(options),
+    edits: [
+      {
+        file: 'projector/verifier.js',
+        find: 'if (found.differing > 0 && found.erasing)',
+        replace: 'if (false)',
       },
     ],
   },
