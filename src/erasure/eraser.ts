@@ -191,10 +191,12 @@ export class Eraser {
       if (covered === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
+      const { steadySince } = this.model;
       if (!(await this.#followed(covered, signal))) return; // again
       // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
       // no event would say that they were deleted.
       await this.model.sync();
+      if (this.model.steadySince !== steadySince) return; // again: what is durable now may be older than what was seen
       this.#step('lists and tree follow');
       show('erasing');
       if (!(await this.#erase(owner, erasure, covered.last, signal))) return; // something was written meanwhile: again

@@ -424,6 +424,18 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'erasure/eraser.js', find: 'await this.model.sync();', replace: '' }],
   },
   {
+    name: 'put-back-before-sync',
+    what: 'an owner is erased although lists were put back after they had followed, before they were synced',
+    worlds: (options) => options.operates === 'on erasures' && !options.listsAsRedis && crashesLists(options),
+    edits: [
+      {
+        file: 'erasure/eraser.js',
+        find: 'if (this.model.steadySince !== steadySince) return;',
+        replace: '',
+      },
+    ],
+  },
+  {
     name: 'erased-while-read-unnoticed',
     what: 'lists that were read while an owner was erased are taken as right',
     worlds: ({ operates }) => operates === 'on erasures' || operates === 'on both',
@@ -436,8 +448,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/fold.js',
-        find: 'this.isErasing ||= value.events.some((event) => isErased(event, this.erasedBefore));',
-        replace: '',
+        find: 'isErased(event, this.erasedBefore)',
+        replace: 'false',
       },
     ],
   },

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -163,6 +163,45 @@ describe('the erasure of an owner', () => {
     expect(await stores.listOf(MARKER)).toBe('[]');
     await stores.signed();
     expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('erases nothing where the lists are put back after they had followed, before that is durable', async () => {
+    for (let id = 1; id <= 3; id++) await stores.create(MARKER, id);
+    await stores.listOf(MARKER);
+    const [file, old] = [stores.file('read-model.db'), stores.file('old.db')];
+    await stores.close();
+    copyFileSync(file, old);
+    await stores.open();
+    const store = async (): Promise<unknown> => (await stores.model.generations())[0]?.key;
+    const plants = async (): Promise<number> =>
+      (await stores.model.list(MARKER, undefined, 1_000)).rows.length;
+    const durable: (number | 'erased')[] = [];
+    const sync = stores.model.sync.bind(stores.model);
+    const syncOnce = async (): Promise<void> => {
+      await sync();
+      durable.push(await plants());
+    };
+    stores.model.sync = async () => {
+      stores.model.sync = syncOnce;
+      const before = await store();
+      renameSync(old, file);
+      for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+      await until(() =>
+        store().then(
+          (now) => now !== before,
+          () => false,
+        ),
+      );
+      await syncOnce();
+    };
+    const erase = stores.log.erase.bind(stores.log);
+    stores.log.erase = (...of) => {
+      durable.push('erased');
+      return erase(...of);
+    };
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(durable).toEqual([3, 0, 'erased']);
   });
 
   it('lets the same owner begin again with nothing of before', async () => {
