@@ -426,7 +426,11 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'put-back-before-sync',
     what: 'an owner is erased although lists were put back after they had followed, before they were synced',
-    worlds: (options) => options.operates === 'on erasures' && !options.listsAsRedis && crashesLists(options),
+    worlds: (options) =>
+      options.operates === 'on erasures' &&
+      !options.listsAsRedis &&
+      options.manners.slow > 0.2 &&
+      crashesLists(options),
     edits: [
       {
         file: 'erasure/eraser.js',
@@ -698,8 +702,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'erasing-not-awaited',
     what: 'a verification takes what differs while an owner is being erased for a difference',
-    worlds: (options) =>
-      options.operates === 'on erasures' && options.verifyEveryMs < 150 && crashesLists(options),
+    worlds: (options) => verifiesBesideErasing(options) && crashesLists(options),
     edits: [
       {
         file: 'projector/verifier.js',

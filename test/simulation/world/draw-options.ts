@@ -1,5 +1,5 @@
 import { Random } from '../random.js';
-import { late, LATER_NARROW_WORLDS, NARROW_WORLDS } from './narrow-worlds.js';
+import { late, LATER_NARROW_WORLDS, NARROW_ERASURES, NARROW_WORLDS } from './narrow-worlds.js';
 import { type Manners } from './network.js';
 import { NEVER, type Options } from './options.js';
 
@@ -8,6 +8,9 @@ const NARROW = 0.5;
 
 /** The share of the others in which it is a kind that was added later. */
 const LATER_NARROW = 0.35;
+
+/** And that in which it is one of NARROW_ERASURES. */
+const ERASURES = 0.2;
 
 /** Draws the options of a seed. */
 export const drawOptions = (seed: number, durationMs?: number): Options => {
@@ -102,7 +105,7 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
     pastEvents: random.chance(0.95) ? 0 : 800 + random.below(600),
     operates: 'on all' as const,
     listsAsRedis: random.chance(0.4),
-    erasesInSteps: random.chance(0.5),
+    ...{ erasesInSteps: random.chance(0.5), erasesForMs: 0 },
     freezesNearSteps: added.chance(0.7) ? 0 : added.next(),
     eventsARead: added.chance(0.7) ? 500 : 5 + added.below(100),
     ofErased: 0.1,
@@ -150,6 +153,8 @@ const drawWorld = (seed: number, durationMs = 30_000): Options => {
   }
   if (added.chance(NARROW)) return { ...options, ...added.pick(NARROW_WORLDS)(options, added) };
   const later = new Random(Math.imul(seed + 1, 0x7feb352d));
-  if (!later.chance(LATER_NARROW)) return options;
-  return { ...options, ...later.pick(LATER_NARROW_WORLDS)(options, later) };
+  const kind = later.next();
+  if (kind < LATER_NARROW) return { ...options, ...later.pick(LATER_NARROW_WORLDS)(options, later) };
+  if (kind >= LATER_NARROW + ERASURES) return options;
+  return { ...options, ...later.pick(NARROW_ERASURES)(options, later) };
 };

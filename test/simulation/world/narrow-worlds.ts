@@ -198,3 +198,29 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
     faults: NO_FAULTS,
   }),
 ];
+
+/** As LATER_NARROW_WORLDS, added last. */
+export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
+  /** Lists that go back while an owner is erased, which takes long, and verifications meanwhile. */
+  ({ manners }, random) => ({
+    ...{ audits: true, erases: true, erasesInSteps: true, listsAsRedis: true, putBackAtMs: NEVER },
+    ...{ erasesForMs: random.between(200, 2_000), ofErased: 0.9, operates: 'on erasures', owners: 1 },
+    ...{ operatesEveryMs: random.between(1_000, 2_000), crashesNearSteps: 0, freezesNearSteps: 0 },
+    ...{ clients: 1, ids: 5, thinkMs: 300, pastEvents: 0, verifyEveryMs: 30, graceMs: 50 },
+    ...{ losesSwitches: false, listsLoseMs: 2_500 },
+    manners: { ...manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+    faults: { ...NO_FAULTS, listsCrash: random.between(1_000, 3_000) },
+  }),
+  /** Lists that go back between the answer that they have followed and its arrival. */
+  ({ manners }, random) => ({
+    ...{ audits: true, erases: true, listsAsRedis: false, listsLoseMs: 2_500, putBackAtMs: NEVER },
+    ...{ operates: 'on erasures', operatesEveryMs: random.between(400, 1_500), ofErased: 0.9, owners: 1 },
+    ...{ clients: 1, ids: 5, thinkMs: 150, crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0 },
+    ...{ verifyEveryMs: 5_000, secondAuditor: 'own key', losesAuditor: false },
+    manners: {
+      ...{ ...manners, lostRequests: 0, lostAnswers: 0 },
+      ...{ slow: 0.5, slowMs: random.between(50, 400), slowConnections: 1 },
+    },
+    faults: { ...NO_FAULTS, listsCrash: random.between(200, 1_500) },
+  }),
+];

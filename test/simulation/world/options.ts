@@ -69,6 +69,7 @@ export interface Options {
   readonly listsAsRedis: boolean;
   /** Whether events are erased as in EventStoreDB: see LogManners. */
   readonly erasesInSteps: boolean;
+  readonly erasesForMs: number;
   /**
    * How old what a crash leaves of the lists may be, in milliseconds: the last second is on no disk, and a replica may be
    * further behind.

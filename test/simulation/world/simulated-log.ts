@@ -1,3 +1,4 @@
+import { pause } from '../../../src/async/pause.js';
 import { assertAppend, textOf } from '../../../src/adapters/stored-text.js';
 import {
   type Appended,
@@ -33,6 +34,8 @@ export interface LogConnections {
 export interface LogManners {
   /** Streams are erased one after the other, as in EventStoreDB, and not all together, as in SQLite. */
   readonly erasesInSteps: boolean;
+  /** How long that is read then which is written to new streams, before the erasure is recorded, in milliseconds. */
+  readonly erasesForMs: number;
 }
 
 /** Streams that are closed at a time. */
@@ -49,7 +52,7 @@ export class SimulatedEventLog extends EventLog {
   constructor(
     private readonly server: LogServer,
     private readonly connections: LogConnections,
-    private readonly manners: LogManners = { erasesInSteps: false },
+    private readonly manners: LogManners = { erasesInSteps: false, erasesForMs: 0 },
     private readonly name = 'simulated',
   ) {
     super();
@@ -170,6 +173,7 @@ export class SimulatedEventLog extends EventLog {
     };
     await Promise.all(Array.from({ length: CLOSED_AT_ONCE }, closeNext));
     if (refused.length > 0) return undefined;
+    if (this.manners.erasesForMs > 0) await pause(this.manners.erasesForMs, signal);
     // A stream that did not exist when they were read.
     for await (const { stream } of this.readAll(found.at(-1)?.position ?? START))
       if (prefixes.some((prefix) => stream.startsWith(prefix))) return undefined;
