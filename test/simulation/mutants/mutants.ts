@@ -595,7 +595,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'standby-put-back',
     what: 'a generation that is not active and was put back to before an erasure is kept',
-    worlds: bringsBack,
+    worlds: (options) =>
+      bringsBack(options) && options.listsLoseMs >= 2_000 && options.operates === 'on both',
     edits: [
       {
         file: 'projector/standby.js',

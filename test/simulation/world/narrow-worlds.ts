@@ -17,35 +17,33 @@ export const late = ({ manners }: Options, random: Random, mostMs: number): Mann
 
 type NarrowWorld = (options: Options, random: Random) => Partial<Options>;
 
+/** Lists that go back to before an erasure, in any generation. */
+const backBeforeErasure: NarrowWorld = (options, random) => ({
+  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+  ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
+  ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
+  listsLoseMs: random.chance(0.4) ? 1_000 : random.between(1_000, 5_000),
+  manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
+  faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
+});
+
+/** Back to before they were rebuilt for that, once the rebuild is closed. */
+const backBeforeRebuilt: NarrowWorld = (options, random) => ({
+  ...{ operates: 'on erasures', operatesEveryMs: random.between(2_000, 6_000), ofErased: 0.8 },
+  ...{ clients: 2, ids: 20, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
+  ...{ verifyEveryMs: random.between(30, 150), losesSwitches: false, crashesNearSteps: 0.6 * random.next() },
+  ...{ listsLoseMs: random.between(3_000, 10_000), graceMs: random.between(50, 500) },
+  manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+  faults: { ...NO_FAULTS, listsCrash: random.between(2_000, 5_000) },
+});
+
 /** What such worlds are about. */
 export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
-  /** Lists that go back to before an erasure, in any generation. */
   (options, random) => {
-    const crashing: Partial<Options> = {
-      ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
-      ...{ ofErased: 0.5, operatesEveryMs: random.between(200, 1_500), crashesNearSteps: random.next() },
-      ...{ verifyEveryMs: random.between(100, 10_000), losesSwitches: random.chance(0.5) },
-      listsLoseMs: random.chance(0.4) ? 1_000 : random.between(1_000, 5_000),
-      manners: random.chance(0.5) ? options.manners : late(options, random, 1_500),
-      faults: { ...NO_FAULTS, listsCrash: random.between(300, 3_000) },
-    };
+    const crashing = backBeforeErasure(options, random);
     const kind = random.next();
     if (kind < 0.6) return crashing;
-    // Back to before they were rebuilt for that, once the rebuild is closed.
-    if (kind < 0.8)
-      return {
-        ...crashing,
-        ...{ operates: 'on erasures', operatesEveryMs: random.between(2_000, 6_000), ofErased: 0.8 },
-        ...{ clients: 2, ids: 20, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
-        ...{
-          verifyEveryMs: random.between(30, 150),
-          losesSwitches: false,
-          crashesNearSteps: 0.6 * random.next(),
-        },
-        ...{ listsLoseMs: random.between(3_000, 10_000), graceMs: random.between(50, 500) },
-        manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
-        faults: { ...NO_FAULTS, listsCrash: random.between(2_000, 5_000) },
-      };
+    if (kind < 0.8) return { ...crashing, ...backBeforeRebuilt(options, random) };
     // Verifications while so little is written that nobody has noticed it.
     return {
       ...crashing,
@@ -161,21 +159,23 @@ const lateOnSome = ({ manners }: Options, slow: number): Manners => ({
   ...{ slow, slowMs: 500, slowConnections: 0.3, lostRequests: 0, lostAnswers: 0, latencyMs: 0.5, syncMs: 2 },
 });
 
+/** Lists that go back by seconds, where generations that are not active were behind the active one. */
+const backWhileBehind: NarrowWorld = (options, random) => ({
+  ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
+  ...{
+    ofErased: 0.5,
+    operatesEveryMs: random.between(300, 1_500),
+    verifyEveryMs: random.between(100, 1_000),
+  },
+  ...{ crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0, graceMs: 15 * 60_000 },
+  listsLoseMs: random.between(2_000, 5_000),
+  manners: lateOnSome(options, 0.3),
+  faults: { ...NO_FAULTS, listsCrash: random.between(1_000, 4_000) },
+});
+
 /** As NARROW_WORLDS, added later: they take the place of worlds that are not narrow, and leave the others as they are. */
 export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
-  /** Lists that go back by seconds, where generations that are not active were behind the active one. */
-  (options, random) => ({
-    ...{ audits: true, erases: true, listsAsRedis: true, operates: 'on both', putBackAtMs: NEVER },
-    ...{
-      ofErased: 0.5,
-      operatesEveryMs: random.between(300, 1_500),
-      verifyEveryMs: random.between(100, 1_000),
-    },
-    ...{ crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0, graceMs: 15 * 60_000 },
-    listsLoseMs: random.between(2_000, 5_000),
-    manners: lateOnSome(options, 0.3),
-    faults: { ...NO_FAULTS, listsCrash: random.between(1_000, 4_000) },
-  }),
+  backWhileBehind,
   /** Lists asked for again and again, while generations replace each other and the replaced one is the faster one. */
   (options, random) => ({
     ...{ apis: 1, clients: 6, owners: 1, lists: 0.8, thinkMs: random.between(20, 60) },
@@ -202,12 +202,12 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
 /** As LATER_NARROW_WORLDS, added last. */
 export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Lists that go back while an owner is erased, which takes long, and verifications meanwhile. */
-  ({ manners }, random) => ({
+  ({ manners, durationMs }, random) => ({
     ...{ audits: true, erases: true, erasesInSteps: true, listsAsRedis: true, putBackAtMs: NEVER },
     ...{ erasesForMs: random.between(200, 2_000), ofErased: 0.9, operates: 'on erasures', owners: 1 },
     ...{ operatesEveryMs: random.between(1_000, 2_000), crashesNearSteps: 0, freezesNearSteps: 0 },
     ...{ clients: 1, ids: 5, thinkMs: 300, pastEvents: 0, verifyEveryMs: 30, graceMs: 50 },
-    ...{ losesSwitches: false, listsLoseMs: 2_500 },
+    ...{ losesSwitches: false, listsLoseMs: 2_500, durationMs: durationMs / 2 },
     manners: { ...manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
     faults: { ...NO_FAULTS, listsCrash: random.between(1_000, 3_000) },
   }),
@@ -223,4 +223,6 @@ export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
     },
     faults: { ...NO_FAULTS, listsCrash: random.between(200, 1_500) },
   }),
+  (options, random) => ({ ...backBeforeErasure(options, random), ...backBeforeRebuilt(options, random) }),
+  backWhileBehind,
 ];
