@@ -105,10 +105,10 @@ export class Verifier {
     }
     // A rebuild was promoted meanwhile: the result is of a generation that is not active any more.
     if ((await this.#active()) !== active) return;
-    if (found.differing > 0 && found.erasing)
+    const { differing, unreadable, erasing } = found;
+    if (differing > 0 && erasing)
       throw new Error('an owner is being erased, and lists differ: that may be why');
     this.#ended = this.options.now().getTime();
-    const { differing, unreadable } = found;
     // Where owners could not be compared, the last complete comparison stays the last one.
     if (differing > 0 || unreadable === 0) await this.options.onCompared(differing);
     if (differing > 0 && !(await this.#willBeReplaced(active))) await this.options.onDifference(found);

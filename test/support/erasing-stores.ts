@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
@@ -72,6 +72,19 @@ export class ErasingStores {
     for (const end of this.#ends.reverse()) await end();
     this.#ends = [];
     for (const store of [this.tree, this.model, this.log]) await store.close();
+  }
+
+  /** Copies a file, which is complete then: the stores are closed for it, and opened again. */
+  async copyFile(name: string, copy: string): Promise<void> {
+    await this.close();
+    copyFileSync(this.file(name), this.file(copy));
+    await this.open();
+  }
+
+  /** Puts a copy in the place of a file. */
+  putCopyBack(copy: string, name: string): void {
+    renameSync(this.file(copy), this.file(name));
+    for (const suffix of ['-wal', '-shm']) rmSync(this.file(name) + suffix, { force: true });
   }
 
   async remove(): Promise<void> {

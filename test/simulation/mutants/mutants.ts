@@ -595,8 +595,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'standby-put-back',
     what: 'a generation that is not active and was put back to before an erasure is kept',
-    worlds: (options) =>
-      bringsBack(options) && options.listsLoseMs >= 2_000 && options.operates === 'on both',
+    worlds: (options) => bringsBack(options) && options.listsLoseMs >= 2_000,
     edits: [
       {
         file: 'projector/standby.js',
@@ -707,7 +706,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/verifier.js',
-        find: 'if (found.differing > 0 && found.erasing)',
+        find: 'if (differing > 0 && erasing)',
         replace: 'if (false)',
       },
     ],

@@ -15,6 +15,12 @@ export const late = ({ manners }: Options, random: Random, mostMs: number): Mann
   slowConnections: random.chance(0.5) ? 1 : random.next(),
 });
 
+/** No answer is late or lost. */
+const prompt = ({ manners }: Options): Manners => ({
+  ...manners,
+  ...{ slow: 0, lostRequests: 0, lostAnswers: 0 },
+});
+
 type NarrowWorld = (options: Options, random: Random) => Partial<Options>;
 
 /** Lists that go back to before an erasure, in any generation. */
@@ -33,7 +39,7 @@ const backBeforeRebuilt: NarrowWorld = (options, random) => ({
   ...{ clients: 2, ids: 20, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
   ...{ verifyEveryMs: random.between(30, 150), losesSwitches: false, crashesNearSteps: 0.6 * random.next() },
   ...{ listsLoseMs: random.between(3_000, 10_000), graceMs: random.between(50, 500) },
-  manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+  manners: prompt(options),
   faults: { ...NO_FAULTS, listsCrash: random.between(2_000, 5_000) },
 });
 
@@ -50,7 +56,7 @@ export const NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
       ...{ operates: 'on erasures', operatesEveryMs: random.between(500, 1_500), ofErased: 0.8 },
       ...{ clients: 2, ids: 6, thinkMs: random.between(300, 800), freezesNearSteps: 0, pastEvents: 0 },
       ...{ verifyEveryMs: random.between(30, 150), losesSwitches: false, crashesNearSteps: 0.5 },
-      manners: { ...options.manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+      manners: prompt(options),
       faults: { ...NO_FAULTS, listsCrash: random.between(600, 2_000) },
     };
   },
@@ -202,27 +208,28 @@ export const LATER_NARROW_WORLDS: readonly [NarrowWorld, ...NarrowWorld[]] = [
 /** As LATER_NARROW_WORLDS, added last. */
 export const NARROW_ERASURES: readonly [NarrowWorld, ...NarrowWorld[]] = [
   /** Lists that go back while an owner is erased, which takes long, and verifications meanwhile. */
-  ({ manners, durationMs }, random) => ({
+  (options, random) => ({
     ...{ audits: true, erases: true, erasesInSteps: true, listsAsRedis: true, putBackAtMs: NEVER },
     ...{ erasesForMs: random.between(200, 2_000), ofErased: 0.9, operates: 'on erasures', owners: 1 },
     ...{ operatesEveryMs: random.between(1_000, 2_000), crashesNearSteps: 0, freezesNearSteps: 0 },
     ...{ clients: 1, ids: 5, thinkMs: 300, pastEvents: 0, verifyEveryMs: 30, graceMs: 50 },
-    ...{ losesSwitches: false, listsLoseMs: 2_500, durationMs: durationMs / 2 },
-    manners: { ...manners, slow: 0, lostRequests: 0, lostAnswers: 0 },
+    ...{ losesSwitches: false, listsLoseMs: 2_500, durationMs: options.durationMs / 2 },
+    manners: prompt(options),
     faults: { ...NO_FAULTS, listsCrash: random.between(1_000, 3_000) },
   }),
   /** Lists that go back between the answer that they have followed and its arrival. */
-  ({ manners }, random) => ({
+  (options, random) => ({
     ...{ audits: true, erases: true, listsAsRedis: false, listsLoseMs: 2_500, putBackAtMs: NEVER },
     ...{ operates: 'on erasures', operatesEveryMs: random.between(400, 1_500), ofErased: 0.9, owners: 1 },
     ...{ clients: 1, ids: 5, thinkMs: 150, crashesNearSteps: 0, freezesNearSteps: 0, pastEvents: 0 },
     ...{ verifyEveryMs: 5_000, secondAuditor: 'own key', losesAuditor: false },
     manners: {
-      ...{ ...manners, lostRequests: 0, lostAnswers: 0 },
+      ...prompt(options),
       ...{ slow: 0.5, slowMs: random.between(50, 400), slowConnections: 1 },
     },
     faults: { ...NO_FAULTS, listsCrash: random.between(200, 1_500) },
   }),
+  /** Lists that go back to before they were rebuilt, of which NARROW_WORLDS has too few to meet a fault twice. */
   (options, random) => ({ ...backBeforeErasure(options, random), ...backBeforeRebuilt(options, random) }),
   backWhileBehind,
 ];

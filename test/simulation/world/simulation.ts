@@ -258,7 +258,7 @@ class Simulation {
     this.#stores = {
       ...{ witnessMachine, log, logMachine, lists, listsMachine, manners: () => this.#manners },
       listManners: { asRedis: options.listsAsRedis },
-      logManners: { erasesInSteps: options.erasesInSteps, erasesForMs: options.erasesForMs },
+      logManners: options,
     };
     if (options.audits) this.#addAuditor('auditor', this.#key, disk);
     if (options.audits && options.secondAuditor !== 'none') {

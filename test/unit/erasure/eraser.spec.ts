@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -168,10 +168,7 @@ describe('the erasure of an owner', () => {
   it('erases nothing where the lists are put back after they had followed, before that is durable', async () => {
     for (let id = 1; id <= 3; id++) await stores.create(MARKER, id);
     await stores.listOf(MARKER);
-    const [file, old] = [stores.file('read-model.db'), stores.file('old.db')];
-    await stores.close();
-    copyFileSync(file, old);
-    await stores.open();
+    await stores.copyFile('read-model.db', 'old.db');
     const store = async (): Promise<unknown> => (await stores.model.generations())[0]?.key;
     const plants = async (): Promise<number> =>
       (await stores.model.list(MARKER, undefined, 1_000)).rows.length;
@@ -184,8 +181,7 @@ describe('the erasure of an owner', () => {
     stores.model.sync = async () => {
       stores.model.sync = syncOnce;
       const before = await store();
-      renameSync(old, file);
-      for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+      stores.putCopyBack('old.db', 'read-model.db');
       await until(() =>
         store().then(
           (now) => now !== before,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
@@ -34,10 +34,8 @@ describe('a store that is put back from before an erasure', () => {
 
   /** Erases MARKER, and puts one file back to what it was before. */
   const eraseAndPutBack = async (name: string): Promise<string> => {
-    const [file, old] = [stores.file(name), stores.file(`old-${name}`)];
-    await stores.close();
-    copyFileSync(file, old);
-    await stores.open();
+    const old = `old-${name}`;
+    await stores.copyFile(name, old);
     for (const id of [6, 7]) for (const owner of [MARKER, 'bob']) await stores.create(owner, id);
     stores.startEraser();
     const erasure = await stores.order(MARKER);
@@ -45,10 +43,16 @@ describe('a store that is put back from before an erasure', () => {
     await stores.create('bob', 8);
     await stores.signed();
     await stores.close();
-    renameSync(old, file);
-    for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    stores.putCopyBack(old, name);
     await stores.open();
     return erasure;
+  };
+
+  /** Erases MARKER, after the lists were copied. */
+  const eraseBeside = async (copy: string): Promise<void> => {
+    await stores.copyFile('read-model.db', copy);
+    stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
   };
 
   /** Compares the lists in this file with the log, once: how many plants differ, and what is told of that. */
@@ -142,20 +146,12 @@ describe('a store that is put back from before an erasure', () => {
   });
 
   it('is no difference to a comparison that comes before the projection has noticed it', async () => {
-    await stores.close();
-    copyFileSync(stores.file('read-model.db'), stores.file('left.db'));
-    await stores.open();
-    stores.startEraser();
-    await stores.finished(await stores.order(MARKER));
+    await eraseBeside('left.db');
     expect(await comparedOnce('left.db')).toEqual([[5], []]);
   });
 
   it('is no difference to a comparison before the erasure is recorded, either: that tells why, and comes again', async () => {
-    await stores.close();
-    copyFileSync(stores.file('read-model.db'), stores.file('left.db'));
-    await stores.open();
-    stores.startEraser();
-    await stores.finished(await stores.order(MARKER));
+    await eraseBeside('left.db');
     // As where streams are erased one after the other: that is recorded last.
     let isRecorded = false;
     const erasures = async (): Promise<RecordedEvent[]> => {
