@@ -19,7 +19,7 @@ import { type Look, Promoter } from './promoter.js';
 import { type RebuilderOptions } from './rebuilder-options.js';
 import { type RebuildProgress, reasonOf } from './standby.js';
 import { Standbys } from './standbys.js';
-import { verify } from './verify.js';
+import { assertConclusive, verify } from './verify.js';
 
 /** How often operators' requests are read, in milliseconds: one short stream. */
 const LOOK_EVERY_MS = 500;
@@ -164,15 +164,17 @@ export class Rebuilder {
     };
     onProgress({ share: 0 });
     const skips = await readSkips(this.log, skipsAfter);
-    const { differing, plants, unreadable } = await verify(this.log, this.model, generation, {
+    const found = await verify(this.log, this.model, generation, {
       skips,
       signal,
       giveWay: () => pacing.giveWay(signal),
       onProgress,
     });
+    const { differing, plants, unreadable } = found;
     // A crash of the store has put it back to before an erasure, and its standby has not noticed that yet.
     if (differing > 0 && (await erasureAcross(this.log, await this.model.positions(generation), since)))
       return generation === active ? this.#begin(state, building) : this.#standbys.drop(generation);
+    assertConclusive(found);
     await this.options.onCompared(differing);
     this.options.onStep('verified');
     this.#progress = standby.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });

@@ -131,6 +131,12 @@ export const verify = async (
   }
 };
 
+/** Throws where lists differ while an owner is being erased: they are to be compared again. */
+export const assertConclusive = ({ differing, erasing }: Verified): void => {
+  if (differing > 0 && erasing)
+    throw new Error('an owner is being erased, and lists differ: that may be why');
+};
+
 class Verification {
   readonly #total = { plants: 0, comparedOwners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
   readonly #differences: Difference[] = [];

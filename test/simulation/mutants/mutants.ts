@@ -705,7 +705,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: (options) => verifiesBesideErasing(options) && crashesLists(options),
     edits: [
       {
-        file: 'projector/verifier.js',
+        file: 'projector/verify.js',
         find: 'if (differing > 0 && erasing)',
         replace: 'if (false)',
       },

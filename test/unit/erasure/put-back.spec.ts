@@ -20,6 +20,23 @@ import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stor
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
 
+const MAY_BE_WHY = 'an owner is being erased, and lists differ: that may be why';
+
+/** As where streams are erased one after the other, which is recorded last: a log in which an erasure is not, until `record`. */
+const notRecorded = (log: EventLog): { log: EventLog; record: () => void } => {
+  let isRecorded = false;
+  const erasures = async (): Promise<RecordedEvent[]> => {
+    const events = await log.readStream(ERASURES_STREAM);
+    return isRecorded ? events : events.slice(0, 1);
+  };
+  const decorated = decorate(log, {
+    readStream: (stream, ...of) => (stream === ERASURES_STREAM ? erasures() : log.readStream(stream, ...of)),
+    readLast: async (stream) =>
+      stream === ERASURES_STREAM ? (await erasures()).at(-1) : log.readLast(stream),
+  });
+  return { log: decorated, record: () => (isRecorded = true) };
+};
+
 describe('a store that is put back from before an erasure', () => {
   let stores: ErasingStores;
   beforeEach(async () => {
@@ -152,25 +169,14 @@ describe('a store that is put back from before an erasure', () => {
 
   it('is no difference to a comparison before the erasure is recorded, either: that tells why, and comes again', async () => {
     await eraseBeside('left.db');
-    // As where streams are erased one after the other: that is recorded last.
-    let isRecorded = false;
-    const erasures = async (): Promise<RecordedEvent[]> => {
-      const events = await stores.log.readStream(ERASURES_STREAM);
-      return isRecorded ? events : events.slice(0, 1);
-    };
-    const log = decorate(stores.log, {
-      readStream: (stream, ...of) =>
-        stream === ERASURES_STREAM ? erasures() : stores.log.readStream(stream, ...of),
-      readLast: async (stream) =>
-        stream === ERASURES_STREAM ? (await erasures()).at(-1) : stores.log.readLast(stream),
-    });
+    const { log, record } = notRecorded(stores.log);
     const problems: string[] = [];
     const compared = await comparedOnce('left.db', log, (problem) => {
       problems.push(problem);
-      isRecorded = true;
+      record();
     });
     expect(compared).toEqual([[5], []]);
-    expect(problems).toEqual(['an owner is being erased, and lists differ: that may be why']);
+    expect(problems).toEqual([MAY_BE_WHY]);
   });
 
   it('drops lists that are kept for a rollback, which would bring such plants back', async () => {
@@ -217,47 +223,60 @@ describe('a store that is put back from before an erasure', () => {
   });
 });
 
-it('a rebuild begins again where its generation was put back to before an erasure while it was verified', async () => {
-  const stores = await ErasingStores.open(undefined, { projects: false });
-  stores.startEraser();
-  for (let id = 1; id <= 5; id++) await stores.create(MARKER, id);
-  const other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
-  const faults = new Faults(other);
-  let erased: Promise<void> | undefined;
-  const eraseOnce = (): void => {
-    // The generation that was built stays where it is, as one that has lost what came after.
-    faults.every('apply', async (proceed, generation, changes) => {
-      if (generation !== 2) return proceed(generation, changes);
-      await erased;
-      throw new ReadModelUnavailable('it is away');
+it.each([
+  ['', true],
+  [', which is recorded later', false],
+])(
+  'a rebuild begins again where its generation was put back while it was verified to before an erasure%s',
+  async (_, isRecorded) => {
+    const stores = await ErasingStores.open(undefined, { projects: false });
+    stores.startEraser();
+    for (let id = 1; id <= 5; id++) await stores.create(MARKER, id);
+    const other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
+    const faults = new Faults(other);
+    let erased: Promise<void> | undefined;
+    const eraseOnce = (): void => {
+      // The generation that was built stays where it is, as one that has lost what came after.
+      faults.every('apply', async (proceed, generation, changes) => {
+        if (generation !== 2) return proceed(generation, changes);
+        await erased;
+        throw new ReadModelUnavailable('it is away');
+      });
+      erased ??= stores.order(MARKER).then((erasure) => stores.finished(erasure));
+    };
+    const seen = notRecorded(stores.log);
+    if (isRecorded) seen.record();
+    const log = decorate(seen.log, {
+      readStream: async (stream, ...of) => {
+        if (stream === SKIPS_STREAM) await erased; // right before the comparison
+        return seen.log.readStream(stream, ...of);
+      },
     });
-    erased ??= stores.order(MARKER).then((erasure) => stores.finished(erasure));
-  };
-  const log = decorate(stores.log, {
-    readStream: async (stream, ...of) => {
-      if (stream === SKIPS_STREAM) await erased; // right before the comparison
-      return stores.log.readStream(stream, ...of);
-    },
-  });
-  const done: string[] = [];
-  const projector = new Projector(log, faults.port, now, randomUUID(), () => undefined, {
-    lookEveryMs: 10,
-    onStep: (step) => {
-      if (step === 'caught up') eraseOnce();
-    },
-    onDone: (message) => done.push(message),
-  });
-  const over = new AbortController();
-  const running = projector.run(over.signal);
-  await until(() => projector.status.state === 'live');
-  const asked = { rebuild: randomUUID(), rate: null, unskip: false };
-  await requestRebuild(stores.log, asked, operator, now);
-  await until(async () => (await readRebuilds(stores.log)).building === undefined && done.length > 1);
-  expect(done.join()).not.toContain('differ');
-  const { promoted } = await readRebuilds(stores.log);
-  expect([promoted?.rebuild, promoted?.generation]).toEqual([asked.rebuild, 3]);
-  over.abort();
-  await running;
-  await other.close();
-  await stores.remove();
-});
+    const [done, problems]: [string[], string[]] = [[], []];
+    const projector = new Projector(log, faults.port, now, randomUUID(), () => undefined, {
+      lookEveryMs: 10,
+      onStep: (step) => {
+        if (step === 'caught up') eraseOnce();
+      },
+      onDone: (message) => done.push(message),
+      onProblem: (problem) => {
+        problems.push(problem);
+        if (problem === MAY_BE_WHY) seen.record();
+      },
+    });
+    const over = new AbortController();
+    const running = projector.run(over.signal);
+    await until(() => projector.status.state === 'live');
+    const asked = { rebuild: randomUUID(), rate: null, unskip: false };
+    await requestRebuild(stores.log, asked, operator, now);
+    await until(async () => (await readRebuilds(stores.log)).building === undefined && done.length > 1);
+    expect(done.join()).not.toContain('differ');
+    const { promoted } = await readRebuilds(stores.log);
+    expect([promoted?.rebuild, promoted?.generation]).toEqual([asked.rebuild, 3]);
+    expect(problems.filter((problem) => problem === MAY_BE_WHY)).toHaveLength(isRecorded ? 0 : 1);
+    over.abort();
+    await running;
+    await other.close();
+    await stores.remove();
+  },
+);
