@@ -12,7 +12,7 @@ import { type StateVerified, verifyState } from '../operations/verify-state.js';
 export interface VerifyDependencies {
   /** The tree of this log, where an auditor keeps one here. */
   readonly tree?: TreeStore | undefined;
-  /** Called with the number of plants that differ from the log, where all owners could be compared. */
+  /** Called with the number of plants that differ from the log, where the comparison says so for certain. */
   readonly onCompared?: (differing: number) => Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export const verify = async (
   const found = await compareWithLog(context, generation, total);
   // Lists that agree with the log prove nothing where the log does not agree with itself.
   await checkLog(context, total);
-  const { differences, differing, plants, comparedOwners, position, parked, unreadable } = found;
+  const { differences, differing, plants, comparedOwners, position, parked, unreadable, erasing } = found;
   const state = tree && (await compareWithState(context, generation, tree));
   print(
     context,
@@ -47,13 +47,14 @@ export const verify = async (
       differing,
       parked,
       unreadable,
+      erasing,
       differences: differences.map(asJson),
       state: state ? stateAsJson(state) : null,
     },
     [resultText(found, generation), ...(tree ? [stateText(state)] : [])].join('\n'),
   );
-  // Where owners could not be compared, the last complete comparison stays the last one.
-  if (differing > 0 || unreadable === 0) await onCompared(differing);
+  // Where owners could not be compared, or may differ for an erasure, the last complete comparison stays the last one.
+  if (differing > 0 ? !erasing : unreadable === 0) await onCompared(differing);
   return differing === 0 && unreadable === 0 && (state?.differing ?? 0) === 0;
 };
 

@@ -10,7 +10,7 @@ export const addVerify = (program: Command): void => {
     .description('compare the lists with the fold of the event log, and with the state that was signed')
     .option(
       '--json',
-      'print {generation, plants, owners, position, differing, parked, unreadable, differences, state}, and no progress',
+      'print {generation, plants, owners, position, differing, parked, unreadable, erasing, differences, state}, and no progress',
     )
     .addHelpText(
       'after',
@@ -22,6 +22,8 @@ Example:
 
 A list that is not answered, since an event of its owner cannot be read, is no difference: it is counted as parked. An
 owner whose events this version cannot read, but is answered, is counted as unreadable: another version projects.
+
+While an owner is being erased, lists may differ for that alone: "erasing" is true then. Verify again afterwards.
 
 Where DATA_DIR has the tree of an auditor, each plant is also compared with the state that the last checkpoint commits
 to; "state" is null where there is none.

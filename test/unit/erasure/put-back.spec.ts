@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
+import { verify as verifyByHand } from '../../../src/cli/verify.js';
 import { erasureAcross } from '../../../src/erasure/erasures.js';
 import { erasedStream, ERASURES_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { decorate } from '../../../src/ports/decorate.js';
@@ -177,6 +178,40 @@ describe('a store that is put back from before an erasure', () => {
     });
     expect(compared).toEqual([[5], []]);
     expect(problems).toEqual([MAY_BE_WHY]);
+  });
+
+  it('is told by plants verify as what an erasure may have caused, and not recorded as a difference', async () => {
+    await eraseBeside('left.db');
+    const model = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
+    const { log, record } = notRecorded(stores.log);
+    const { signal } = new AbortController();
+    const compared: number[] = [];
+    const onCompared = (differing: number): Promise<void> => Promise.resolve(void compared.push(differing));
+    let printed = '';
+    jest.spyOn(process.stderr, 'write').mockReturnValue(true);
+    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+      printed += String(text);
+      return true;
+    });
+    try {
+      const context = { log, model, operator, now, signal, json: false };
+      expect(await verifyByHand(context, { onCompared })).toBe(false);
+      expect(printed).toMatch(
+        /^5 differences: .*\nAn owner is being erased, and that may be why: verify again/m,
+      );
+      expect(await verifyByHand({ ...context, json: true }, { onCompared })).toBe(false);
+      expect(JSON.parse(printed.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
+        differing: 5,
+        erasing: true,
+      });
+      expect(compared).toEqual([]);
+      record();
+      await verifyByHand(context, { onCompared });
+      expect(compared).toEqual([5]);
+    } finally {
+      jest.restoreAllMocks();
+      await model.close();
+    }
   });
 
   it('drops lists that are kept for a rollback, which would bring such plants back', async () => {
