@@ -10,7 +10,7 @@ const NARROW = 0.5;
 const LATER_NARROW = 0.35;
 
 /** And that in which it is one of NARROW_ERASURES. */
-const ERASURES = 0.4;
+const ERASURES = 0.3;
 
 /** Draws the options of a seed. */
 export const drawOptions = (seed: number, durationMs?: number): Options => {
