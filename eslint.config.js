@@ -24,7 +24,7 @@ const FORBIDDEN = Object.keys(JSON.parse(readFileSync('forbidden-words.json', 'u
 
 export default defineConfig(
   // The generated clients are compiled by their test, with what is generated.
-  { ignores: ['build', 'coverage', 'data', 'test/generated-clients'] },
+  { ignores: ['build', '.build-*', 'coverage', 'data', 'test/generated-clients'] },
   {
     files: ['src/**/*.ts', 'console/**/*.{ts,tsx}', 'test/**/*.ts', 'bench/**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

@@ -1,12 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
+import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { leafHash } from '../../../src/audit/merkle.js';
 import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { erasedStream, plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable, START, StreamErased } from '../../../src/ports/event-log.js';
+import { type TreeStore } from '../../../src/ports/tree-store.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import * as failures from '../../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
@@ -135,6 +137,63 @@ describe('the erasure of an owner on EventStoreDB', () => {
     expect(left()).toEqual([]);
     expect(await stores.listOf('bob')).toBe(bob);
     expect(await stores.recheck()).toBeUndefined();
+  });
+
+  describe('beside an eraser that has erased the events, and is lost before that is recorded', () => {
+    let other: TreeStore;
+    beforeEach(async () => {
+      for (let id = 1; id <= 3; id++) await stores.create(MARKER, id);
+      await stores.listOf(MARKER);
+      other = await openSqliteTreeStore(stores.file('other-tree.db'), stores.log.identity());
+    });
+    afterEach(() => other.close());
+
+    const eraseAndGetLost = async (): Promise<void> => {
+      const erase = stores.log.erase.bind(stores.log);
+      let isErased = false;
+      stores.log.erase = async (erasing, signal) => {
+        const append = stores.log.append.bind(stores.log);
+        stores.log.append = () => Promise.reject(new LogUnavailable('gone'));
+        await expect(erase(erasing, signal)).rejects.toThrow('gone');
+        stores.log.append = append;
+        stores.log.erase = erase;
+        isErased = true;
+        throw new LogUnavailable('gone');
+      };
+      const { end } = stores.startEraser(() => {
+        if (isErased) throw new Error('the process is lost');
+      });
+      await until(() => isErased);
+      await end();
+      server.store.scavenge(true); // before it, readers of everything find the events as they were
+      stores.startAuditor(stores.log, other);
+    };
+
+    it('another one does not wait for its tree, which cannot read past it', async () => {
+      const erasure = await stores.order(MARKER);
+      await eraseAndGetLost();
+      stores.startEraser(undefined, other);
+      await stores.finished(erasure);
+      expect(left()).toEqual([]);
+    });
+
+    it('another one, which waited for its tree meanwhile, looks again after half a minute', async () => {
+      const erasure = await stores.order(MARKER);
+      let waits = false;
+      stores.startEraser((step) => {
+        waits ||= step === 'plants deleted';
+      }, other);
+      await until(() => waits);
+      await eraseAndGetLost();
+      const milliseconds = performance.now.bind(performance);
+      const clock = jest.spyOn(performance, 'now').mockImplementation(() => milliseconds() + 30_000);
+      cleanUp.push(() => {
+        clock.mockRestore();
+        return Promise.resolve();
+      });
+      await stores.finished(erasure);
+      expect(left()).toEqual([]);
+    });
   });
 
   it('begins again where the owner writes in the middle, to a stream that there is and to a new one', async () => {
