@@ -2,7 +2,7 @@ import { START } from '../ports/event-log.js';
 import { type Generation, ReadModelIncomplete } from '../ports/read-model.js';
 import { Progress } from './progress.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
-import { type Difference, type Verified, verify as compare } from '../projector/verify.js';
+import { type Difference, isForCertain, type Verified, verify as compare } from '../projector/verify.js';
 import { type CliContext, print } from './context.js';
 import { printable } from './terminal.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -53,8 +53,7 @@ export const verify = async (
     },
     [resultText(found, generation), ...(tree ? [stateText(state)] : [])].join('\n'),
   );
-  // Where owners could not be compared, or may differ for an erasure, the last complete comparison stays the last one.
-  if (differing > 0 ? !erasing : unreadable === 0) await onCompared(differing);
+  if (isForCertain(found)) await onCompared(differing);
   return differing === 0 && unreadable === 0 && (state?.differing ?? 0) === 0;
 };
 

@@ -6,7 +6,7 @@ import { pause } from '../async/pause.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { readRebuilds, readSkipsInForce } from '../rebuilds/read.js';
 import { type Load } from './load.js';
-import { assertConclusive, type Verified, verify } from './verify.js';
+import { assertConclusive, isForCertain, type Verified, verify } from './verify.js';
 
 /**
  * How often a comparison is checked to be due, and the pause after a failed one, in milliseconds; less where comparisons
@@ -106,10 +106,9 @@ export class Verifier {
     // A rebuild was promoted meanwhile: the result is of a generation that is not active any more.
     if ((await this.#active()) !== active) return;
     assertConclusive(found);
-    const { differing, unreadable } = found;
+    const { differing } = found;
     this.#ended = this.options.now().getTime();
-    // Where owners could not be compared, the last complete comparison stays the last one.
-    if (differing > 0 || unreadable === 0) await this.options.onCompared(differing);
+    if (isForCertain(found)) await this.options.onCompared(differing);
     if (differing > 0 && !(await this.#willBeReplaced(active))) await this.options.onDifference(found);
   }
 

@@ -137,6 +137,13 @@ export const assertConclusive = ({ differing, erasing }: Verified): void => {
     throw new Error('an owner is being erased, and lists differ: that may be why');
 };
 
+/**
+ * Whether it counts as the last comparison: neither differences that an erasure may explain do, nor an agreement that
+ * leaves out owners who could not be compared. Then the last one that counts stays the last one.
+ */
+export const isForCertain = ({ differing, unreadable, erasing }: Verified): boolean =>
+  differing > 0 ? !erasing : unreadable === 0;
+
 class Verification {
   readonly #total = { plants: 0, comparedOwners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
   readonly #differences: Difference[] = [];

@@ -7,7 +7,13 @@ import { leafHash } from '../../../src/audit/merkle.js';
 import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { erasedStream, plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, LogUnavailable, START, StreamErased } from '../../../src/ports/event-log.js';
+import {
+  type Erasing,
+  type EventLog,
+  LogUnavailable,
+  START,
+  StreamErased,
+} from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import * as failures from '../../support/eventstore/failure.js';
@@ -101,6 +107,24 @@ describe('the erasure of an owner on EventStoreDB', () => {
     expect(await stores.recheck()).toBeUndefined();
   });
 
+  /**
+   * The next attempt to erase deletes the streams, and its record does not reach the server. Then somebody scavenges: before
+   * that, readers of everything find the events as they were.
+   */
+  const loseTheRecord = (then: (erasing: Erasing) => void | Promise<void>): void => {
+    const erase = stores.log.erase.bind(stores.log);
+    stores.log.erase = async (erasing, signal) => {
+      stores.log.erase = erase;
+      const append = stores.log.append.bind(stores.log);
+      stores.log.append = () => Promise.reject(new LogUnavailable('gone'));
+      await expect(erase(erasing, signal)).rejects.toThrow('gone');
+      stores.log.append = append;
+      server.store.scavenge(true);
+      await then(erasing);
+      throw new LogUnavailable('gone');
+    };
+  };
+
   it('goes on where the streams were deleted, and somebody has scavenged, before it was recorded', async () => {
     for (let id = 1; id <= 3; id++) {
       await stores.create('bob', id);
@@ -108,16 +132,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     }
     const bob = await stores.listOf('bob');
     const before = (await all(stores.log.readAll(START))).map(({ position }) => position);
-    const erase = stores.log.erase.bind(stores.log);
-    let isScavenged = false;
-    stores.log.erase = async (erasing, signal) => {
-      if (isScavenged) return erase(erasing, signal);
-      const append = stores.log.append.bind(stores.log);
-      stores.log.append = () => Promise.reject(new LogUnavailable('gone'));
-      await expect(erase(erasing, signal)).rejects.toThrow('gone');
-      stores.log.append = append;
-      server.store.scavenge(true);
-      isScavenged = true;
+    loseTheRecord(async (erasing) => {
       // Readers still find every event, or what stands in for it, from any position.
       const reader = await openLog(server.url);
       expect((await reader.head()) >= (erasing.standIns.at(-1)?.position ?? START)).toBe(true);
@@ -128,8 +143,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
       }
       expect((await all(reader.readAll(START))).at(-1)?.position).toBe(erasing.standIns.at(-1)?.position);
       await reader.close();
-      throw new LogUnavailable('gone');
-    };
+    });
     const { problems } = stores.startEraser();
     const erasure = await stores.order(MARKER);
     await stores.finished(erasure);
@@ -149,23 +163,15 @@ describe('the erasure of an owner on EventStoreDB', () => {
     afterEach(() => other.close());
 
     const eraseAndGetLost = async (): Promise<void> => {
-      const erase = stores.log.erase.bind(stores.log);
       let isErased = false;
-      stores.log.erase = async (erasing, signal) => {
-        const append = stores.log.append.bind(stores.log);
-        stores.log.append = () => Promise.reject(new LogUnavailable('gone'));
-        await expect(erase(erasing, signal)).rejects.toThrow('gone');
-        stores.log.append = append;
-        stores.log.erase = erase;
+      loseTheRecord(() => {
         isErased = true;
-        throw new LogUnavailable('gone');
-      };
+      });
       const { end } = stores.startEraser(() => {
         if (isErased) throw new Error('the process is lost');
       });
       await until(() => isErased);
       await end();
-      server.store.scavenge(true); // before it, readers of everything find the events as they were
       stores.startAuditor(stores.log, other);
     };
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
@@ -20,6 +20,7 @@ import { Faults } from '../../support/domain-faults.js';
 import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
 import { until } from '../../support/waiting.js';
+import { Office } from '../cli/command-for-tests.js';
 
 const MAY_BE_WHY = 'an owner is being erased, and lists differ: that may be why';
 
@@ -184,32 +185,23 @@ describe('a store that is put back from before an erasure', () => {
     await eraseBeside('left.db');
     const model = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
     const { log, record } = notRecorded(stores.log);
-    const { signal } = new AbortController();
+    const office = await Office.open();
     const compared: number[] = [];
     const onCompared = (differing: number): Promise<void> => Promise.resolve(void compared.push(differing));
-    let printed = '';
-    jest.spyOn(process.stderr, 'write').mockReturnValue(true);
-    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      printed += String(text);
-      return true;
-    });
     try {
-      const context = { log, model, operator, now, signal, json: false };
-      expect(await verifyByHand(context, { onCompared })).toBe(false);
-      expect(printed).toMatch(
+      const desk = office.desk({ log, model });
+      expect(await verifyByHand(desk, { onCompared })).toBe(false);
+      expect(office.out).toMatch(
         /^5 differences: .*\nAn owner is being erased, and that may be why: verify again/m,
       );
-      expect(await verifyByHand({ ...context, json: true }, { onCompared })).toBe(false);
-      expect(JSON.parse(printed.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
-        differing: 5,
-        erasing: true,
-      });
+      expect(await verifyByHand({ ...desk, json: true }, { onCompared })).toBe(false);
+      expect(office.json).toMatchObject({ differing: 5, erasing: true });
       expect(compared).toEqual([]);
       record();
-      await verifyByHand(context, { onCompared });
+      await verifyByHand(desk, { onCompared });
       expect(compared).toEqual([5]);
     } finally {
-      jest.restoreAllMocks();
+      await office.close();
       await model.close();
     }
   });
