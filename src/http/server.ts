@@ -111,8 +111,9 @@ export const createHttpAdapter = (
   fastify.addHook('onRoute', (route) => {
     routes.add(route);
   });
-  readBodiesAsBytes(fastify);
-  handleRequests(fastify, onAnswered);
+  const contain = containing(logger);
+  readBodiesAsBytes(fastify, contain);
+  handleRequests(fastify, onAnswered, contain);
   return adapter;
 };
 
@@ -155,12 +156,15 @@ const closeGracefully = (fastify: FastifyInstance, connections: Connections, shu
  * Bodies are parsed behind the guard, so that a body without a valid token never is. A route for long bodies reads them
  * there itself: nobody without a token can make the service keep them.
  */
-const readBodiesAsBytes = (fastify: FastifyInstance): void => {
+const readBodiesAsBytes = (fastify: FastifyInstance, contain: Contain): void => {
   fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
-    inItsTurn(body.length, () => {
-      done(null, body);
-    });
+  fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
+    inItsTurn(
+      body.length,
+      contain(request, () => {
+        done(null, body);
+      }),
+    );
   });
   fastify.addContentTypeParser(LINES, (request, payload, done) => {
     if (request.routeOptions.url === IMPORT_PATH) done(null, payload);
@@ -176,21 +180,44 @@ const readBodiesAsBytes = (fastify: FastifyInstance): void => {
   });
 };
 
+/** Makes a step of a request, or of what follows its answer, one whose error ends that request's connection alone. */
+type Contain = (request: FastifyRequest, step: () => void) => () => void;
+
+const containing =
+  (logger: Logger): Contain =>
+  (request, step) =>
+  () => {
+    try {
+      step();
+    } catch (error) {
+      logger.error({ requestId: request.id, err: error }, 'a request failed');
+      request.raw.socket.destroy(); // a part of an answer may have been written
+    }
+  };
+
 /** Sets the header fields of every answer, refuses faulty messages, and reports each answer once. */
-const handleRequests = (fastify: FastifyInstance, onAnswered: OnAnswered): void => {
+const handleRequests = (fastify: FastifyInstance, onAnswered: OnAnswered, contain: Contain): void => {
   fastify.addHook('onRequest', (request, reply, done) => {
     reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
     // `onResponse` is not called where the client has gone, or was cut off.
-    reply.raw.once('close', () => {
-      if (!reply.raw.writableFinished)
-        onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
-    });
-    inItsTurn(sizeOf(request.raw), () => {
-      done(messageFault(request.raw));
-    });
+    reply.raw.once(
+      'close',
+      contain(request, () => {
+        if (!reply.raw.writableFinished)
+          onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
+      }),
+    );
+    inItsTurn(
+      sizeOf(request.raw),
+      contain(request, () => {
+        done(messageFault(request.raw));
+      }),
+    );
   });
   fastify.addHook('onResponse', (request, reply, done) => {
-    onAnswered(answeredOf(request, reply), request, ownerOf(request));
+    contain(request, () => {
+      onAnswered(answeredOf(request, reply), request, ownerOf(request));
+    })();
     done();
   });
 };

@@ -3,7 +3,7 @@ import { type Server, type ServerResponse } from 'node:http';
 import { type Socket } from 'node:net';
 import { type FastifyInstance } from 'fastify';
 import { openFilesLimit } from '../service/open-files.js';
-import { endInPieces, PIECE } from './large-answers.js';
+import { inPieces, PIECE } from './large-answers.js';
 import { Problem } from './problem.js';
 import { EVERY_ANSWER } from './server.js';
 
@@ -142,21 +142,30 @@ const FIELDS_OF_AN_ANSWER = [
  */
 export const refuseTooMuch = (fastify: FastifyInstance, unsent: UnsentAnswers): void => {
   fastify.addHook('onSend', (request, reply, payload, done) => {
-    const own = typeof payload === 'string' || payload instanceof Uint8Array;
-    const shared = (request.routeOptions.config as { readonly shared?: boolean }).shared === true;
-    if (!own || shared || unsent.admits(reply.raw, payload.length)) {
-      if (own && payload.length > PIECE) endInPieces(reply.raw);
+    if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
       done(null, payload);
       return;
     }
-    for (const field of FIELDS_OF_AN_ANSWER) reply.removeHeader(field);
-    reply.headers(EVERY_ANSWER);
-    done(
-      new Problem(
-        'overloaded',
-        'Too many answers wait for clients that do not read them. Try again, or ask for shorter pages.',
-        { headers: { 'Retry-After': '1' } },
-      ),
-    );
+    const shared = (request.routeOptions.config as { readonly shared?: boolean }).shared === true;
+    if (!shared && !unsent.admits(reply.raw, payload.length)) {
+      for (const field of FIELDS_OF_AN_ANSWER) reply.removeHeader(field);
+      reply.headers(EVERY_ANSWER);
+      done(tooMuch());
+      return;
+    }
+    if (payload.length <= PIECE || request.method === 'HEAD') {
+      done(null, payload);
+      return;
+    }
+    const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
+    reply.header('content-length', body.length); // which Fastify does not know of a stream
+    done(null, inPieces(body));
   });
 };
+
+const tooMuch = (): Problem =>
+  new Problem(
+    'overloaded',
+    'Too many answers wait for clients that do not read them. Try again, or ask for shorter pages.',
+    { headers: { 'Retry-After': '1' } },
+  );

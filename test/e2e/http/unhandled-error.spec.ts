@@ -55,3 +55,24 @@ it('an error that nothing handles is one fatal line without secrets, and the pro
   expect(JSON.stringify(service.logged)).not.toMatch(/sesame|c2VzYW1l/);
   expect(service.logged.at(-1)).toMatchObject({ msg: 'stopped' });
 });
+
+/** Makes what counts and logs a request's answer throw once. */
+const FAULT_OF_ONE = `const { round } = Math;
+Math.round = (value) => {
+  if (!new Error().stack.includes('request-log')) return round(value);
+  Math.round = round;
+  throw new Error('amid a line of the log');
+}`;
+
+it('an error of one request is logged with its id, and the process goes on', async () => {
+  const fault = join(folder, 'fault-of-one.mjs');
+  writeFileSync(fault, FAULT_OF_ONE);
+  http = new HttpClient(await TestService.start({ ...ONE_PROCESS, NODE_OPTIONS: `--import=${fault}` }));
+  const { service } = http;
+  await http.send({ path: '/nothing' }).catch(() => undefined);
+  expect((await http.send({ path: '/health/live' })).status).toBe(200);
+  expect(service.logged.filter(({ level }) => level === 'fatal')).toEqual([]);
+  expect(service.logged.filter(({ level }) => level === 'error')).toMatchObject([
+    { requestId: expect.any(String) as unknown, err: { message: 'amid a line of the log' } },
+  ]);
+});

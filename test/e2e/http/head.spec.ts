@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { HttpClient } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+/** Enough plants that a page of them, of their history and of their events has more than 64 KiB. */
+const PLANTS = 400;
+
+let http: HttpClient;
+let token: string;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+  token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate');
+  const plants = Array.from({ length: PLANTS }, (_, id) =>
+    JSON.stringify({ name: '観'.repeat(150), tag: '', id }),
+  );
+  const imported = await http.send({
+    method: 'POST',
+    path: '/plants/import',
+    token,
+    headers: { 'content-type': 'application/x-ndjson' },
+    body: plants.join('\n'),
+  });
+  expect(imported.status).toBe(200);
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+const PATHS = [
+  '/plants?limit=1000',
+  '/plants?limit=3',
+  '/plants/7/history',
+  '/audit/events?limit=1000',
+  '/log/checkpoint',
+  '/operations',
+  '/operations/rebuilds/nothing',
+  '/operations/status',
+  '/openapi.json',
+  '/docs',
+  '/docs/swagger-ui-bundle.js',
+  '/docs/swagger-ui.css',
+  '/console',
+  '/console/style.css',
+  '/health/live',
+  '/health/ready',
+  '/metrics',
+  '/docs/problems',
+  '/nothing',
+];
+
+it.each(PATHS.flatMap((path) => ['identity', 'gzip'].map((encoding): [string, string] => [path, encoding])))(
+  'HEAD %s answers as GET does, without the body (%s)',
+  async (path, encoding) => {
+    const [get, head, again] = await Promise.all(
+      ['GET', 'HEAD', 'GET'].map((method) =>
+        http.send({ method, path, token, headers: { 'accept-encoding': encoding } }),
+      ),
+    );
+    if (!get || !head || !again) throw new Error('one of three answers is missing');
+    // Figures and states change from one request to the next.
+    if (get.text === again.text) expect(head.headers['content-length']).toBe(get.headers['content-length']);
+    expect(head.text).toBe('');
+    expect([head.status, head.headers['content-type'], head.headers['content-encoding']]).toEqual([
+      get.status,
+      get.headers['content-type'],
+      get.headers['content-encoding'],
+    ]);
+  },
+);
+
+it('pages, bundles and documents of more than 64 KiB are among these', async () => {
+  const lengths = await Promise.all(
+    PATHS.map(async (path) => Number((await http.send({ path, token })).headers['content-length'])),
+  );
+  expect(lengths.filter((length) => length > 64 * 1024).length).toBeGreaterThanOrEqual(4);
+});
