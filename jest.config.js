@@ -1,6 +1,7 @@
 /**
  * Jest runs what SWC has compiled (npm run build:test), without transforming anything itself: worker threads and
- * spawned processes need plain JavaScript files, and so one compiler setting serves all.
+ * spawned processes need plain JavaScript files, and so one compiler setting serves all. test/lanes says when each of
+ * these projects runs.
  */
 const build = `<rootDir>/${process.env.TEST_BUILD ?? 'build'}/test`;
 
@@ -14,62 +15,61 @@ const project = {
   globalTeardown: `${build}/support/servers-stop.js`,
 };
 
-/** End-to-end tests that are about SQLite files, or pass whatever the store is: they run on SQLite alone. */
-const ON_SQLITE_ALONE = [
-  'auth',
-  'bad-body',
-  'bad-request',
-  'cors',
-  'problem-page',
-  'request-log',
-  'golden',
-  'terminal',
-  'foreign-verifier',
-  'backup',
-  'bundle',
-  'cli',
-  'crash',
-  'readme',
-  'rebuild-from-log',
-  'starting',
-  'odd-requests',
-  'openapi',
-  'generated-clients',
-  'generated-requests',
-  'metrics-listen',
-  'open-files',
-  'packed',
-  'hostile',
-  'tracing',
-  'garbage-collection',
+/** What `npm test` runs end to end, for each kind of user. */
+const JOURNEYS = [
+  ...['houseplants', 'http/plants', 'http/head', 'http/openapi'], // clients
+  ...['http/log', 'bundle', 'golden'], // auditors
+  ...['http/operations', 'rebuild', 'operate'], // operators
+  'readme', // who has just found it
 ];
 
+/** The journeys over servers: one for each kind of user. */
+const JOURNEYS_ON_SERVERS = ['http/plants', 'http/log', 'http/operations'];
+
+/** End-to-end tests that are about SQLite files, or pass whatever the store is: they run on SQLite alone. */
+const ON_SQLITE_ALONE = [
+  ...['backup', 'bundle', 'cli', 'crash', 'foreign-verifier', 'garbage-collection', 'golden', 'hostile'],
+  ...['packed', 'readme', 'rebuild-from-log', 'terminal', 'tracing', 'http/auth', 'http/bad-body'],
+  ...['http/bad-request', 'http/cors', 'http/generated-clients', 'http/generated-requests', 'http/head'],
+  ...['http/metrics-listen', 'http/odd-requests', 'http/open-files', 'http/openapi', 'http/problem-page'],
+  ...['http/request-log', 'http/starting'],
+];
+
+const files = (names) => `/e2e/(${names.join('|')})\\.spec\\.js$`;
+const patterns = (names) => names.map((name) => `**/e2e/${name}.spec.js`);
+const EMBEDDED = { ...project, globals: { STORES: 'embedded' } };
+const SERVERS = { ...project, globals: { STORES: 'servers' } };
+
 export default {
-  // Real processes, browsers and disks, on two cores of which some are three times slower than others: a condition that
-  // has not come true in this time never will.
+  // Real processes, browsers and disks, beside whatever else the machine does: a condition that has not come true in
+  // this time never will.
   testTimeout: 300_000,
-  // No workers: Jest ends them before they have written what they covered, and the gate would miss it. For the other
-  // cores, `npm test` runs the projects as processes of their own.
-  maxWorkers: 1,
   projects: [
-    { ...project, displayName: 'unit + contract', testPathIgnorePatterns: ['/e2e/'] },
     {
       ...project,
+      displayName: 'unit + contract',
+      testPathIgnorePatterns: ['/e2e/', '/simulation/(?!simulation\\.)'],
+    },
+    { ...project, displayName: 'simulation', testMatch: ['**/simulation/*.spec.js'] },
+    { ...EMBEDDED, displayName: 'journeys: sqlite + sqlite', testMatch: patterns(JOURNEYS) },
+    {
+      ...SERVERS,
+      displayName: 'journeys: eventstoredb + redis',
+      testMatch: patterns(JOURNEYS_ON_SERVERS),
+    },
+    {
+      ...EMBEDDED,
       displayName: 'e2e: sqlite + sqlite',
-      globals: { STORES: 'embedded' },
       testMatch: ['**/e2e/**/*.spec.js'],
-      testPathIgnorePatterns: ['/e2e/servers/'],
+      testPathIgnorePatterns: ['/e2e/(servers|console)/', files(JOURNEYS)],
     },
     {
-      ...project,
+      ...SERVERS,
       displayName: 'e2e: eventstoredb + redis',
-      globals: { STORES: 'servers' },
       testMatch: ['**/e2e/**/*.spec.js'],
-      testPathIgnorePatterns: [
-        `/e2e/(http/)?(${ON_SQLITE_ALONE.join('|')})\\.spec\\.js$`,
-        // What a browser does with answers is the same whatever the stores: one file is enough.
-        '/e2e/console/(?!owner)',
-      ],
+      testPathIgnorePatterns: ['/e2e/console/', files([...ON_SQLITE_ALONE, ...JOURNEYS_ON_SERVERS])],
     },
+    // What a browser does with answers is the same whatever the stores.
+    { ...EMBEDDED, displayName: 'browser', testMatch: ['**/e2e/console/*.spec.js'] },
   ],
 };

@@ -3,7 +3,7 @@ import { violationsOf } from '../support/history.js';
 import { runHistory } from '../support/history-run.js';
 import { TestService } from '../support/service.js';
 
-/** `npm run test:crash` sets more of both. */
+/** `npm run test:all -- --lane crash` sets more of both. */
 const operations = Number(process.env.CRASH_OPERATIONS ?? 2_000);
 const kills = Number(process.env.CRASH_KILLS ?? 5);
 /** The same seed makes the same requests; how they meet is up to the machine. */

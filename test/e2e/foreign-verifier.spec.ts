@@ -14,7 +14,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../support/witness-process.js';
 
-/** Go and golang.org/x/mod, which a machine that compiles no Go hardly has; `npm run test:foreign` wants them. */
+/** Go and golang.org/x/mod, which a machine that compiles no Go hardly has; `npm run test:all -- --lane foreign` wants them. */
 const FOREIGN = ForeignVerifier.compile();
 const WHERE = 'apt-get install golang-go golang-golang-x-mod-dev, or go mod download in test/foreign';
 if (!FOREIGN && process.env.TEST_FOREIGN === 'required')

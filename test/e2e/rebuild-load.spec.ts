@@ -12,7 +12,7 @@ import { TestService } from '../support/service.js';
 import { SteadyTraffic } from '../support/steady-run.js';
 import { STORES } from '../support/stores-of-this-run.js';
 
-/** How many events there are before: `npm run test:rebuild` takes 200,000. */
+/** How many events there are before: `npm run test:all -- --lane rebuild` takes 200,000. */
 const EVENTS = Number(process.env.REBUILD_EVENTS ?? 6_000);
 
 /** The long form measures, on a machine that has nothing else to do. */

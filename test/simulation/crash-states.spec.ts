@@ -11,7 +11,7 @@ import {
 } from './crash-states.js';
 import { whyNoStrace } from './strace.js';
 
-/** `npm run test:crash-states` sets more. */
+/** `npm run test:all -- --lane crash-states` sets more. */
 const states = Number(process.env.CRASH_STATES ?? 120);
 /** What a run records, in events of each of its parts: more of them take more steps. */
 const events = states > 1_000 ? 100 : 16;

@@ -6,7 +6,7 @@ import { LoadClient, type Way } from '../../support/plants-load.js';
 import { ReadyBalancer } from '../../support/ready-balancer.js';
 import { TestService } from '../../support/service.js';
 
-/** How many processes are restarted one after the other; npm run test:restarts restarts 100. */
+/** How many processes are restarted one after the other; npm run test:all -- --lane restarts restarts 100. */
 const RESTARTS = Number(process.env.ROLLING_RESTARTS ?? 3);
 
 /** How many clients send requests in each way: enough that requests are always under way. */

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { Chaos } from '../../support/chaos-run.js';
 import { violationsOf } from '../../support/history.js';
 
-/** `npm run test:chaos` sets more. */
+/** `npm run test:all -- --lane chaos` sets more. */
 const faults = Number(process.env.CHAOS_FAULTS ?? 12);
 /** The same seed makes the same faults and requests; how they meet is up to the machine. */
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);

@@ -71,6 +71,10 @@ export interface Result {
   readonly history: { readonly operations: readonly Operation[]; readonly log: readonly RecordedEvent[] };
 }
 
+/** What is to be read where a world fails: a line for each broken rule. */
+export const told = ({ seed, broken }: Result): string[] =>
+  broken.map(({ rule, detail, step }) => `seed ${seed}, step ${step}: ${rule}: ${detail}`);
+
 /** Faults that are planted to see whether they are found. */
 export interface Mutant {
   readonly log?: LogFaults;

@@ -13,7 +13,7 @@ afterAll(() => matrix.remove());
 /** Most of them are quick: a restart opens the files twice. */
 const TURNS: readonly State[] = ['running', 'started', 'running', 'started', 'running', 'restarted'];
 
-/** Every kind, in one of its states; `npm run test:altered` makes 800 alterations of a log of 20,000 events. */
+/** Every kind, in one of its states; `npm run test:all -- --lane altered` makes 800 alterations of a log of 20,000 events. */
 const cases = Object.entries(KINDS).map(([kind, ways], nth): [string, State, string] => {
   const state = TURNS[nth % TURNS.length] ?? 'started';
   return [kind, statesOf(kind).includes(state) ? state : 'started', ways[nth % ways.length] ?? ''];

@@ -1,12 +1,8 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { basename } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { takeCoverage } from 'node:v8';
 
-/** What Jest tells lane.ts: a file of tests that begins, or that all have run. */
-export type LaneMessage = { readonly file: string } | { readonly failed: boolean };
-
-/** Where the failures of all lanes are kept until their end, when failures.ts prints them; the build removes it. */
+/** Where failures are kept until the end of all lanes, when they are printed once more. */
 export const FAILURES_FOLDER = 'build/failures';
 
 /** The least time between two lines of progress, in milliseconds: a run of 20 minutes must not print thousands. */
@@ -29,8 +25,6 @@ interface Results {
   readonly numPassedTestSuites: number;
   readonly numFailedTestSuites: number;
   readonly numPendingTestSuites: number;
-  readonly numRuntimeErrorTestSuites: number;
-  readonly wasInterrupted: boolean;
 }
 
 /** How far Jest is after a file of tests. */
@@ -45,16 +39,12 @@ interface Progress {
 }
 
 /**
- * Jest's reporter for a lane of `npm test`: it sends lane.ts how far Jest is, prints what failed as soon as it has, and
- * now and then how many files and tests have run. Nothing else of what passed.
+ * Jest's reporter: prints what failed as soon as it has, and now and then how many files and tests have run. Nothing else
+ * of what passed.
  */
 export default class LaneReporter {
   #printedAt = -Infinity;
   readonly #seconds: { readonly file: string; readonly seconds: number }[] = [];
-
-  onTestFileStart(test: { readonly path: string }): void {
-    this.#tell({ file: test.path });
-  }
 
   onTestResult(
     test: { readonly path: string },
@@ -90,23 +80,12 @@ export default class LaneReporter {
   }
 
   onRunComplete(_: unknown, results: Results): void {
-    // Now, since Jest might have to be killed: what a killed process has covered is lost.
-    if (process.env.NODE_V8_COVERAGE !== undefined) takeCoverage();
     const slowest = this.#seconds.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
     process.stderr.write(
       `files: ${results.numPassedTestSuites} passed, ${results.numFailedTestSuites} failed, ${results.numPendingTestSuites} skipped\n` +
         `tests: ${results.numPassedTests} passed, ${results.numFailedTests} failed, ${results.numPendingTests} skipped\n` +
         `slowest: ${slowest.map(({ file, seconds }) => `${file} ${seconds} s`).join(', ')}\n`,
     );
-    this.#tell({
-      failed:
-        results.numFailedTests + results.numFailedTestSuites + results.numRuntimeErrorTestSuites > 0 ||
-        results.wasInterrupted,
-    });
-  }
-
-  #tell(message: LaneMessage): void {
-    process.send?.(message);
   }
 }
 

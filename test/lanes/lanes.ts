@@ -1,0 +1,166 @@
+/** A part of `npm run test:all`. */
+export interface Lane {
+  readonly name: string;
+  /** What it looks for, in a line. */
+  readonly what: string;
+  /** How long it takes on two cores that do nothing else, in minutes. */
+  readonly minutes: number;
+  /** The arguments of Node. */
+  readonly run: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const JEST = ['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/bin/jest.js'];
+
+/** Jest's processes at a time: two for each core, since tests wait for processes and disks most of their time. */
+export const WORKERS = '--maxWorkers=200%';
+
+/** The arguments of Node for Jest, which tells what it does by our reporter. */
+export const jest = (projects: readonly string[], ...more: readonly string[]): string[] => [
+  ...JEST,
+  ...['--reporters', './build/test/lanes/reporter.js', '--forceExit', ...more],
+  ...['--selectProjects', ...projects],
+];
+
+/** A spec file alone. */
+const spec = (project: string, file: string): string[] =>
+  jest([project], '--runInBand', '--testPathPatterns', `/${file}\\.spec\\.js$`);
+
+const main = (file: string, ...more: readonly string[]): string[] => [
+  '--no-warnings',
+  `build/test/${file}.js`,
+  ...more,
+];
+
+const EMBEDDED = 'e2e: sqlite + sqlite';
+const SERVERS = 'e2e: eventstoredb + redis';
+
+/** Jest's projects that are part of `npm test`. */
+export const QUICK = ['unit + contract', 'journeys: sqlite + sqlite', 'journeys: eventstoredb + redis'];
+
+/** The quickest first: `--within` takes them in this order. */
+export const LANES: readonly Lane[] = [
+  {
+    name: 'simulation',
+    what: 'simulated worlds that failed once, a second opinion on histories, states after a power cut',
+    minutes: 1,
+    run: jest(['simulation'], WORKERS),
+  },
+  {
+    name: 'browser',
+    what: 'the console in Chromium',
+    minutes: 3,
+    run: jest(['browser'], WORKERS),
+  },
+  {
+    name: 'bench',
+    what: 'the benchmark in its shortest form: for its working, not for its figures',
+    minutes: 4,
+    run: ['--no-warnings', 'build/bench/main.js', '--quick'],
+  },
+  {
+    name: 'embedded',
+    what: 'all end-to-end tests over SQLite',
+    minutes: 5,
+    run: jest([EMBEDDED], WORKERS),
+  },
+  {
+    name: 'servers',
+    what: 'the end-to-end tests over EventStoreDB and Redis',
+    minutes: 5,
+    run: jest([SERVERS], WORKERS),
+  },
+  ...['22', '24', '26'].map((version) => ({
+    name: `node-${version}`,
+    what: `the tests of npm test on Node ${version}, which npm brings`,
+    minutes: 6,
+    run: main('lanes/node-version', version),
+  })),
+  {
+    name: 'coverage',
+    what: 'how much of src the unit and contract suites run, in one process',
+    minutes: 6,
+    run: ['node_modules/c8/bin/c8.js', 'node', ...jest(['unit + contract'], '--runInBand')],
+  },
+  {
+    name: 'requests',
+    what: '5,000 requests made from the OpenAPI document',
+    minutes: 3,
+    run: spec(EMBEDDED, 'generated-requests'),
+    env: { GENERATED_REQUESTS: '5000' },
+  },
+  {
+    name: 'foreign',
+    what: "signatures, cosignatures, proofs and tiles verified by Go's libraries",
+    minutes: 2,
+    run: spec(EMBEDDED, 'foreign-verifier'),
+    env: { TEST_FOREIGN: 'required' },
+  },
+  {
+    name: 'restarts',
+    what: '100 processes restarted one after the other under load, without a failed request',
+    minutes: 10,
+    run: spec(EMBEDDED, 'rolling-restart'),
+    env: { ROLLING_RESTARTS: '100', ROLLING_CLIENTS: '8' },
+  },
+  {
+    name: 'crash',
+    what: '40 kills during 20,000 requests of 64 clients',
+    minutes: 10,
+    run: spec(EMBEDDED, 'crash'),
+    env: { CRASH_OPERATIONS: '20000', CRASH_KILLS: '40' },
+  },
+  {
+    name: 'chaos',
+    what: '60 faults of four processes, the log and Redis under load',
+    minutes: 15,
+    run: spec(SERVERS, 'servers/chaos'),
+    env: { CHAOS_FAULTS: '60' },
+  },
+  {
+    name: 'rebuild',
+    what: 'lists while 200,000 events are rebuilt',
+    minutes: 5,
+    run: spec(EMBEDDED, 'rebuild-load'),
+    env: { REBUILD_EVENTS: '200000' },
+  },
+  {
+    name: 'files',
+    what: 'each file of the embedded stores taken away in every way, 20 times each',
+    minutes: 20,
+    run: spec(EMBEDDED, 'files-taken'),
+    env: { FILES_ROUNDS: '20' },
+  },
+  {
+    name: 'worlds',
+    what: 'ten minutes of simulated worlds',
+    minutes: 10,
+    run: main('simulation/world/main', '--minutes', '10'),
+  },
+  {
+    name: 'hostile',
+    what: 'thirteen kinds of hostile clients, a minute each; wants a machine with nothing else to do',
+    minutes: 21,
+    run: spec(EMBEDDED, 'hostile'),
+    env: { HOSTILE_SECONDS: '60' },
+  },
+  {
+    name: 'mutants',
+    what: 'planted faults, which simulated worlds have to find',
+    minutes: 30,
+    run: main('simulation/mutants/main'),
+  },
+  {
+    name: 'altered',
+    what: '800 alterations of the files of a signed log: who finds each, and how soon',
+    minutes: 60,
+    run: main('support/altered/main'),
+  },
+  {
+    name: 'crash-states',
+    what: '10,000 states that a power cut could leave of the files',
+    minutes: 70,
+    run: spec('simulation', 'crash-states'),
+    env: { CRASH_STATES: '10000' },
+  },
+];

@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { FAILURES_FOLDER } from './reporter.js';
+
+/** A program that ran to its end. */
+export interface Ran {
+  readonly name: string;
+  readonly passed: boolean;
+  readonly seconds: number;
+  /** What it printed, where that was kept. */
+  readonly output: string;
+}
+
+/** How a program is run. */
+export interface How {
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Keeps its output for the caller instead of printing it. */
+  readonly quietly?: boolean;
+  /** After so many minutes it is ended, and has failed. */
+  readonly limitMinutes: number;
+}
+
+/** Runs a program to its end, in a process group of its own: with it end the servers that it started. */
+export const run = async (
+  name: string,
+  program: string,
+  args: readonly string[],
+  { env = {}, quietly = false, limitMinutes }: How,
+): Promise<Ran> => {
+  const began = performance.now();
+  const child = spawn(program, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', quietly ? 'pipe' : 'inherit', quietly ? 'pipe' : 'inherit'],
+    detached: true,
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const end = (signal: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, signal);
+    } catch {
+      // Nobody is left in it.
+    }
+  };
+  const stop = (): void => {
+    end('SIGTERM');
+    process.exit(130);
+  };
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  const limit = setTimeout(() => {
+    process.stderr.write(`${name} has taken ${limitMinutes} minutes, and is ended\n`);
+    end('SIGKILL');
+  }, limitMinutes * 60_000);
+  const status = await new Promise<number | null>((resolve) => child.once('exit', resolve));
+  clearTimeout(limit);
+  process.off('SIGINT', stop).off('SIGTERM', stop);
+  end('SIGKILL');
+  return { name, passed: status === 0, seconds: Math.round((performance.now() - began) / 1_000), output };
+};
+
+/** Minutes and seconds. */
+export const duration = (seconds: number): string =>
+  seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+
+/** Forgets the failures of an earlier run. */
+export const forgetFailures = (): void => {
+  rmSync(FAILURES_FOLDER, { recursive: true, force: true });
+};
+
+/** Prints the tests that failed once more, last of all: of CI's output only the end is kept. */
+export const repeatFailures = (): void => {
+  if (!existsSync(FAILURES_FOLDER)) return;
+  for (const file of readdirSync(FAILURES_FOLDER))
+    process.stderr.write(readFileSync(join(FAILURES_FOLDER, file)));
+};
