@@ -18,7 +18,7 @@ interface Edit {
   readonly replace: string;
 }
 
-/** A wrong line of the compiled service, or of what stands for the stores; or two. */
+/** A wrong line of the compiled service, or of what stands for the stores. */
 export interface PlantedFault {
   readonly name: string;
   /** What is wrong, in a few words. */
@@ -29,19 +29,11 @@ export interface PlantedFault {
   readonly worlds?: (options: Options) => boolean;
 }
 
-/** Answers are often late, and two processes give them. */
-const isLate = ({ apis, manners }: Options): boolean => apis === 2 && manners.slow > 0.1;
-
 const isPutBack = ({ putBackAtMs }: Options): boolean => putBackAtMs !== NEVER;
-
-const isPutBackLate = (options: Options): boolean => isLate(options) && isPutBack(options);
 
 /** Lists are lost again and again, and a crash may lose a switch alone. */
 const losesLists = ({ losesSwitches, faults }: Options): boolean =>
   losesSwitches && faults.listsForget !== NEVER;
-
-/** A store of lists loses everything near a step of a rebuild, and building it again takes long. */
-const losesWhatIsBuilt = ({ forgetsNearSteps }: Options): boolean => forgetsNearSteps > 0;
 
 /** A store of lists crashes now and then, which may take what was answered from it. */
 const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEVER;
@@ -52,10 +44,6 @@ const losesMore = ({ listsAsRedis, listsLoseMs, graceMs }: Options): boolean =>
 
 /** Owners are erased beside rebuilds, and a crash may bring back lists with these owners. */
 const bringsBack = ({ operates, listsAsRedis }: Options): boolean => operates === 'on both' && listsAsRedis;
-
-/** Verifications are frequent, and erasures are interrupted half-way. */
-const verifiesBesideErasing = ({ operates, verifyEveryMs, erasesInSteps }: Options): boolean =>
-  operates === 'on erasures' && erasesInSteps && verifyEveryMs < 200;
 
 /** An erasure may end half-way, beside rebuilds. */
 const erasesHalf = ({ operates, erasesInSteps }: Options): boolean => operates === 'on both' && erasesInSteps;
@@ -245,17 +233,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'own-event-not-known',
-    what: 'a command does not recognise its own event after a lost race',
-    edits: [
-      {
-        file: 'write/plant-commands.js',
-        find: 'if (next && isOf(context.commandId, next))',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
     name: 'resumed-command-decides-again',
     what: 'a repeated request with a key does not look for its first outcome',
     edits: [{ file: 'write/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' }],
@@ -322,24 +299,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'read/freshness.js', find: 'const BOUND = 0.95;', replace: 'const BOUND = 3;' }],
   },
   {
-    name: 'write-does-not-wait-it-out',
-    what: 'a write that no list contains is answered at once',
-    worlds: isPutBackLate,
-    edits: [{ file: 'read/freshness.js', find: 'if (left <= 0) return false;', replace: 'return false;' }],
-  },
-  {
-    name: 'steady-since-ignored',
-    what: 'a failover of the lists does not count for what they have to contain',
-    worlds: crashesLists,
-    edits: [
-      {
-        file: 'read/freshness.js',
-        find: 'Math.max(arrived - this.boundMs, this.model.steadySince)',
-        replace: 'arrived - this.boundMs',
-      },
-    ],
-  },
-  {
     name: 'floors-forgotten',
     what: 'a process does not remember what it has answered',
     worlds: ({ listsAsRedis, operates, manners }) =>
@@ -375,40 +334,10 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'older-question-answers',
-    what: 'a list takes the answer to a question that the log was asked before',
-    worlds: isLate,
-    edits: [{ file: 'read/log-head.js', find: 'if (this.#asking.askedAt >= since)', replace: 'if (true)' }],
-  },
-  {
-    name: 'sample-dated-late',
-    what: 'a head of the log is dated when its answer has come',
-    worlds: isLate,
-    edits: [
-      {
-        file: 'read/log-head.js',
-        find: 'const sample = {\n                askedAt',
-        replace: 'const sample = {\n                askedAt: monotonicMs()',
-      },
-    ],
-  },
-  {
     name: 'promoted-while-building',
     what: 'a rebuild goes on before its generation has caught up, without a verification',
     edits: [
       { file: 'projector/rebuilder.js', find: 'if (standby.caughtUpAt === undefined) return;', replace: '' },
-    ],
-  },
-  {
-    name: 'rebuild-skips-wrong',
-    what: 'the generation that is replaced is kept with the skips of the new one',
-    worlds: losesLists,
-    edits: [
-      {
-        file: 'projector/promoter.js',
-        find: 'one.generation === generation ? state.skipsAfter : promoted.skippedAfterBefore',
-        replace: 'state.skipsAfter',
-      },
     ],
   },
   {
@@ -424,38 +353,10 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'erasure/eraser.js', find: 'await this.model.sync();', replace: '' }],
   },
   {
-    name: 'put-back-before-sync',
-    what: 'an owner is erased although lists were put back after they had followed, before they were synced',
-    worlds: (options) =>
-      options.operates === 'on erasures' &&
-      !options.listsAsRedis &&
-      options.manners.slow > 0.2 &&
-      crashesLists(options),
-    edits: [
-      {
-        file: 'erasure/eraser.js',
-        find: 'if (this.model.steadySince !== steadySince) return;',
-        replace: '',
-      },
-    ],
-  },
-  {
     name: 'erased-while-read-unnoticed',
     what: 'lists that were read while an owner was erased are taken as right',
     worlds: ({ operates }) => operates === 'on erasures' || operates === 'on both',
     edits: [{ file: 'erasure/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' }],
-  },
-  {
-    name: 'verified-while-erased-unnoticed',
-    what: 'a log that was read while an owner was erased is taken for what the lists should be',
-    worlds: verifiesBesideErasing,
-    edits: [
-      {
-        file: 'projector/fold.js',
-        find: 'isErased(event, this.erasedBefore)',
-        replace: 'false',
-      },
-    ],
   },
   {
     name: 'put-back-before-erasure-unnoticed',
@@ -498,30 +399,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   },
   // Lines that a world has found missing: see "What it has found" in docs/simulation.md.
   {
-    name: 'due-rebuild-forgotten',
-    what: 'a rebuild that is due is not begun again once it was cancelled',
-    worlds: bringsBack,
-    edits: [
-      {
-        file: 'projector/rebuilder.js',
-        find: 'if (!building && putBackBefore !== undefined)',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
-    name: 'answered-not-known',
-    what: 'a log that ends before something that was answered is not noticed',
-    worlds: isPutBackLate,
-    edits: [
-      {
-        file: 'read/log-regression.js',
-        find: 'if (answered > this.#greatest) this.#greatest = answered;',
-        replace: '',
-      },
-    ],
-  },
-  {
     name: 'healer-waits',
     what: 'a healer waits for a log that was put back to grow',
     worlds: (options) => isPutBack(options) && options.strangeEvents,
@@ -543,30 +420,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'activation-lost',
-    what: 'a failover that has lost which generation is active is not noticed',
-    worlds: losesLists,
-    edits: [
-      {
-        file: 'projector/projector.js',
-        find: 'if (caughtUp && active !== undefined && this.model.steadySince !== steadySince)',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
-    name: 'empty-generation-active',
-    what: 'a generation is active before it has caught up, where none is',
-    worlds: losesWhatIsBuilt,
-    edits: [
-      {
-        file: 'projector/promoter.js',
-        find: 'if (active === undefined && caughtUpAt === undefined) return false;',
-        replace: '',
-      },
-    ],
-  },
-  {
     name: 'order-by-time-of-day',
     what: 'an incomplete order to erase ends by the time of day alone',
     worlds: ({ operates, faults }) => operates === 'on erasures' && faults.wallJumps !== NEVER,
@@ -578,30 +431,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: erasesHalf,
     edits: [
       { file: 'erasure/eraser.js', find: 'if (canFollow && positions.some', replace: 'if (positions.some' },
-    ],
-  },
-  {
-    name: 'eraser-waits-for-others',
-    what: 'an eraser waits for a generation that cannot read past another erasure',
-    worlds: erasesHalf,
-    edits: [
-      {
-        file: 'erasure/eraser.js',
-        find: 'if (begun.includes(event.stream)) erasedUpTo',
-        replace: 'if (event.stream === erasedStream(erasure)) erasedUpTo',
-      },
-    ],
-  },
-  {
-    name: 'standby-put-back',
-    what: 'a generation that is not active and was put back to before an erasure is kept',
-    worlds: (options) => bringsBack(options) && options.listsLoseMs >= 2_000,
-    edits: [
-      {
-        file: 'projector/standby.js',
-        find: 'if (await erasureAcross(this.log, positions, since)) await this.#giveUp();',
-        replace: '',
-      },
     ],
   },
   {
@@ -622,18 +451,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'audit/recheck.js', find: 'if (index < this.size) return;', replace: '' }],
   },
   {
-    name: 'switch-not-known',
-    what: 'a verification does not know of a switch that is due',
-    worlds: bringsBack,
-    edits: [
-      {
-        file: 'projector/verifier.js',
-        find: 'promoted !== undefined && promoted.rollback === undefined',
-        replace: 'false',
-      },
-    ],
-  },
-  {
     name: 'unskip-not-again',
     what: 'a rebuild that looks again at skipped events takes a first generation for its own',
     worlds: losesLists,
@@ -646,45 +463,10 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'judged-by-older-head',
-    what: 'lists that hold what came since the log was asked pass for those of a log that is no more',
-    worlds: isPutBack,
-    edits: [
-      {
-        file: 'read/log-regression.js',
-        find: 'applied > head ? await this.log.head() : head',
-        replace: 'head',
-      },
-    ],
-  },
-  {
     name: 'sound-lists-forgotten',
     what: 'lists that were found right while a log that was put back was shorter are not known as such later',
     worlds: isPutBack,
     edits: [{ file: 'read/log-regression.js', find: '(isShorter || isNewer)', replace: 'isShorter' }],
-  },
-  {
-    name: 'activated-by-number',
-    what: 'a generation is activated by its number alone, where none is active',
-    worlds: losesWhatIsBuilt,
-    edits: [
-      {
-        file: 'projector/projector.js',
-        find: "promote(generation, 'none', position)",
-        replace: 'promote(generation)',
-      },
-      {
-        file: 'projector/promoter.js',
-        find: 'active === undefined ? caughtUpAt : undefined)',
-        replace: 'undefined)',
-      },
-    ],
-  },
-  {
-    name: 'number-given-again',
-    what: 'a generation is built as the one was to be that had its number before the store lost it',
-    worlds: losesWhatIsBuilt,
-    edits: [{ file: 'projector/standbys.js', find: 'if (!this.#standbys.has(generation))', replace: '' }],
   },
   {
     name: 'put-back-not-awaited',
@@ -696,30 +478,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
         file: 'projector/verifier.js',
         find: 'if (await erasureAcross(this.log, await this.model.positions(active))) return true;',
         replace: '',
-      },
-    ],
-  },
-  {
-    name: 'erasing-not-awaited',
-    what: 'a verification takes what differs while an owner is being erased for a difference',
-    worlds: (options) => verifiesBesideErasing(options) && crashesLists(options),
-    edits: [
-      {
-        file: 'projector/verify.js',
-        find: 'if (differing > 0 && erasing)',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
-    name: 'rebuilt-put-back-unnoticed',
-    what: 'a rebuild does not know of a generation that a crash has just put back to before an erasure',
-    worlds: (options) => options.listsAsRedis && options.operates === 'on both' && crashesLists(options),
-    edits: [
-      {
-        file: 'projector/rebuilder.js',
-        find: 'await erasureAcross(this.log, await this.model.positions(generation), since)',
-        replace: 'false',
       },
     ],
   },
@@ -737,24 +495,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'damaged-not-known-to-verifier',
-    what: 'a verification does not know of lists that were replaced because they may hold an erased owner',
-    worlds: losesMore,
-    edits: [{ file: 'projector/verifier.js', find: ' || active === damaged?.generation', replace: '' }],
-  },
-  {
-    name: 'number-of-another-built',
-    what: 'a process goes on building a generation that the store has lost, in another one of that number',
-    worlds: losesLists,
-    edits: [{ file: 'projector/standby.js', find: 'await this.#assertOurs();', replace: '' }],
-  },
-  {
-    name: 'kept-by-number',
-    what: 'a generation that the store has lost passes for another one that has its number now',
-    worlds: losesLists,
-    edits: [{ file: 'projector/standbys.js', find: 'known && known.key === key', replace: 'known' }],
-  },
-  {
     name: 'state-read-while-erased',
     what: 'the state of a tree that was read while an owner was erased is signed',
     worlds: hasSecondAuditor,
@@ -765,12 +505,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a witness that shows a greater tree raises the alarm by time alone, while the log is yet to be read',
     worlds: (options) => options.secondAuditor === 'same key' && options.witnessed,
     edits: [{ file: 'audit/greater-tree.js', find: 'tree.position >= head && ', replace: '' }],
-  },
-  {
-    name: 'eraser-does-not-look-again',
-    what: 'an eraser that waits does not learn what another one has erased meanwhile',
-    worlds: losesAuditor,
-    edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() >= until', replace: 'false' }],
   },
   {
     name: 'eraser-waits-for-tree',
@@ -785,33 +519,9 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'late-switch-unnoticed',
-    what: 'a projector goes on with the lists that another process, late, has replaced',
-    worlds: ({ projectors, freezesNearSteps }) => projectors === 2 && freezesNearSteps > 0,
-    edits: [
-      {
-        file: 'projector/rebuilder.js',
-        find: 'if (active !== undefined && follow(active))',
-        replace: 'if (false)',
-      },
-    ],
-  },
-  {
     name: 'erasure-in-progress-unknown',
     what: 'a recheck does not know of an erasure that is not recorded yet',
     edits: [{ file: 'audit/recheck.js', find: "fact.event.type === 'ErasureStarted' || ", replace: '' }],
-  },
-  {
-    name: 'state-compared-while-erasing',
-    what: 'a recheck compares the state while an erasure is not recorded yet',
-    worlds: erasesHalf,
-    edits: [
-      {
-        file: 'audit/recheck.js',
-        find: 'if (this.#erased.unrecorded.size > 0) return undefined;',
-        replace: '',
-      },
-    ],
   },
 ];
 
@@ -824,29 +534,7 @@ const CONTROLS: readonly PlantedFault[] = [
   },
 ];
 
-const SINGLE: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS];
-
-/** Lines of which each does what the other one does: a fault in one of them alone is not seen. In the worlds of the first one. */
-const PAIRS: readonly (readonly [string, string])[] = [
-  ['repeated-append-refused', 'own-event-not-known'],
-  ['new-ids-on-retry', 'own-event-not-known'],
-  ['eraser-waits-for-others', 'eraser-does-not-look-again'],
-  ['switch-not-known', 'damaged-not-known-to-verifier'],
-  ['number-given-again', 'kept-by-number'],
-];
-
-const BOTH = PAIRS.map((names): PlantedFault => {
-  const faults = names.map((name) => SINGLE.find((one) => one.name === name));
-  return {
-    name: names.join('+'),
-    what: `both: ${faults.map((fault) => fault?.what).join('; ')}`,
-    worlds: (options) => faults[0]?.worlds?.(options) ?? true,
-    edits: faults.flatMap((fault) => fault?.edits ?? []),
-    mutant: Object.assign({}, ...faults.map((fault) => fault?.mutant)) as Mutant,
-  };
-});
-
-export const PLANTED_FAULTS: readonly PlantedFault[] = [...SINGLE, ...BOTH, ...CONTROLS];
+export const PLANTED_FAULTS: readonly PlantedFault[] = [...STORE_FAULTS, ...SOURCE_FAULTS, ...CONTROLS];
 
 /** Runs something while a fault is in this copy of the build, if it is one of the source. */
 export const whilePlanted = async <T>(
