@@ -143,13 +143,6 @@ module.exports = {
       },
     },
     {
-      name: 'workers-are-loaded-when-wanted',
-      comment: 'A service of one process, which is the default, starts without them.',
-      severity: 'error',
-      from: { path: '^src/', pathNot: '^src/service/workers/' },
-      to: { path: '^src/service/workers/', dynamic: false, dependencyTypesNot: ['type-only'] },
-    },
-    {
       name: 'console-knows-the-api-only',
       comment:
         'What the console can do a script can do as well: it is a client, and has nothing of the service.',

@@ -1,4 +1,3 @@
-import { type ChangeHints } from './change-hints.js';
 import { openSqliteEventLog } from './sqlite/event-log.js';
 import { openSqliteReadModel } from './sqlite/read-model.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
@@ -12,8 +11,6 @@ import { type EventLogLocation, type ReadModelLocation } from './store-locations
 
 /** Callbacks of an event log. None may throw. */
 export interface EventLogObservers {
-  /** Of SQLite's log: hints that other processes have committed. */
-  readonly hints?: ChangeHints;
   /** Called by SQLite's log after each transaction, with its number of appends. */
   readonly onCommit?: (appends: number) => void;
   /** Called when appends begin to fail or to work again, or are stopped. */
@@ -32,15 +29,14 @@ export const openEventLog = async (
 
 /**
  * Opens the read model of a log. Throws ReadModelUnavailable, in one line that says what to do; `onWarning` receives
- * one line about what may fail later; `hints` tell of changes in SQLite's file by other processes.
+ * one line about what may fail later.
  */
 export const openReadModel = async (
   model: ReadModelLocation,
   logIdentity: string,
   onWarning: (message: string) => void,
-  hints?: ChangeHints,
 ): Promise<ReadModelStore> => {
-  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning, hints);
+  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning);
   const { openRedisReadModel } = await import('./redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });
 };

@@ -48,7 +48,6 @@ export const watchStatus = async (context: CliContext): Promise<boolean> => {
 const statusText = (status: SystemStatus, now: Date): string => {
   const { problems, warnings, processes, generations, leaseHolder } = status;
   const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
-  const anyWorker = processes.some(({ worker }) => worker !== undefined);
   const processRows = processes.map((one) => [
     `${one.host}/${one.pid}`,
     one.roles.join(','),
@@ -58,7 +57,6 @@ const statusText = (status: SystemStatus, now: Date): string => {
     one.projector?.state.replace('_', ' ') ?? '-',
     one.projector?.position === undefined ? '-' : one.projector.position || 'start',
     one.process === leaseHolder ? 'yes' : '-',
-    ...(anyWorker ? [workerText(one)] : []),
   ]);
   const generationRows = generations.map((one) => [
     String(one.generation),
@@ -74,10 +72,7 @@ const statusText = (status: SystemStatus, now: Date): string => {
     table(factRows(status, since)),
     '',
     table([
-      [
-        ...['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
-        ...(anyWorker ? ['WORKER'] : []),
-      ],
+      ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
       ...processRows,
     ]),
     '',
@@ -137,12 +132,6 @@ const factRows = (status: SystemStatus, since: (at: string) => string): string[]
       `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
     ]),
   ];
-};
-
-const workerText = ({ worker }: ProcessReport): string => {
-  if (!worker) return '-';
-  const { number, of, primary, restarts } = worker;
-  return `${number} of ${of} of ${primary}${restarts === 0 ? '' : `, restarted ${restarts} times`}`;
 };
 
 type WitnessingReport = NonNullable<NonNullable<ProcessReport['auditor']>['witnessing']>;

@@ -2,7 +2,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { PassportModule } from '@nestjs/passport';
 import { TerminusModule } from '@nestjs/terminus';
-import { type Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
 import { ChangesOfLists } from '../history/list-changes.js';
 import { Auditor } from '../audit/auditor.js';
@@ -21,7 +21,7 @@ import { EventStreams } from './audit/event-streams.js';
 import { HealthController } from './health/health.controller.js';
 import { LogController, RECEIPT_WAIT } from './log/log.controller.js';
 import { LongLists } from './lists/long-lists.js';
-import { FIGURES, MetricsController } from './health/metrics.controller.js';
+import { MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
 import { SkipsController } from './operations/skips.controller.js';
@@ -52,10 +52,10 @@ export interface Parts {
   readonly model: ReadModelStore;
   /** Undefined where this process leaves projecting to others. */
   readonly projector: Projector | undefined;
-  /** Undefined where this process does not publish the tree; without the auditor where another worker is it. */
+  /** Undefined where this process is no auditor. */
   readonly tree:
     | {
-        readonly auditor: Auditor | undefined;
+        readonly auditor: Auditor;
         readonly published: PublishedTree;
         readonly lists: ListProofs;
       }
@@ -73,8 +73,6 @@ export interface Parts {
   readonly routes: KnownRoutes;
   readonly shutdown: Shutdown;
   readonly registry: Registry;
-  /** What /metrics answers, as text. */
-  readonly figures: () => Promise<string>;
   /** Where the figures are served. */
   readonly metrics: Config['metrics'];
   /** Whether the API's document and its page are served. */
@@ -88,7 +86,7 @@ export interface Parts {
 /** The wiring of the figures and of health, where they are served on an address of their own. */
 @Module({})
 export class MetricsModule {
-  static of({ log, model, projector, tree, routes, shutdown, figures }: Parts): DynamicModule {
+  static of({ log, model, projector, tree, routes, shutdown, registry }: Parts): DynamicModule {
     return {
       module: MetricsModule,
       imports: [TerminusModule.forRoot({ logger: false })],
@@ -100,7 +98,7 @@ export class MetricsModule {
         { provide: Auditor, useValue: tree?.auditor },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
-        { provide: FIGURES, useValue: figures },
+        { provide: Registry, useValue: registry },
         ProblemFilter,
       ],
     };
@@ -148,7 +146,7 @@ export class AppModule {
     rateLimit,
     routes,
     shutdown,
-    figures,
+    registry,
     metrics,
     now,
   }: Parts): DynamicModule {
@@ -177,7 +175,7 @@ export class AppModule {
         { provide: RateLimit, useValue: rateLimit },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
-        { provide: FIGURES, useValue: figures },
+        { provide: Registry, useValue: registry },
         { provide: SYSTEM, useValue: { log, model, now } satisfies System },
         {
           provide: IdempotentCommands,

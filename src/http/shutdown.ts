@@ -14,13 +14,12 @@ const STORES_MS = 3_000;
  */
 export class Shutdown {
   readonly #begun = new AbortController();
-  #replaced = false;
 
   constructor(readonly drainMs: number) {}
 
   /** Whether the service stops: it is not ready then, but still answers. */
   get begun(): boolean {
-    return this.#begun.signal.aborted && !this.#replaced;
+    return this.#begun.signal.aborted;
   }
 
   /** How long requests in flight may take once no connection is accepted any more, in milliseconds. */
@@ -33,9 +32,7 @@ export class Shutdown {
     this.#begun.signal.addEventListener('abort', listener, { once: true });
   }
 
-  /** `replaced`: another worker answers on the port, which stays ready. */
-  begin(how: 'stop' | 'replaced'): void {
-    this.#replaced = how === 'replaced';
+  begin(): void {
     this.#begun.abort();
   }
 }

@@ -1,4 +1,3 @@
-import cluster from 'node:cluster';
 import { type Server, type ServerResponse } from 'node:http';
 import { type Socket } from 'node:net';
 import { type FastifyInstance } from 'fastify';
@@ -53,15 +52,8 @@ export class UnsentAnswers {
     private readonly stallMs = STALL_MS,
     private readonly limit = UNSENT_BYTES,
   ) {
-    const most = Math.min(MAX_CONNECTIONS, (openFilesLimit() ?? Infinity) - FILES_BESIDE);
-    // A full worker would send the connection back to the primary process, which would offer it again at once.
-    if (!cluster.isWorker) server.maxConnections = most;
+    server.maxConnections = Math.min(MAX_CONNECTIONS, (openFilesLimit() ?? Infinity) - FILES_BESIDE);
     server.on('connection', (socket) => {
-      if (cluster.isWorker && this.#sockets.size >= most) {
-        this.cut.refused += 1;
-        socket.destroy();
-        return;
-      }
       this.#sockets.add(socket);
       socket.prependListener('timeout', () => {
         if (socket.writableLength > 0) this.cut.stalled += 1; // Node destroys it

@@ -40,7 +40,6 @@ export const showCertificates = (
   };
   new Gauge({
     name: 'plants_certificate_expiry_timestamp_seconds',
-    aggregator: 'min',
     help: "When the first certificate of a store's servers expires, in seconds since 1970; absent without TLS.",
     labelNames: ['store'],
     registers: [registry],

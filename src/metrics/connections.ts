@@ -9,17 +9,15 @@ export const showConnections = (
   unsent: Pick<UnsentAnswers, 'bytes' | 'connections' | 'cut'>,
   pipelining: Pick<Pipelining, 'waiting'>,
 ): void => {
-  showGauge(registry, 'sum', 'plants_http_connections', 'Open connections.', () => unsent.connections);
+  showGauge(registry, 'plants_http_connections', 'Open connections.', () => unsent.connections);
   showGauge(
     registry,
-    'sum',
     'plants_http_unsent_bytes',
     'Bytes of answers that clients have not taken yet.',
     () => unsent.bytes,
   );
   showGauge(
     registry,
-    'sum',
     'plants_http_requests_waiting',
     'Requests that wait for an earlier one of their connection.',
     () => pipelining.waiting,

@@ -33,23 +33,16 @@ export const showDisk = (registry: Registry, places: DiskPlaces): void => {
   const look = new BoundedLook(() => diskUse(places));
   showLabelledGauge(
     registry,
-    'min',
     'plants_disk_free_bytes',
     'Bytes that may still be written to the file system of a part; absent where it does not answer.',
     'part',
     async () => ((await look.result())?.spaces ?? []).map((one) => [one.part, one.free] as const),
   );
-  showLabelledGauge(
-    registry,
-    'min',
-    'plants_disk_size_bytes',
-    'The size of that file system.',
-    'part',
-    async () => ((await look.result())?.spaces ?? []).map((one) => [one.part, one.size] as const),
+  showLabelledGauge(registry, 'plants_disk_size_bytes', 'The size of that file system.', 'part', async () =>
+    ((await look.result())?.spaces ?? []).map((one) => [one.part, one.size] as const),
   );
   showLabelledGauge(
     registry,
-    'max',
     'plants_wal_bytes',
     "The size of the write-ahead log beside a SQLite store's file.",
     'store',

@@ -1,22 +1,17 @@
-import { type Aggregator, Gauge, type Registry } from 'prom-client';
+import { Gauge, type Registry } from 'prom-client';
 
 /** What is known now, or a promise of it that does not reject. */
 type Now<Value> = () => Value | Promise<Value>;
 
-/**
- * Adds a gauge whose value is asked for at each scrape; `aggregator` makes one value of those of several workers. An
- * undefined value is no sample: 0 would say that all is well.
- */
+/** Adds a gauge whose value is asked for at each scrape. An undefined value is no sample: 0 would say that all is well. */
 export const showGauge = (
   registry: Registry,
-  aggregator: Aggregator,
   name: string,
   help: string,
   now: Now<number | undefined>,
 ): void => {
   new Gauge({
     name,
-    aggregator,
     help,
     registers: [registry],
     async collect() {
@@ -30,7 +25,6 @@ export const showGauge = (
 /** As `showGauge`, with a value for each value of one label. */
 export const showLabelledGauge = (
   registry: Registry,
-  aggregator: Aggregator,
   name: string,
   help: string,
   label: string,
@@ -38,7 +32,6 @@ export const showLabelledGauge = (
 ): void => {
   new Gauge({
     name,
-    aggregator,
     help,
     labelNames: [label],
     registers: [registry],

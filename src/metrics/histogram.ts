@@ -57,7 +57,6 @@ export class BoundHistogram {
       name: this.name,
       help: this.help,
       type: 'histogram',
-      aggregator: 'sum',
       values,
     });
   }

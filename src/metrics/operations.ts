@@ -11,21 +11,18 @@ export const showLastRuns = (registry: Registry, dataDir: string): void => {
   const verify = new BoundedLook(() => lastVerify(dataDir));
   showGauge(
     registry,
-    'max',
     'plants_last_backup_timestamp_seconds',
     'When plants backup last made a backup, in seconds since 1970; absent where none was recorded.',
     async () => secondsOf((await backup.result())?.at),
   );
   showGauge(
     registry,
-    'max',
     'plants_last_verify_timestamp_seconds',
     'When the lists were last compared with the log, in seconds since 1970; absent where that was not recorded.',
     async () => secondsOf((await verify.result())?.at),
   );
   showGauge(
     registry,
-    'max',
     'plants_last_verify_differing_plants',
     'Plants that differed in that comparison.',
     async () => (await verify.result())?.differing,
@@ -37,7 +34,6 @@ export const showSkips = (registry: Registry, log: EventLog): void => {
   const look = new BoundedLook(async () => (await readSkipsInForce(log)).size);
   showGauge(
     registry,
-    'max',
     'plants_skipped_events',
     'Events that the lists leave out, since an operator has decided so; absent where the log does not answer.',
     async () => await look.result(),

@@ -39,7 +39,6 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   const lag = new ProjectionLag(sources);
   showLabelledGauge(
     registry,
-    'max',
     'plants_projector_state',
     '1 for what the projector of this process does, 0 for everything else.',
     'state',
@@ -47,42 +46,36 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
   );
   showGauge(
     registry,
-    'max',
     'plants_projection_lag_seconds',
     'The age of the oldest event that is not in the lists, 0 where all are; absent on standby.',
     async () => (await lag.measure()).seconds,
   );
   showGauge(
     registry,
-    'max',
     'plants_projection_lag_events',
     'Events that are not in the lists; absent on standby, and where the log cannot tell (EventStoreDB).',
     async () => (await lag.measure()).events,
   );
   showGauge(
     registry,
-    'max',
     'plants_parked_owners',
     'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
     async () => await parkedOwners(sources),
   );
   showGauge(
     registry,
-    'max',
     'plants_rebuild_progress_ratio',
     'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
     () => sources.projector.rebuild?.share,
   );
   showGauge(
     registry,
-    'max',
     'plants_rebuild_remaining_seconds',
     'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
     () => sources.projector.rebuild?.secondsLeft,
   );
   showGauge(
     registry,
-    'max',
     'plants_rebuild_stalled',
     '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
     () => sources.projector.rebuild && (sources.projector.rebuild.problem === undefined ? 0 : 1),

@@ -9,7 +9,6 @@ export const showReadiness = (registry: Registry, parts: ReadyParts): void => {
   let looking: ReturnType<ReadyParts> | undefined;
   showLabelledGauge(
     registry,
-    'min',
     'plants_ready',
     '1 for each part of /health/ready that works, else 0.',
     'part',

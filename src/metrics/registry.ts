@@ -9,7 +9,6 @@ export const createRegistry = (version: string): Registry => {
   collectDefaultMetrics({ register: registry });
   new Gauge({
     name: 'plants_build_info',
-    aggregator: 'first',
     help: 'Always 1. Which version this is, and on which Node.js it runs.',
     labelNames: ['version', 'node'],
     registers: [registry],
@@ -42,14 +41,12 @@ export const showTokenCache = (registry: Registry, cache: () => TokenCache): voi
   });
   showGauge(
     registry,
-    'sum',
     'plants_token_cache_entries',
     'Verified tokens that are remembered. The least recently used is forgotten for a new one where there is no room.',
     () => cache().entries,
   );
   showGauge(
     registry,
-    'sum',
     'plants_token_cache_bytes',
     'About what remembered tokens take of memory, at most TOKEN_CACHE_MB.',
     () => cache().bytes,
@@ -72,7 +69,6 @@ export const showIssuerKeys = (registry: Registry, fetches: () => KeyFetches): v
   });
   new Gauge({
     name: 'plants_issuer_keys_age_seconds',
-    aggregator: 'max',
     help: "How long ago the issuer's keys were last fetched.",
     registers: [registry],
     collect() {

@@ -48,7 +48,6 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
   );
   showGauge(
     registry,
-    'min',
     'plants_event_log_writable',
     '1 while appends to the event log work, as far as the last ones tell, else 0.',
     () => (log.health().state === 'ok' ? 1 : 0),

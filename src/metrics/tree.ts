@@ -77,30 +77,28 @@ export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, n
   const age = (at: string): number => Math.max(0, (now().getTime() - Date.parse(at)) / 1_000);
   showLabelledGauge(
     registry,
-    'max',
     'plants_auditor_state',
     '1 for what the auditor of this process does, 0 for everything else.',
     'state',
     () => onlyOne(STATES, auditor.status.state),
   );
   for (const [name, help, valueOf] of WITNESS_GAUGES)
-    showLabelledGauge(registry, 'max', name, help, 'witness', () =>
+    showLabelledGauge(registry, name, help, 'witness', () =>
       (auditor.status.witnessing?.witnesses ?? []).map((one) => [one.witness, valueOf(one)]),
     );
   for (const [name, help, valueOf] of GAUGES)
-    showGauge(registry, 'max', name, help, () => valueOf(auditor.status, age));
+    showGauge(registry, name, help, () => valueOf(auditor.status, age));
 };
 
 /** Adds the metrics of the erasures that the auditor's process carries out. */
 export const showErasures = (registry: Registry, eraser: Pick<Eraser, 'progress' | 'problem'>): void => {
   showGauge(
     registry,
-    'max',
     'plants_erasures_in_progress',
     'Erasures of owners that are not over.',
     () => eraser.progress.length,
   );
-  showGauge(registry, 'max', 'plants_erasure_held_up', '1 while an erasure does not get on, else 0.', () =>
+  showGauge(registry, 'plants_erasure_held_up', '1 while an erasure does not get on, else 0.', () =>
     eraser.problem === undefined ? 0 : 1,
   );
 };

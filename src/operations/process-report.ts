@@ -19,17 +19,6 @@ const Report = z.object({
   version: z.string(),
   address: z.string().meta({ description: 'Where it listens.' }),
   since: z.string(),
-  worker: z
-    .object({
-      number: z.number().meta({ description: 'From 1.' }),
-      of: z.number().meta({ description: 'How many workers the service has.' }),
-      primary: z.number().meta({ description: 'The process that started it.' }),
-      restarts: z.number().meta({
-        description: 'How often a worker of this number has ended unexpectedly and was started again.',
-      }),
-    })
-    .optional()
-    .meta({ description: 'Which worker of its service it is; absent where the service is one process.' }),
   projector: z
     .object({
       state: z.string(),
@@ -164,7 +153,7 @@ export type ProcessReport = Readonly<z.infer<typeof ProcessReport>>;
 
 /** What does not change while a process runs. */
 export type ProcessIdentity = Readonly<
-  Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since' | 'worker'> & {
+  Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since'> & {
     roles: readonly string[];
   }
 >;

@@ -50,7 +50,6 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
     problems: [
       ...logProblems(processes, log.health()),
       ...problemsOf(processes, generations, head, rebuild),
-      ...workerProblems(processes, now()),
       ...parkedProblems(parked),
       ...differenceProblems(lastVerified(processes)),
       ...processes.flatMap(witnessProblems),
@@ -239,29 +238,6 @@ const problemsOf = (
     problems.push('no list is answered: the lists are being built for the first time, or were lost');
   if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
   return problems;
-};
-
-/** How long a service with a worker may have run until all of them report, in milliseconds. */
-const ALL_REPORT_MS = 15_000;
-
-/** Workers that do not report themselves, while others of the same service have for a while. */
-const workerProblems = (processes: readonly ProcessReport[], now: Date): string[] => {
-  const services = new Map<string, { of: number; running: Set<number>; oldest: number }>();
-  for (const { host, worker, since } of processes) {
-    if (!worker) continue;
-    const name = `${host}/${worker.primary}`;
-    const service = services.get(name) ?? { of: worker.of, running: new Set(), oldest: Infinity };
-    services.set(name, service);
-    service.running.add(worker.number);
-    service.oldest = Math.min(service.oldest, Date.parse(since));
-  }
-  return [...services].flatMap(([name, { of, running, oldest }]) =>
-    running.size < of && now.getTime() - oldest > ALL_REPORT_MS
-      ? [
-          `${of - running.size} of the ${of} workers of ${name} do not run: its log says why; it tries to start them again`,
-        ]
-      : [],
-  );
 };
 
 const blockedAt = ({ projector }: ProcessReport): SystemStatus['blocked'] =>

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger } from 'pino';
-import { type ChangeHints } from '../adapters/change-hints.js';
 import { fileLock } from '../adapters/sqlite/file-lock.js';
 import { openTreeStore } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
@@ -47,28 +46,24 @@ interface Witnesses {
   readonly notes: CosignedNotes;
 }
 
-/** The tree that this process publishes, with its auditor, if it has that role. */
+/** The tree that this process publishes, with its auditor. */
 interface OpenedTree {
-  readonly auditor: Auditor | undefined;
+  readonly auditor: Auditor;
   readonly published: PublishedTree;
   readonly lists: ListProofs;
   readonly store: TreeStore;
 }
 
-/**
- * Opens the tree and starts the auditor, if this process has that role. A worker whose service has an auditor in another
- * worker only publishes the tree; `recheck` asks that auditor to read the log again soon.
- */
+/** Opens the tree and starts the auditor, if this process has that role. */
 export const openTree = async (
   log: EventLog,
-  config: Config & { readonly publishesTree: boolean },
+  config: Config,
   load: Load,
   logger: Logger,
   resources: Resources,
-  recheck?: ChangeHints,
 ): Promise<OpenedTree | undefined> => {
-  const { roles, publishesTree, dataDir, auditOrigin, auditWitnesses } = config;
-  if (!publishesTree) return undefined;
+  const { roles, dataDir, auditOrigin, auditWitnesses } = config;
+  if (!roles.has('auditor')) return undefined;
   const {
     file: keyFile,
     key,
@@ -92,15 +87,9 @@ export const openTree = async (
       fileLock(join(dataDir, 'witnessed.lock')),
     ),
   };
-  const auditor = roles.has('auditor')
-    ? await startAuditor({ log, store, key, notice, load, witnesses }, config, logger, resources)
-    : undefined;
-  recheck?.listen(() => {
-    auditor?.recheckSoon();
-  });
+  const auditor = await startAuditor({ log, store, key, notice, load, witnesses }, config, logger, resources);
   const recheckSoon = (): void => {
-    if (auditor) auditor.recheckSoon();
-    else recheck?.send();
+    auditor.recheckSoon();
   };
   const published = new PublishedTree(log, store, now, recheckSoon, [key], witnesses?.notes);
   return { auditor, published, lists: new ListProofs(log, store, published, now, recheckSoon), store };

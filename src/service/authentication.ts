@@ -4,7 +4,6 @@ import { IssuerKeys, NO_FETCHES } from '../http/auth/issuer-keys.js';
 import { openLocalKey } from '../http/auth/local-key.js';
 import { type RateLimit, type RatePolicy } from '../http/auth/rate-limit.js';
 import { localKeys } from '../http/auth/verify.js';
-import { type SharedCounters } from '../ports/shared-counters.js';
 import { type Config } from './config.js';
 import { type Resources } from './resources.js';
 
@@ -21,18 +20,17 @@ export const signingKeys = async ({ auth, dataDir }: Config, logger: Logger) => 
   return { keys: localKeys(key), keyFetches: () => NO_FETCHES, created: key.created };
 };
 
-/** The rate limits of the settings, shared with other processes where the read model is, else with other workers. */
+/** The rate limits of the settings, shared with other processes where the read model is. */
 export const rateLimitsOf = async (
   { rateLimit, strangerLimit, readModel }: Config,
   logIdentity: string,
   logger: Logger,
   resources: Resources,
-  ofWorkers?: SharedCounters,
 ): Promise<{ rateLimit: RateLimit | undefined; strangerLimit: RateLimit | undefined }> => {
   if (rateLimit === 'off' && strangerLimit === 'off')
     return { rateLimit: undefined, strangerLimit: undefined };
   const { CountedRateLimit } = await import('../http/auth/counted-rate-limit.js');
-  const counters = (await openSharedCounters(readModel, logIdentity)) ?? ofWorkers;
+  const counters = await openSharedCounters(readModel, logIdentity);
   if (counters) resources.add(() => counters.close());
   const limitOf = (policy: RatePolicy, perMinute: number | 'off'): RateLimit | undefined => {
     if (perMinute === 'off') return undefined;

@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { join, normalize } from 'node:path';
 import { auth, type AuthConfig, consoleClientId } from './auth-config.js';
 import {
@@ -20,7 +19,7 @@ import {
   onOrOff,
   setting,
 } from './setting-values.js';
-import { type SettingName } from './settings.js';
+import { REMOVED_SETTINGS, type SettingName } from './settings.js';
 import { tracing, type TracingConfig } from './tracing-config.js';
 import { BadStoreUrl } from '../adapters/store-url.js';
 import {
@@ -38,9 +37,6 @@ export type Role = (typeof ROLES)[number];
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The most processes of one service on one machine. */
-const MOST_WORKERS = 64;
-
 /** The settings of a process, checked. */
 export interface Config {
   readonly host: string;
@@ -55,8 +51,6 @@ export interface Config {
   readonly consoleClientId: string | undefined;
   readonly corsOrigins: CorsOrigins;
   readonly roles: ReadonlySet<Role>;
-  /** Processes that answer requests. */
-  readonly workers: number;
   readonly dataDir: string;
   readonly eventLog: EventLogLocation;
   readonly readModel: ReadModelLocation;
@@ -90,6 +84,8 @@ export interface Config {
 
 /** Reads the settings; throws ConfigError at the first bad one. */
 export const loadConfig = (env: Environment): Config => {
+  for (const [name, instead] of Object.entries(REMOVED_SETTINGS))
+    if (env[name]) throw new ConfigError(`${name} is gone: ${instead}`);
   const dataDir = path(env, 'DATA_DIR');
   const eventLog = eventLogOf(env, dataDir);
   const readModel = readModelOf(env, dataDir);
@@ -112,7 +108,6 @@ export const loadConfig = (env: Environment): Config => {
     consoleClientId: consoleClientId(env),
     corsOrigins: corsOrigins(env),
     roles,
-    workers: workers(env, roles),
     dataDir,
     eventLog,
     readModel,
@@ -167,23 +162,6 @@ const rolesOf = (env: Environment): ReadonlySet<Role> => {
     return role;
   });
   return new Set(chosen);
-};
-
-const workers = (env: Environment, roles: ReadonlySet<Role>): number => {
-  const value = setting(env, 'WORKERS');
-  const isAuto = value === 'auto';
-  const number = isAuto
-    ? Math.min(availableParallelism(), MOST_WORKERS)
-    : /^\d{1,2}$/.test(value)
-      ? Number(value)
-      : 0;
-  if (number < 1 || number > MOST_WORKERS)
-    throw bad('WORKERS', value, `auto, or an integer from 1 to ${MOST_WORKERS}`);
-  if (number === 1 || roles.has('api')) return number;
-  if (isAuto) return 1;
-  throw new ConfigError(
-    `WORKERS=${number} needs the role api: workers share requests, and a process with ROLES=${[...roles].join(',')} answers none for plants; leave WORKERS out`,
-  );
 };
 
 const eventLogOf = (env: Environment, dataDir: string): EventLogLocation => {

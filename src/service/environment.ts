@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { ConfigError } from './setting-values.js';
-import { SETTINGS } from './settings.js';
+import { REMOVED_SETTINGS, SETTINGS } from './settings.js';
 
 /** Environment variables, which are completed in place. */
 type Environment = Record<string, string | undefined>;
@@ -47,6 +47,7 @@ const settingOf = (name: string): string => SECRET_SETTINGS.find((secret) => fil
 const NAMES: ReadonlySet<string> = new Set([
   ...SETTINGS.map(({ name }) => name),
   ...SECRET_SETTINGS.map(fileOf),
+  ...Object.keys(REMOVED_SETTINGS), // so that they are refused, and not ignored
 ]);
 
 const settingsIn = (file: string): [name: string, value: string][] =>

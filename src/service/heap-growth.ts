@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 const GROWTH_PERCENT = 50;
 
 /**
- * Makes V8 collect garbage of this process, its workers included, before it takes much memory from the system.
+ * Makes V8 collect garbage of this process, its threads included, before it takes much memory from the system.
  * Node documents that most flags must not change once V8 runs; V8 reads this one at the end of each collection.
  */
 export const limitHeapGrowth = (): void => {

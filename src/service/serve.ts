@@ -4,7 +4,6 @@ import { type Config } from './config.js';
 import { limitHeapGrowth } from './heap-growth.js';
 import { type Service } from './start.js';
 import { onUnhandledError } from './unhandled-error.js';
-import { type WorkerLink, type WorkerStop } from './workers/worker-link.js';
 
 /** How long a stop may take after an unhandled error, in milliseconds. */
 const SHUTDOWN_AFTER_ERROR_MS = 10_000;
@@ -12,26 +11,18 @@ const SHUTDOWN_AFTER_ERROR_MS = 10_000;
 /** The exit status of a process that did not end as it was told to. */
 const FAILED = 1;
 
-type StopReason = { signal: NodeJS.Signals } | { error: string } | { how: WorkerStop };
-
-/** Where a service listens, and what only a worker does. */
-export interface Serving {
-  readonly onListening: (service: Service) => void;
-  /** The channel to the primary process, in a worker. */
-  readonly link?: WorkerLink;
-}
+type StopReason = { signal: NodeJS.Signals } | { error: string };
 
 /** Runs the service in this process until it is told to stop, and ends the process. Throws what `start` throws. */
-export const serveAlone = async (
+export const serve = async (
   config: Config,
   version: string,
   logger: Logger,
-  { onListening, link }: Serving,
+  onListening: (service: Service) => void,
 ): Promise<void> => {
   let started = false;
   const stopReason = new Promise<StopReason>((resolve) => {
-    if (link) onWorkerStop(link, resolve);
-    else onSignals(resolve);
+    onSignals(resolve);
     onUnhandledError((error) => {
       logger.fatal({ error }, 'nothing handles this error of the service: the process stops');
       process.exitCode = FAILED;
@@ -41,7 +32,7 @@ export const serveAlone = async (
   });
   limitHeapGrowth();
   const { start } = await import('./start.js'); // Nest takes most of a second to load, which only this command needs
-  const service = await start(config, logger, version, link);
+  const service = await start(config, logger, version);
   started = true;
   onListening(service);
 
@@ -54,8 +45,7 @@ export const serveAlone = async (
     },
     'error' in reason ? config.drainMs + SHUTDOWN_AFTER_ERROR_MS : SHUTDOWN_MS,
   );
-  await service.stop('how' in reason && reason.how === 'replaced' ? 'replaced' : 'stop');
-  await link?.finish();
+  await service.stop();
   logger.info('stopped');
   await new Promise<void>((resolve) => {
     logger.flush(() => {
@@ -74,16 +64,4 @@ const onSignals = (stop: (reason: StopReason) => void): void => {
       if (received > 1) process.exit(FAILED); // a second signal ends it at once
       stop({ signal });
     });
-};
-
-/** A terminal sends SIGINT to the workers, too: the primary process decides what it means. */
-const onWorkerStop = (link: WorkerLink, stop: (reason: StopReason) => void): void => {
-  process.on('SIGINT', () => undefined);
-  process.on('SIGHUP', () => undefined);
-  process.on('SIGTERM', () => {
-    stop({ signal: 'SIGTERM' });
-  });
-  void link.stopped.then((how) => {
-    stop({ how });
-  });
 };

@@ -40,12 +40,6 @@ export const SETTINGS = [
       'What this process does: api answers requests, projector maintains the read model, auditor the tree that proves the events (docs/audit.md).',
   },
   {
-    name: 'WORKERS',
-    default: '1',
-    meaning:
-      'Processes that answer requests on this port: 1 to 64, or auto, one for each processor (docs/operating.md). More than 1 only with the role api.',
-  },
-  {
     name: 'DATA_DIR',
     default: './data',
     meaning: "Folder of the database files, of the local signing key, and of an auditor's key and tree.",
@@ -155,7 +149,7 @@ export const SETTINGS = [
     name: 'RATE_LIMIT',
     default: 'off',
     meaning:
-      'Requests a minute that are answered for one owner, or off: by all processes together where READ_MODEL is Redis, else by each service, its workers together.',
+      'Requests a minute that are answered for one owner, or off: by all processes together where READ_MODEL is Redis, else by each process.',
   },
   {
     name: 'RATE_LIMIT_STRANGERS',
@@ -189,6 +183,12 @@ export const SETTINGS = [
   },
   { name: 'OTEL_TRACES_SAMPLER_ARG', default: '1', meaning: 'The share of traceidratio, from 0 to 1.' },
 ] as const;
+
+/** Settings that are gone, with what to do instead. A process that is given one does not start. */
+export const REMOVED_SETTINGS: Readonly<Record<string, string>> = {
+  WORKERS:
+    'for more cores run more processes with ROLES=api on EventStoreDB and Redis, or one service a core behind a proxy',
+};
 
 /** The name of a setting. */
 export type SettingName = (typeof SETTINGS)[number]['name'];

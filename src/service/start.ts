@@ -38,8 +38,6 @@ import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { Resources } from './resources.js';
 import { logHealth } from './state-lines.js';
-import { type WorkerIdentity } from './workers/messages.js';
-import { type WorkerLink } from './workers/worker-link.js';
 
 /** A running service. */
 export interface Service {
@@ -51,41 +49,31 @@ export interface Service {
   readonly firstStart: boolean;
   /**
    * Is not ready any more, goes on for `drainMs`, then accepts no connection, answers the requests in flight, stops
-   * projecting and closes the stores: what was acknowledged is in the lists. May be called twice. `replaced`: it stays
-   * ready meanwhile, since another worker answers on the port.
+   * projecting and closes the stores: what was acknowledged is in the lists. May be called twice.
    */
-  stop(how?: 'stop' | 'replaced'): Promise<void>;
+  stop(): Promise<void>;
 }
 
-/**
- * Starts the service in this process; `link` is the channel of a worker to its primary process. Throws StartError,
- * LocalKeyError, and what the ports throw.
- */
-export const start = async (
-  settings: Config,
-  logger: Logger,
-  version: string,
-  link?: WorkerLink,
-): Promise<Service> => {
-  const config = processConfig(settings, link);
+/** Starts the service in this process. Throws StartError, LocalKeyError, and what the ports throw. */
+export const start = async (config: Config, logger: Logger, version: string): Promise<Service> => {
   const resources = new Resources();
   const http = loadHttp();
   try {
     assertLogIsThere(config);
     const instance = randomUUID();
-    const registry = registryOf(config, version, link);
+    const registry = registryOf(config, version);
     const { keys, keyFetches, created } = await signingKeys(config, logger);
     showIssuerKeys(registry, keyFetches);
     const tracing = await tracingOf(config, logger, { version, instance });
     if (tracing) resources.add(() => tracing.close());
-    const stores = await openStores(config, logger, registry, { tracing, link }, resources);
+    const stores = await openStores(config, logger, registry, tracing, resources);
     const { log, model } = stores;
     const [load, shutdown] = [new Load(), new Shutdown(drainMs(config))];
     const projector = startProjector(log, model, config, load, logger, resources, shutdown);
     if (projector) showProjection(registry, { log, model, projector });
-    const tree = await openTree(log, config, load, logger, resources, link?.hints('recheck'));
+    const tree = await openTree(log, config, load, logger, resources);
     const eraser = startEraser(log, model, tree, { logger, registry }, resources);
-    if (tree?.auditor) showTree(registry, tree.auditor, now);
+    if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
     showTokenCache(registry, () => verifier.cache);
     const clientAddressOf = clientAddresses(config.trustedProxies);
@@ -100,11 +88,10 @@ export const start = async (
         ownerErasure: config.ownerErasure,
         roles: config.roles,
         verifier,
-        ...(await rateLimitsOf(config, log.identity(), logger, resources, link?.counters)),
+        ...(await rateLimitsOf(config, log.identity(), logger, resources)),
         clientAddressOf,
         shutdown,
         registry,
-        figures: link ? () => link.scrape() : () => registry.metrics(),
         metrics: config.metrics,
         ...pagesOf(config),
         corsOrigins: config.corsOrigins,
@@ -115,13 +102,13 @@ export const start = async (
       resources,
     );
     const running = { log, model, projector, auditor: tree?.auditor, eraser };
-    const about = { version, instance, address: addresses.url, worker: link?.identity };
+    const about = { version, instance, address: addresses.url };
     resources.add(startHeartbeat(running, config, about));
     return {
       ...addresses,
       firstStart: created,
-      stop: async (how = 'stop') => {
-        shutdown.begin(how);
+      stop: async () => {
+        shutdown.begin();
         await delay(shutdown.drainMs);
         await resources.closeAll();
       },
@@ -144,17 +131,9 @@ const pagesOf = ({ docs, console, roles, auth, consoleClientId: clientId }: Conf
       : undefined,
 });
 
-/** The settings with the roles of this process, which are not all of them in most workers. */
-const processConfig = (settings: Config, link: WorkerLink | undefined) => ({
-  ...settings,
-  roles: link?.roles(settings.roles) ?? settings.roles,
-  publishesTree: settings.roles.has('auditor'),
-});
-
 /** The metrics of this process, with those of its files and servers. */
-const registryOf = (config: Config, version: string, link: WorkerLink | undefined): Registry => {
+const registryOf = (config: Config, version: string): Registry => {
   const registry = createRegistry(version);
-  link?.shows(registry);
   showFiles(registry, config);
   showCertificates(registry, tlsStores(config));
   return registry;
@@ -170,12 +149,11 @@ const openStores = async (
   config: Config,
   logger: Logger,
   registry: Registry,
-  { tracing, link }: { readonly tracing: Tracing | undefined; readonly link: WorkerLink | undefined },
+  tracing: Tracing | undefined,
   resources: Resources,
 ) => {
   const measuredLog = measuredEventLog(
     await openEventLog(config.eventLog, {
-      ...(link && { hints: link.hints('log') }),
       onCommit: countCommits(registry),
       onHealth: (health) => {
         logHealth(logger, health);
@@ -186,14 +164,9 @@ const openStores = async (
   resources.add(() => measuredLog.close());
   await assertLogIsTheirs(measuredLog, config);
   const log = tracing?.eventLog(measuredLog, config.eventLog.kind) ?? measuredLog;
-  const opened = await openReadModel(
-    config.readModel,
-    log.identity(),
-    (message) => {
-      logger.warn(message);
-    },
-    link?.hints('lists'),
-  );
+  const opened = await openReadModel(config.readModel, log.identity(), (message) => {
+    logger.warn(message);
+  });
   const measuredModel = measuredReadModel(opened, registry);
   resources.add(() => measuredModel.close());
   const model = tracing?.readModel(measuredModel, config.readModel.kind) ?? measuredModel;
@@ -225,16 +198,10 @@ const startHeartbeat = (
     version,
     instance,
     address,
-    worker,
-  }: {
-    readonly version: string;
-    readonly instance: string;
-    readonly address: string;
-    readonly worker: WorkerIdentity | undefined;
-  },
+  }: { readonly version: string; readonly instance: string; readonly address: string },
 ): (() => Promise<void>) => {
   const since = now().toISOString();
-  const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since, worker };
+  const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since };
   const verified = new BoundedLook(() => lastVerify(dataDir));
   const heartbeat = new Heartbeat(
     model,

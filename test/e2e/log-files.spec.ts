@@ -6,7 +6,7 @@ import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { rescuedBeside } from '../../src/adapters/sqlite/file-rescue.js';
 import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
 import { runCli } from '../support/http-cli.js';
-import { ONE_PROCESS, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
 
 /** Plants that are created, and acknowledged, before a file is taken away. */
@@ -18,7 +18,7 @@ const BEFORE = 20;
   const at = (name: string): string => join(service.dataDir, name);
 
   beforeEach(async () => {
-    service = await TestService.start({ WRITE_WAIT_MS: '500', ...ONE_PROCESS });
+    service = await TestService.start({ WRITE_WAIT_MS: '500' });
     http = new HttpClient(service);
     await service.ready();
     for (let id = 0; id < BEFORE; id += 1) await create(id, 201);

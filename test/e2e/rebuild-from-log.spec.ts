@@ -10,7 +10,7 @@ import { type Answer, codeOf, PlantsClient } from '../support/history-client.js'
 import { removeReadModel } from '../support/history-run.js';
 import { created } from '../support/given.js';
 import { sampleMetadata } from '../support/log-events.js';
-import { ONE_PROCESS, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Enough that building the lists from them takes much longer than the service takes to listen. */
@@ -160,7 +160,7 @@ describe('lists built from the log', () => {
     const withoutReadModel = async (): Promise<TestService> => {
       const dataDir = temporaryFolder();
       copyFileSync(join(written, 'events.db'), join(dataDir, 'events.db'));
-      const service = await TestService.start({ DATA_DIR: dataDir, ...ONE_PROCESS });
+      const service = await TestService.start({ DATA_DIR: dataDir });
       services.push(service);
       return service;
     };

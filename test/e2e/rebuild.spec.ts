@@ -7,7 +7,7 @@ import { readRebuilds } from '../../src/rebuilds/read.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runHistory } from '../support/history-run.js';
-import { ONE_PROCESS, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
 
 const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const now = (): Date => new Date();
@@ -69,7 +69,7 @@ describe('rebuilding the lists', () => {
   const steps: readonly RebuildStep[] =
     process.env.ALL_STEPS === undefined ? ['half built', 'promotion recorded', 'promoted'] : REBUILD_STEPS;
   it.each(steps)('is finished by the next process after a kill -9 at "%s"', async (step) => {
-    service = await TestService.start(ONE_PROCESS); // a worker that dies is replaced
+    service = await TestService.start();
     await service.stop();
     await service.start(dyingAt(step));
     await service.ready();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Collector, type ReceivedSpan } from '../support/collector.js';
 import { HttpClient } from '../support/http-client.js';
 import { eventsOf } from '../support/http-events.js';
-import { ONE_PROCESS, TestService } from '../support/service.js';
+import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
@@ -49,7 +49,6 @@ describe('a service that is traced', () => {
     collector = await Collector.start();
     service = await TestService.start({
       ...modules.settings,
-      ...ONE_PROCESS,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
       OTEL_EXPORTER_OTLP_HEADERS: `authorization=${SECRET}`,
     });
@@ -209,7 +208,6 @@ describe('a collector that takes nothing', () => {
     const { endpoint } = gone;
     await gone.stop();
     const service = await TestService.start({
-      ...ONE_PROCESS,
       OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
       OTEL_EXPORTER_OTLP_HEADERS: `authorization=${SECRET}`,
     });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
@@ -12,12 +12,6 @@ import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { until } from './waiting.js';
-
-/**
- * For tests of what a process knows or does for itself (the keys of an issuer, verified tokens, whether its appends
- * fail): where TEST_WORKERS makes several, one answers, and another one does not know.
- */
-export const ONE_PROCESS = { WORKERS: '1' } as const;
 
 /** The real service in a process of its own, on a data folder that outlives its processes. */
 export class TestService {
@@ -85,18 +79,10 @@ export class TestService {
       HOST: '127.0.0.1',
       PORT: '0',
       DRAIN_MS: '0', // tests that are about something else need not wait for balancers
-      ...this.workers,
       ...this.stores,
       ...this.settings,
       DATA_DIR: this.dataDir,
     };
-  }
-
-  /** TEST_WORKERS makes all services of a run have so many workers, but for those that answer no requests. */
-  private get workers(): Readonly<Record<string, string>> {
-    const { TEST_WORKERS: workers } = process.env;
-    const answers = (this.settings.ROLES ?? 'api').split(',').includes('api');
-    return workers === undefined || !answers ? {} : { WORKERS: workers };
   }
 
   /**
@@ -133,16 +119,8 @@ export class TestService {
     });
   }
 
-  /** Ends the process at once, with its workers, as a power cut would. */
+  /** Ends the process at once, as a power cut would. */
   async kill(): Promise<void> {
-    const workers = this.env.WORKERS === undefined || this.hasEnded ? [] : childrenOf(this.pid);
-    const ended = this.#end('SIGKILL');
-    for (const worker of workers) process.kill(worker, 'SIGKILL');
-    await ended;
-  }
-
-  /** Ends the process at once, and none of its workers. */
-  async killPrimary(): Promise<void> {
     await this.#end('SIGKILL');
   }
 
@@ -220,7 +198,3 @@ export class TestService {
     });
   }
 }
-
-/** The processes that a process has started and that run. */
-const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);

@@ -27,7 +27,6 @@ export interface ProcessReport {
   readonly version: string;
   readonly address: string;
   readonly since: string;
-  readonly worker?: { readonly number: number; readonly of: number; readonly restarts: number };
   readonly projector: { readonly state: string } | null;
   readonly verified?: { readonly at: string; readonly differing: number };
   readonly auditor?: AuditorReport | null;

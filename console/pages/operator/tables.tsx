@@ -32,9 +32,9 @@ const GOOD: ReadonlySet<string> = new Set([
 export const Processes = ({ status: { processes, leaseHolder }, now }: Shown) => (
   <Table
     caption="Processes"
-    columns={['Process', 'Roles', 'Version', 'Address', 'Up for', 'Projector', 'Auditor', 'Worker']}
+    columns={['Process', 'Roles', 'Version', 'Address', 'Up for', 'Projector', 'Auditor']}
   >
-    {processes.map(({ process, host, pid, roles, version, address, since, worker, projector, auditor }) => (
+    {processes.map(({ process, host, pid, roles, version, address, since, projector, auditor }) => (
       <tr key={process}>
         <th scope="row" class="mono">
           {host}/{pid}
@@ -56,17 +56,10 @@ export const Processes = ({ status: { processes, leaseHolder }, now }: Shown) =>
           )}
         </td>
         <td>{auditor ? <State state={auditor.state} good={GOOD.has(auditor.state)} /> : '–'}</td>
-        <td class="number">{workerText(worker)}</td>
       </tr>
     ))}
   </Table>
 );
-
-const workerText = (worker: ProcessReport['worker']): string => {
-  if (!worker) return '–';
-  const { number: index, of, restarts } = worker;
-  return `${index} of ${of}${restarts === 0 ? '' : `, restarted ${restarts}×`}`;
-};
 
 export const Generations = ({ status: { generations, head } }: Pick<Shown, 'status'>) => (
   <Table

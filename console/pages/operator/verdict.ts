@@ -55,10 +55,6 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
     /^the witness /,
     'Ask the operator of the witness for both checkpoints before anything else: docs/witnesses.md.',
   ],
-  [
-    /workers of .* do not run/,
-    'Read the log of that service: a worker ends for a reason, and is started again.',
-  ],
 ];
 
 const findingOf = (text: string): Finding => {

@@ -17,7 +17,6 @@ import {
   type Position,
   type RecordedEvent,
 } from '../../ports/event-log.js';
-import { type ChangeHints } from '../change-hints.js';
 import { assertAppend, name, parsed, textOf } from '../stored-text.js';
 import {
   DatabaseSync,
@@ -35,8 +34,6 @@ import { type AppendOrder, type EraseOrder } from './event-log-work.js';
 export interface SqliteEventLogOptions extends Partial<WriterLimits> {
   /** Time between a subscription's reads for commits of other processes, in milliseconds. */
   readonly pollMs?: number;
-  /** Hints that other processes have committed. */
-  readonly hints?: ChangeHints;
   /** Called after each transaction with the number of appends that it took. Must not throw. */
   readonly onCommit?: (appends: number) => void;
   /** Called when appends begin to fail or to work again, or are stopped. Must not throw. */
@@ -89,17 +86,15 @@ export const openSqliteEventLog = async (
   file: string,
   options: SqliteEventLogOptions = {},
 ): Promise<EventLog> => {
-  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, hints, onCommit, onHealth } = options;
+  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, onCommit, onHealth } = options;
   const path = resolve(file);
   createFile(path);
   const listeners = new Set<() => void>();
   const wake = (): void => {
     for (const listener of [...listeners]) listener();
   };
-  hints?.listen(wake);
   const committed = (appends: number): void => {
     wake();
-    hints?.send();
     onCommit?.(appends);
   };
   const limits = { maxQueued, deadlineMs };
@@ -344,7 +339,7 @@ class SqliteEventLog extends EventLog {
     }
   }
 
-  /** Waits for a commit of this process, a hint of another one, an abort or `close`; resolves with false after `atMostMs`. */
+  /** Waits for a commit of this process, an abort or `close`; resolves with false after `atMostMs`. */
   #newEvents(atMostMs: number, signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (news: boolean): void => {

@@ -17,7 +17,6 @@ import {
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { BUSY_POLL_MS, Waiters } from '../waiters.js';
-import { type ChangeHints } from '../change-hints.js';
 import { type FileNames, type FileFault } from './file-names.js';
 import { createFolder } from './open-file.js';
 import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow, type ReadModelReader } from './read-model-reader.js';
@@ -53,13 +52,9 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   constructor(
     data: WriterData,
     private readonly onWarning: (message: string) => void,
-    private readonly hints: ChangeHints | undefined,
   ) {
     super();
     this.#data = data;
-    hints?.listen(() => {
-      this.#waiters.wake();
-    });
   }
 
   async open(): Promise<void> {
@@ -86,7 +81,6 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
     await this.#write({ kind: 'promote', generation, replaces, logEnd });
     this.#waiters.wake();
-    this.hints?.send();
   }
 
   async drop(generation: Generation): Promise<void> {
@@ -113,7 +107,6 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
       this.#waiters.committed(
         new Map(partitions.map(({ partition }, index) => [partition, positions[index] ?? START])),
       );
-    this.hints?.send();
     return positions;
   }
 
@@ -282,9 +275,8 @@ export const openSqliteReadModel = async (
   file: string,
   logIdentity: string,
   onWarning: (message: string) => void = () => undefined,
-  hints?: ChangeHints,
 ): Promise<ReadModelStore> => {
-  const model = new SqliteReadModel({ file, log: logIdentity }, onWarning, hints);
+  const model = new SqliteReadModel({ file, log: logIdentity }, onWarning);
   await model.open();
   return model;
 };

@@ -1,12 +1,11 @@
 import { hostname } from 'node:os';
 import { type Command } from 'commander';
-import { type Logger } from 'pino';
 import { type Config } from '../../service/config.js';
 import { SETTINGS } from '../../service/settings.js';
-import { createLogger, type LogSource, sharedOutput } from '../../service/logging/logger.js';
+import { createLogger } from '../../service/logging/logger.js';
 import { OPEN_FILES_NEEDED, openFilesLimit } from '../../service/open-files.js';
 import { StartError } from '../../service/start-error.js';
-import { serveAlone } from '../../service/serve.js';
+import { serve } from '../../service/serve.js';
 import { EXITS } from '../exit-status.js';
 import { ownCommand } from '../own-command.js';
 import { PACKAGE, version } from '../package.js';
@@ -29,11 +28,10 @@ export const addServe = (program: Command): void => {
     .description('run the service')
     .option('--json', 'log JSON on a terminal too')
     .addHelpText('after', settingsHelp() + EXITS)
-    .action(serve);
+    .action(runService);
 };
 
-const serve = async ({ json }: { json?: true }): Promise<void> => {
-  const environment = { ...process.env }; // before .env completes it: workers complete theirs
+const runService = async ({ json }: { json?: true }): Promise<void> => {
   const readable = process.stdout.isTTY && !json;
   const source = { pid: process.pid, host: hostname(), version };
   // JSON on standard error too: containers merge both streams.
@@ -49,27 +47,11 @@ const serve = async ({ json }: { json?: true }): Promise<void> => {
     );
   const destination = readable
     ? (await import('../../service/logging/readable-lines.js')).readableLog()
-    : config.workers > 1
-      ? sharedOutput()
-      : undefined;
-  const loggerOf = (about: Pick<LogSource, 'role' | 'worker'>): Logger =>
-    createLogger(config.logLevel, destination, { ...source, ...about });
-  if (config.workers > 1) {
-    const { serveWithWorkers } = await import('../../service/workers/serve.js');
-    await serveWithWorkers(config, environment, version, loggerOf, {
-      onListening: ({ url, firstStart }) => {
-        if (firstStart) process.stderr.write(welcome(url, config));
-      },
-      onTerminal: process.stdin.isTTY || process.stdout.isTTY,
-    });
-    return;
-  }
-  const logger = loggerOf({ role: [...config.roles].join(',') });
-  await serveAlone(config, version, logger, {
-    onListening: ({ url, metricsUrl, firstStart }) => {
-      logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
-      if (firstStart) process.stderr.write(welcome(url, config));
-    },
+    : undefined;
+  const logger = createLogger(config.logLevel, destination, { ...source, role: [...config.roles].join(',') });
+  await serve(config, version, logger, ({ url, metricsUrl, firstStart }) => {
+    logger.info({ url, metricsUrl, version, node: process.version }, `listening on ${url}`);
+    if (firstStart) process.stderr.write(welcome(url, config));
   });
 };
 

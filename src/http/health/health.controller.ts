@@ -53,8 +53,6 @@ export class HealthController {
     } catch (error) {
       const details = detailsOf(error);
       const parts = Object.keys(details).filter((part) => details[part]?.status === 'down');
-      // Terminus refuses in a process that closes: of a worker that is replaced, whose port stays ready.
-      if (parts.length === 0) return { status: 'ok', info: details, error: {}, details };
       reply.header('retry-after', '1');
       throw new Problem('not_ready', `Not ready: ${parts.join(', ')}.`, { members: { parts: details } });
     }

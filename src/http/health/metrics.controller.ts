@@ -4,13 +4,10 @@ import { Registry } from 'prom-client';
 import { readQuery } from '../requests.js';
 import { NoQuery } from '../schemas.js';
 
-/** What gives the figures as text. */
-export const FIGURES = Symbol('figures');
-
-/** The figures of this process, or of all workers, for Prometheus. They name no owner and no plant, and need no token. */
+/** The figures of this process, for Prometheus. They name no owner and no plant, and need no token. */
 @Controller('metrics')
 export class MetricsController {
-  constructor(@Inject(FIGURES) private readonly figures: () => Promise<string>) {}
+  constructor(@Inject(Registry) private readonly registry: Registry) {}
 
   @Get()
   async metrics(
@@ -19,6 +16,6 @@ export class MetricsController {
   ): Promise<string> {
     readQuery(request, NoQuery);
     reply.type(Registry.PROMETHEUS_CONTENT_TYPE);
-    return this.figures();
+    return this.registry.metrics();
   }
 }

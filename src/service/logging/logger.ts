@@ -34,13 +34,6 @@ const timeField = (): string => {
 const droppedLine = (lines: number): string =>
   `{"level":"warn"${timeField()},"dropped":${lines},"msg":"lines were dropped: the reader of this log was stuck"}\n`;
 
-/** What a pipe takes whole although other processes write to it, in bytes: PIPE_BUF of Linux. */
-const PIPE_BUF = 4_096;
-
-/** Standard output that workers share. */
-export const sharedOutput = (): DestinationStream =>
-  new LogOutput(STANDARD_OUTPUT, droppedLine, undefined, PIPE_BUF);
-
 /** Which process writes a log. In each line, since logs of many processes are read together. */
 export interface LogSource {
   readonly pid: number;
@@ -48,8 +41,6 @@ export interface LogSource {
   readonly version: string;
   /** As in ROLES. Undefined before the settings are known. */
   readonly role?: string;
-  /** The number of a worker process. */
-  readonly worker?: number;
 }
 
 /** Lines of this level and above are not limited: no client can cause them at will. */

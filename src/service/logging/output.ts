@@ -38,8 +38,6 @@ export class LogOutput {
     private readonly droppedLine: (lines: number) => string,
     /** How long `flush`, and the end of the process, may take for what still waits, in milliseconds. */
     private readonly lastMs = LAST_MS,
-    /** Whole lines of so many bytes at most are written together; a longer line alone. */
-    private readonly mostBytes = Infinity,
   ) {
     process.once('exit', () => {
       this.#writeLast();
@@ -105,17 +103,10 @@ export class LogOutput {
       this.#waiting.push(line);
     }
     this.#dropped = 0;
-    const batch = this.#waiting.splice(0, this.#batchLength()).join('');
-    this.#length -= batch.length;
+    const batch = this.#waiting.join('');
+    this.#waiting = [];
+    this.#length = 0;
     this.#taken = Buffer.from(batch);
-  }
-
-  /** How many of the waiting lines are written next. */
-  #batchLength(): number {
-    if (this.mostBytes === Infinity) return this.#waiting.length;
-    let bytes = 0;
-    const end = this.#waiting.findIndex((line) => (bytes += Buffer.byteLength(line)) > this.mostBytes);
-    return end === -1 ? this.#waiting.length : Math.max(1, end);
   }
 
   #idle(): void {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startIssuer } from '../../support/auth-issuer.js';
 import { type BadTokens, TokenMint } from '../../support/auth-tokens.js';
 import { HttpClient, problemIn, type Sent } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
 let mint: TokenMint;
@@ -218,7 +218,6 @@ describe('tokens of an issuer', () => {
       AUTH_AUDIENCE: 'garden',
       AUTH_JWKS_URL: issuer.jwksUrl.href,
       AUTH_OWNER_CLAIM: 'org',
-      ...ONE_PROCESS,
     });
     const client = new HttpClient(service);
     try {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 /** Long enough for the requests of one test. */
 const DRAIN_MS = 2_000;
@@ -137,10 +137,10 @@ it('a service that stops refuses connections or answers on them, and resets none
   // A connection that the kernel completes between the last look and the close is reset, as accept-queue.ts says. On a
   // machine that stops the process just then it does come; without the wait for the queue, every stop resets some.
   await http.service.stop();
-  await http.service.start(ONE_PROCESS); // docs/operating.md: workers may reset some
+  await http.service.start();
   const stops = [await outcomesOfStop()];
   while (stops.at(-1)?.includes('ECONNRESET') === true && stops.length < 4) {
-    await http.service.start(ONE_PROCESS);
+    await http.service.start();
     stops.push(await outcomesOfStop());
   }
   expect(stops.at(-1)).toEqual(['200', 'ECONNREFUSED']);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'node:http';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
 const LINES = { 'content-type': 'application/x-ndjson' };
@@ -116,7 +116,7 @@ describe('POST /plants/import', () => {
 });
 
 it('has a bounded number of imports in progress, those that are still arriving among them', async () => {
-  const one = new HttpClient(await TestService.start(ONE_PROCESS));
+  const one = new HttpClient(await TestService.start());
   try {
     await one.service.ready();
     const begin = (as: string) => {

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { HttpClient, problemIn } from '../../support/http-client.js';
 import { LiveStream } from '../../support/live-stream.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
 let token: string;
@@ -77,7 +77,7 @@ describe('GET /plants/events', () => {
 });
 
 it('has a bounded number for each owner, and ends well when the service stops', async () => {
-  const one = new HttpClient(await TestService.start(ONE_PROCESS));
+  const one = new HttpClient(await TestService.start());
   try {
     await one.service.ready();
     const anne = await one.token();

@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
 import { samplesIn } from '../../support/samples.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 import { STORES } from '../../support/stores-of-this-run.js';
 
 const OWNER = 'owner-of-nothing-else';
@@ -13,11 +13,9 @@ const OWNER = 'owner-of-nothing-else';
 let http: HttpClient;
 let api: HttpClient;
 beforeAll(async () => {
-  http = new HttpClient(
-    await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000', ...ONE_PROCESS }),
-  );
+  http = new HttpClient(await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000' }));
   await http.service.ready();
-  api = new HttpClient(await http.service.startBeside({ ROLES: 'api', ...ONE_PROCESS }));
+  api = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
 });
 afterAll(async () => {
   await api.service.stop();

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { type Answer, HttpClient, type RawConnection } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start(ONE_PROCESS));
+  http = new HttpClient(await TestService.start());
   await http.service.ready();
 });
 afterAll(async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { HttpClient, POSITION, problemIn } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 const plant = { name: 'n', tag: '', id: 1 };
 
@@ -123,7 +123,7 @@ describe('RATE_LIMIT', () => {
 
 describe('RATE_LIMIT_STRANGERS', () => {
   it('429 for the address that floods, with or without made-up tokens, and for nobody else', async () => {
-    const settings = { RATE_LIMIT_STRANGERS: '3', TRUSTED_PROXIES: '127.0.0.0/8', ...ONE_PROCESS };
+    const settings = { RATE_LIMIT_STRANGERS: '3', TRUSTED_PROXIES: '127.0.0.0/8' };
     await withService(settings, async (http) => {
       await http.service.ready();
       const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });

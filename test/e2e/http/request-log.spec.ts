@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { hostname } from 'node:os';
 import { HttpClient } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 
 /** The log of requests, behind a proxy at 127.0.0.1 that is trusted. */
 describe('the line of a request', () => {
   let http: HttpClient;
   beforeAll(async () => {
-    http = new HttpClient(await TestService.start({ TRUSTED_PROXIES: '127.0.0.1', ...ONE_PROCESS }));
+    http = new HttpClient(await TestService.start({ TRUSTED_PROXIES: '127.0.0.1' }));
     await http.service.ready();
   });
   afterAll(() => http.finish());

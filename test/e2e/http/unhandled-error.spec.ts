@@ -2,7 +2,7 @@ import { afterAll, afterEach, expect, it } from '@jest/globals';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HttpClient } from '../../support/http-client.js';
-import { ONE_PROCESS, TestService } from '../../support/service.js';
+import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
@@ -34,7 +34,6 @@ it('an error that nothing handles is one fatal line without secrets, and the pro
   writeFileSync(fault, FAULT);
   http = new HttpClient(
     await TestService.start({
-      ...ONE_PROCESS,
       ROLES: 'api', // without a projector a write waits as long as it may
       WRITE_WAIT_MS: '1000',
       NODE_OPTIONS: `--import=${fault}`,
@@ -67,7 +66,7 @@ Math.round = (value) => {
 it('an error of one request is logged with its id, and the process goes on', async () => {
   const fault = join(folder, 'fault-of-one.mjs');
   writeFileSync(fault, FAULT_OF_ONE);
-  http = new HttpClient(await TestService.start({ ...ONE_PROCESS, NODE_OPTIONS: `--import=${fault}` }));
+  http = new HttpClient(await TestService.start({ NODE_OPTIONS: `--import=${fault}` }));
   const { service } = http;
   await http.send({ path: '/nothing' }).catch(() => undefined);
   expect((await http.send({ path: '/health/live' })).status).toBe(200);

@@ -74,28 +74,6 @@ describe('the status', () => {
     expect(office.out).toMatch(/^ash\/9 .* - +- +-$/m);
   });
 
-  it('names workers of a service that do not run while others of it do', async () => {
-    await run(office.log, 'anne', createPlant(1));
-    await live(await office.answer());
-    const [justNow, before] = [NOON, new Date(NOON.getTime() - 60_000)];
-    const worker = (number: number, since = justNow) => ({
-      ...{ host: 'ash', pid: 10 + number, roles: ['api'], version: '1.2.3', projector: null, rebuild: null },
-      ...{ address: 'http://127.0.0.1:8081', since: since.toISOString() },
-      worker: { number, of: 3, primary: 9, restarts: number === 2 ? 4 : 0 },
-    });
-    for (const number of [1, 2, 3]) await office.tellText(`w${number}`, JSON.stringify(worker(number)));
-    expect(await status(office.desk())).toBe(true);
-    expect(office.out).toMatch(/^ash\/12 .* 2 of 3 of 9, restarted 4 times$/m);
-    expect(office.out).toMatch(/^oak\/7 .* -$/m);
-    await office.tellText('w3', JSON.stringify(worker(1)));
-    expect(await status(office.desk())).toBe(true); // it may be starting
-    await office.tellText('w3', JSON.stringify(worker(1, before)));
-    expect(await status(office.desk())).toBe(false);
-    expect(office.out).toContain(
-      'PROBLEM  1 of the 3 workers of ash/9 do not run: its log says why; it tries to start them again\n',
-    );
-  });
-
   it('shows how far the slowest and the fastest part of the lists are', async () => {
     await office.answer();
     const owners = Array.from({ length: 1_000 }, (_, number) => `owner ${number}`);

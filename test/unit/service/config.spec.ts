@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-import { availableParallelism } from 'node:os';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { parseVerifierKey } from '../../../src/audit/note.js';
 import { loadConfig } from '../../../src/service/config.js';
@@ -47,7 +46,6 @@ describe('without any setting', () => {
       console: true,
       corsOrigins: [],
       roles: new Set(['api', 'projector', 'auditor']),
-      workers: 1,
       dataDir: './data',
       eventLog: { kind: 'sqlite', file: 'data/events.db' },
       readModel: { kind: 'sqlite', file: 'data/read-model.db' },
@@ -322,25 +320,8 @@ describe('bad values are refused in one line that names the setting, the value a
   });
 });
 
-describe('workers', () => {
-  test('a number, or one for each processor', () => {
-    given({ WORKERS: '2' }).yields({ workers: 2 });
-    given({ WORKERS: '64' }).yields({ workers: 64 });
-    given({ WORKERS: 'auto' }).yields({ workers: Math.min(64, availableParallelism()) });
-  });
-
-  test.each(['0', '65', '-1', '1.5', 'abc', 'AUTO', '2 '])('not %j', (value) => {
-    given({ WORKERS: value }).fails(
-      `WORKERS must be auto, or an integer from 1 to 64, not ${JSON.stringify(value)}`,
-    );
-  });
-
-  test('answer requests, so more than one needs the role for it', () => {
-    given({ WORKERS: '2', ROLES: 'projector,auditor' }).fails(
-      'WORKERS=2 needs the role api: workers share requests, and a process with ROLES=projector,auditor answers none for plants; leave WORKERS out',
-    );
-    given({ WORKERS: '1', ROLES: 'projector' }).yields({ workers: 1 });
-    given({ WORKERS: 'auto', ROLES: 'projector' }).yields({ workers: 1 });
-    given({ WORKERS: '2', ROLES: 'api' }).yields({ workers: 2 });
-  });
+test.each(['1', '2', 'auto'])('WORKERS=%s is refused in a line that says what to do instead', (WORKERS) => {
+  given({ WORKERS }).fails(
+    /^WORKERS is gone: for more cores run more processes with ROLES=api on EventStoreDB and Redis, or one service a core behind a proxy$/,
+  );
 });

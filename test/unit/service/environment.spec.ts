@@ -42,14 +42,14 @@ describe('.env', () => {
     expect(completed({ PORT: '1' })).toEqual({ PORT: '1' });
   });
 
-  it('gives settings, and nothing else', () => {
+  it('gives settings, and those that are gone, which are refused; nothing else', () => {
     put(
       '.env',
-      '\ufeff# a comment\nPORT=4000\nLOG_LEVEL="debug" # why\r\nEVENTSTORE_PASSWORD=secret\nPATH=/evil\n',
+      '\ufeff# a comment\nPORT=4000\nLOG_LEVEL="debug" # why\r\nEVENTSTORE_PASSWORD=secret\nPATH=/evil\nWORKERS=2\n',
     );
     const env = {};
-    expect(completeEnvironment(env, folder)).toEqual(new Set(['PORT', 'LOG_LEVEL']));
-    expect(env).toEqual({ PORT: '4000', LOG_LEVEL: 'debug' });
+    expect(completeEnvironment(env, folder)).toEqual(new Set(['PORT', 'LOG_LEVEL', 'WORKERS']));
+    expect(env).toEqual({ PORT: '4000', LOG_LEVEL: 'debug', WORKERS: '2' });
   });
 
   it('gives way to the environment, an empty value and the file of a secret included', () => {

@@ -36,27 +36,6 @@ describe('the output of the log', () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  it('that processes share is written in pieces of whole lines that a pipe takes whole', async () => {
-    const PIECE = 4_096;
-    const source = (letter: string) => `
-      import { LogOutput } from ${JSON.stringify(MODULE)};
-      const output = new LogOutput(1, String, 10_000, ${PIECE});
-      for (let number = 0; number < 20_000; number++) {
-        output.write('${letter}'.repeat(number % 300) + '木\\n');
-        if (number % 1_000 === 0) await new Promise(setImmediate);
-      }
-      output.write('${letter}'.repeat(2 * ${PIECE}) + '木\\n');`;
-    // Two processes on one pipe, whose reader is slower than they are.
-    const node = `'${process.execPath}' --input-type=module --eval`;
-    const child = spawn('sh', ['-c', `(${node} "$A" & ${node} "$B"; wait) | { sleep 0.2; cat; }`], {
-      env: { ...process.env, A: source('a'), B: source('b') },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const written = (await text(child.stdout)).split('\n').filter((line) => line !== '');
-    expect(written.filter((line) => line.length < PIECE && !/^(a*|b*)木$/.test(line))).toEqual([]);
-    expect(written.length).toBeGreaterThanOrEqual(40_000);
-  });
-
   it('has written everything when the process exits', async () => {
     const { child, exited } = run(`
       for (let number = 0; number < 20_000; number++) line(number);
