@@ -16,7 +16,6 @@ import {
 import { print } from './context.js';
 import { UsageError } from './exit-status.js';
 import { stopSignal } from './interrupted.js';
-import { isChange, ListMonitor, type ListSeen, listText, type ListToMonitor } from './monitor-list.js';
 import { printable } from './terminal.js';
 
 /** Tries of `--once` to reach the log: some 8 s in all. */
@@ -35,8 +34,6 @@ export interface MonitorQuestion extends Pick<MonitorOptions, 'url' | 'keys' | '
   readonly once: boolean;
   readonly everyMs: number;
   readonly json: boolean;
-  /** One's own list, to be verified too. */
-  readonly list: Pick<ListToMonitor, 'token' | 'owner'> | undefined;
 }
 
 /**
@@ -44,19 +41,16 @@ export interface MonitorQuestion extends Pick<MonitorOptions, 'url' | 'keys' | '
  * another log, LogUnreachable (with `once` only), and Interrupted.
  */
 export const monitorLog = async (question: MonitorQuestion): Promise<boolean> => {
-  const { state, once, everyMs, json, list, ...options } = question;
+  const { state, once, everyMs, json, ...options } = question;
   const signal = stopSignal('interrupted; the last verified checkpoint is kept where --state names a file');
   const monitor = openMonitor(options, state);
-  const ownList = list && new ListMonitor({ ...list, url: options.url, keys: options.keys, state });
   let failures = 0;
   for (;;) {
     const before = monitor.last;
     try {
       const seen = await monitor.look(signal);
-      const listed = await ownList?.look((note) => monitor.follows(note, signal), signal);
       failures = 0;
-      const hasChanged = before?.size !== seen.size || (listed?.changes && isChange(listed.changes));
-      if (once || hasChanged) printSeen(seen, before?.size, listed, json);
+      if (once || before?.size !== seen.size) printSeen(seen, before?.size, json);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof LogRefused) {
@@ -74,22 +68,14 @@ export const monitorLog = async (question: MonitorQuestion): Promise<boolean> =>
   }
 };
 
-const printSeen = (
-  seen: Seen,
-  before: number | undefined,
-  list: ListSeen | undefined,
-  json: boolean,
-): void => {
+const printSeen = (seen: Seen, before: number | undefined, json: boolean): void => {
   const { origin, size } = seen;
-  const text = [seenText(seen, before), ...(list ? [listText(list)] : [])].join('; ');
   print(
     { json },
-    { verdict: 'verified', origin, size, before: before ?? null, ...(list && { list: asJson(list) }) },
-    printable(text),
+    { verdict: 'verified', origin, size, before: before ?? null },
+    printable(seenText(seen, before)),
   );
 };
-
-const asJson = ({ changes, ...list }: ListSeen): unknown => ({ ...list, changes: changes ?? null });
 
 const openMonitor = (
   options: Pick<MonitorOptions, 'url' | 'keys' | 'witnesses' | 'required'>,

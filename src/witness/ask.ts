@@ -6,40 +6,21 @@ const TIMEOUT_MS = 10_000;
 /** The longest answer of a witness that is read, in bytes: cosignatures of 5 kB each, or a checkpoint with them. */
 const MAX_ANSWER = 64 * 1024;
 
-/** Asks a witness over HTTP, as `AskWitness`. */
+/**
+ * Asks a witness over HTTP, as `AskWitness`; redirects are not followed. Throws an Error with one line where no answer of
+ * at most MAX_ANSWER bytes comes in 10 s, or `signal` aborts.
+ */
 export const askWitness: AskWitness = async (url, body, signal) => {
   const headers = { 'content-type': 'text/plain' };
-  const asked = body === undefined ? {} : { method: 'POST', body, headers };
-  const answer = await ask(url, asked, MAX_ANSWER, signal);
-  return { ...answer, type: answer.headers.get('content-type') ?? '' };
-};
-
-/** An answer over HTTP, with any status. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: string;
-}
-
-/**
- * Asks over HTTP; redirects are not followed. Throws an Error with one line where no answer of at most `longest` bytes
- * comes in 10 s, or `signal` aborts.
- */
-export const ask = async (
-  url: string,
-  asked: Pick<RequestInit, 'method' | 'body' | 'headers'>,
-  longest: number,
-  signal: AbortSignal,
-): Promise<Answer> => {
   const late = AbortSignal.timeout(TIMEOUT_MS);
   try {
     const response = await fetch(url, {
-      ...asked,
+      ...(body === undefined ? {} : { method: 'POST', body, headers }),
       redirect: 'error',
       signal: AbortSignal.any([signal, late]),
     });
-    const { status, headers } = response;
-    return { status, headers, body: await bodyOf(response, longest) };
+    const type = response.headers.get('content-type') ?? '';
+    return { status: response.status, type, body: await bodyOf(response) };
   } catch (error) {
     throw new Error(late.aborted ? `it has not answered within ${TIMEOUT_MS / 1_000} s` : reasonOf(error), {
       cause: error,
@@ -47,13 +28,13 @@ export const ask = async (
   }
 };
 
-const bodyOf = async (response: Response, longest: number): Promise<string> => {
+const bodyOf = async (response: Response): Promise<string> => {
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of response.body ?? []) {
     const bytes = part as Uint8Array;
     length += bytes.length;
-    if (length > longest) throw new Error(`its answer is longer than ${longest} bytes`);
+    if (length > MAX_ANSWER) throw new Error(`its answer is longer than ${MAX_ANSWER} bytes`);
     parts.push(bytes);
   }
   return Buffer.concat(parts).toString('utf8');

@@ -55,8 +55,6 @@ const READS_FOR_WITNESSES = 10;
 /** Follows a log from outside: each checkpoint has to go on from the last one that was verified. */
 export class Monitor {
   #last: Signed | undefined;
-  /** The largest checkpoint of a list proof since then: it need not be cosigned yet, so that it is not kept. */
-  #shown: Signed | undefined;
 
   /** `kept` is the last note that was kept. Throws NoteRefused where it is none by the log's keys. */
   constructor(
@@ -79,7 +77,6 @@ export class Monitor {
       if (missing <= 0) {
         if (this.#last?.size !== seen.size) this.options.keep(seen.note);
         this.#last = seen;
-        if (this.#shown && this.#shown.size <= seen.size) this.#shown = undefined;
         return seen;
       }
       if (read === READS_FOR_WITNESSES)
@@ -88,17 +85,6 @@ export class Monitor {
         );
       await this.options.waitForWitnesses(signal);
     }
-  }
-
-  /**
-   * Verifies that a checkpoint of the log which came with something else, such as the proof of a list, is of the same
-   * history: of no fewer events than the last verified one, and proven to go on from it. Throws LogRefused and
-   * LogUnreachable.
-   */
-  async follows(note: string, signal: AbortSignal): Promise<void> {
-    const shown = { ...readNote(() => openKnown(note, this.options.keys).checkpoint), note };
-    await this.#compare(shown, signal);
-    if (!this.#shown || this.#shown.size < shown.size) this.#shown = shown;
   }
 
   async #verified(signal: AbortSignal): Promise<Seen> {
@@ -110,17 +96,13 @@ export class Monitor {
     return { ...checkpoint, note, witnesses: cosignatures.map(({ key }) => key) };
   }
 
-  /** Throws LogRefused where the checkpoint is not proven to go on from the last one, or to fit to one that was shown. */
+  /** Throws LogRefused where the checkpoint is not proven to go on from the last one. */
   async #compare(now: Signed, signal: AbortSignal): Promise<void> {
-    if (this.#last && now.size < this.#last.size)
-      throw refusedBy(this.#last, now, `it went back from ${this.#last.size} events to ${now.size}`);
-    if (this.#last) await this.#connect(this.#last, now, signal);
-    if (this.#shown) await this.#connect(this.#shown, now, signal);
-  }
-
-  /** Throws LogRefused where the two checkpoints are not proven to be of one history. */
-  async #connect(known: Signed, now: Signed, signal: AbortSignal): Promise<void> {
-    const refused = (reason: string): LogRefused => refusedBy(known, now, reason);
+    const known = this.#last;
+    if (!known) return;
+    const refused = (reason: string): LogRefused =>
+      new LogRefused(reason, { kept: known.note, shown: now.note });
+    if (now.size < known.size) throw refused(`it went back from ${known.size} events to ${now.size}`);
     if (now.origin !== known.origin)
       throw refused(
         `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(known.origin)}`,
@@ -132,15 +114,14 @@ export class Monitor {
         throw refused(`its key has signed two state roots of the same ${now.size} events`);
       return;
     }
-    const [first, second] = known.size < now.size ? [known, now] : [now, known];
-    if (first.size === 0) return;
-    const answer = await this.#get(`/log/proof/consistency?from=${first.size}&to=${second.size}`, signal);
+    if (known.size === 0) return;
+    const answer = await this.#get(`/log/proof/consistency?from=${known.size}&to=${now.size}`, signal);
     try {
       verifyConsistency({
-        first: first.size,
-        second: second.size,
-        firstRoot: first.root,
-        secondRoot: second.root,
+        first: known.size,
+        second: now.size,
+        firstRoot: known.root,
+        secondRoot: now.root,
         proof: proofIn(answer),
       });
     } catch (error) {
@@ -171,9 +152,6 @@ const readNote = <T>(read: () => T): T => {
     throw error;
   }
 };
-
-const refusedBy = (known: Signed, now: Signed, reason: string): LogRefused =>
-  new LogRefused(reason, { kept: known.note, shown: now.note });
 
 /** The hashes of a consistency proof as the service answers it. Throws ProofRefused for anything else. */
 const proofIn = (answer: string): Uint8Array[] => {

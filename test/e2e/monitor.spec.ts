@@ -176,6 +176,9 @@ describe('plants monitor and a log that lies', () => {
     expect(await usage('http://u:p@a', '--key', vkey)).toMatch(/no user, query or fragment/);
     expect(await usage(log.url, '--key', vkey, '--every', '100000')).toMatch(/at most 86400/);
     expect(await usage(log.url, '--key', vkey, '--witnesses-required', '1')).toMatch(/--witness names 0/);
+    expect(await usage(log.url, '--key', vkey, '--token', 'mine.jwt')).toMatch(
+      /^.*It is gone: .*plants check.*$/m,
+    );
     expect(await usage(log.url, '--key', vkey, '--state', folder)).toMatch(/cannot be read: EISDIR/);
     writeFileSync(state, noteOf('a', 5, newSigner()));
     expect(await usage(log.url, '--key', vkey, '--state', state)).toMatch(

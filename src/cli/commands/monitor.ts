@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type VerifierKey } from '../../audit/note.js';
 import { nonEmptyText, positiveInteger } from '../arguments.js';
 import { EXIT, UsageError } from '../exit-status.js';
@@ -26,25 +26,20 @@ export const addMonitor = (program: Command): void => {
       [],
     )
     .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger)
-    .option('--token <file>', 'a file with your token: verifies your own list too, all of it', nonEmptyText)
-    .option('--owner <name>', 'whose list that is; whom the claim sub of the token names, unless set')
     .option('--state <file>', 'keeps the last verified checkpoint; a restart goes on from it', nonEmptyText)
     .option('--every <seconds>', `how long it waits between two looks, at most ${MAX_SECONDS}`, seconds, 10)
     .option('--once', 'look once, and end')
     .option('--json', 'print one object in each line')
+    .addOption(new Option('--token <file>').hideHelp().argParser(tokenIsGone))
     .addHelpText(
       'after',
       `
-Without --token it needs no token, no database and no settings. It prints a line for each new checkpoint that is signed by one of the
+It needs no token, no database and no settings. It prints a line for each new checkpoint that is signed by one of the
 keys and proven to go on from the last one, and ends with one line at the first that is not; both notes are then kept
 in files beside --state. A log that cannot be reached is tried again, with --once five times (docs/witnesses.md).
 
-With --token it compares your list with what the signed history is proven to hold, and tells what was added to it and
-what is gone since the last look: what you did not do yourself, somebody else did.
-
-Examples:
+Example:
   npx plants monitor https://plants.example --key plants.vkey --state plants.checkpoint
-  npx plants monitor https://plants.example --key plants.vkey --state plants.checkpoint --once --token alice.jwt
 
 Exit status: 0 if all of it holds, 1 if something does not, 2 wrong usage, 3 the log cannot be reached, 130 interrupted.`,
     )
@@ -55,8 +50,6 @@ interface MonitorArguments {
   readonly key: readonly VerifierKey[];
   readonly witness: readonly VerifierKey[];
   readonly witnessesRequired?: number;
-  readonly token?: string;
-  readonly owner?: string;
   readonly state?: string;
   readonly every: number;
   readonly once?: true;
@@ -67,9 +60,7 @@ const monitor = async (url: string, given: MonitorArguments): Promise<void> => {
   const { key: keys, witness, witnessesRequired } = given;
   if (keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
   const { witnesses, required } = demandOf(witness, witnessesRequired);
-  const { token, owner, state, every, once = false, json = false } = given;
-  if (owner !== undefined && token === undefined)
-    throw new UsageError('--owner says whose --token it is: give both');
+  const { state, every, once = false, json = false } = given;
   const { monitorLog } = await import('../monitor.js');
   const holds = await monitorLog({
     url,
@@ -80,9 +71,14 @@ const monitor = async (url: string, given: MonitorArguments): Promise<void> => {
     once,
     everyMs: every * 1_000,
     json,
-    list: token === undefined ? undefined : { token, owner },
   });
   process.exitCode = holds ? EXIT.ok : EXIT.failed;
+};
+
+const tokenIsGone = (): never => {
+  throw new InvalidArgumentError(
+    'It is gone: save GET /log/list, and verify your own list with plants check FILE --key VKEY (docs/state-tree.md).',
+  );
 };
 
 const serviceUrl = (value: string): string => {
