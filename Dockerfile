@@ -15,7 +15,7 @@ FROM base AS production
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:22.22.2-bookworm-slim
-ARG VERSION=0.1.0
+ARG VERSION=1.0.0
 LABEL org.opencontainers.image.title="plants" \
       org.opencontainers.image.description="An event-sourced plant store" \
       org.opencontainers.image.version="$VERSION" \
