@@ -1,43 +1,27 @@
 /**
  * The limit of durable writes: a process that does nothing but insert events into a log of the adapter's own schema and
- * settings, so many in each transaction. The order as JSON in its argument, a sample on standard output.
+ * settings, so many in each transaction.
  */
-import { randomUUID } from 'node:crypto';
-import { DatabaseSync } from '../src/adapters/sqlite/database.js';
-import { SCHEMA } from '../src/adapters/sqlite/event-log-schema.js';
-import { eventOf } from './filled-log.js';
-import { type Sample } from './round.js';
+import { newLog } from './filled.js';
+import { answer, order, sampleOf } from './program.js';
 
-/** Moves pages as often as the adapter does. */
-const CHECKPOINT_PAGES = 1000;
-
-const { file, seconds, together } = JSON.parse(process.argv[2] ?? '{}') as {
+export interface Commits {
   readonly file: string;
   readonly seconds: number;
   readonly together: number;
-};
-const db = new DatabaseSync(file);
-db.exec(
-  `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`,
-);
-db.exec(SCHEMA);
-db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(randomUUID());
-const insert = db.prepare(
-  'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
-);
-const before = process.cpuUsage();
-const begin = performance.now();
-let written = 0;
-while (performance.now() - begin < seconds * 1_000) {
-  db.exec('BEGIN IMMEDIATE');
-  for (let one = 0; one < together; one++) {
-    written += 1;
-    insert.run(...eventOf('writer', written));
-  }
-  db.exec('COMMIT');
 }
-const took = (performance.now() - begin) / 1_000;
-const { user, system } = process.cpuUsage(before);
+
+const { file, seconds, together } = order<Commits>();
+const { db, append } = newLog(file, 'FULL');
+const sample = await sampleOf(() => {
+  const end = performance.now() + seconds * 1_000;
+  let written = 0;
+  while (performance.now() < end) {
+    db.exec('BEGIN IMMEDIATE');
+    for (let one = 0; one < together; one++) append('writer', (written += 1));
+    db.exec('COMMIT');
+  }
+  return written;
+});
 db.close();
-const sample: Sample = { value: written / took, processor: (user + system) / written };
-process.stdout.write(`${JSON.stringify(sample)}\n`);
+answer(sample);

@@ -1,15 +1,14 @@
 /**
  * The limit of a rebuild: a process that does nothing but read a log, parse each event, and write the same rows: into
- * SQLite in transactions as large as the service's, or into the same sorted sets of Redis through one pipeline. The order
- * as JSON in its argument, a sample in events a second on standard output.
+ * SQLite in transactions as large as the service's, or into the same sorted sets of Redis through one pipeline.
  */
 import { createClient } from 'redis';
 import { DatabaseSync } from '../src/adapters/sqlite/database.js';
 import { encodeOwner, parsePlantStream } from '../src/plants/stream.js';
 import { partitionOf } from '../src/ports/read-model.js';
-import { type Sample } from './round.js';
+import { answer, order, sampleOf } from './program.js';
 
-interface Order {
+export interface Rebuild {
   readonly log: string;
   /** A file for SQLite, a redis: URL for Redis. */
   readonly to: string;
@@ -44,7 +43,7 @@ function* batches(file: string): Generator<Row[], void, undefined> {
   db.close();
 }
 
-const toSqlite = ({ log, to }: Order): number => {
+const toSqlite = ({ log, to }: Rebuild): number => {
   const db = new DatabaseSync(to);
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -32768');
   db.exec(`CREATE TABLE plants (
@@ -66,7 +65,7 @@ const toSqlite = ({ log, to }: Order): number => {
   return written;
 };
 
-const toRedis = async ({ log, to }: Order): Promise<number> => {
+const toRedis = async ({ log, to }: Rebuild): Promise<number> => {
   const client = createClient({ url: to });
   await client.connect();
   let written = 0;
@@ -87,11 +86,5 @@ const toRedis = async ({ log, to }: Order): Promise<number> => {
   return written;
 };
 
-const order = JSON.parse(process.argv[2] ?? '{}') as Order;
-const before = process.cpuUsage();
-const begin = performance.now();
-const written = order.to.startsWith('redis:') ? await toRedis(order) : toSqlite(order);
-const seconds = (performance.now() - begin) / 1_000;
-const { user, system } = process.cpuUsage(before);
-const sample: Sample = { value: written / seconds, processor: (user + system) / written };
-process.stdout.write(`${JSON.stringify(sample)}\n`);
+const rebuild = order<Rebuild>();
+answer(await sampleOf(() => (rebuild.to.startsWith('redis:') ? toRedis(rebuild) : toSqlite(rebuild))));

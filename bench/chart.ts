@@ -1,51 +1,13 @@
-import { type Results } from './results.js';
-import { median, ratios } from './statistics.js';
-
-/** One bar. */
-export interface Bar {
-  readonly label: string;
-  readonly value: number;
-  /** Ours, whose bars stand out. */
-  readonly own: boolean;
-  /** How many times as much the embedded service does, as the median of the ratios of each round. */
-  readonly times?: number;
-}
+import { CONTENDERS } from './contenders.js';
+import { ratioOf } from './must-reach.js';
+import { type Results, roundsOf } from './results.js';
+import { median } from './statistics.js';
 
 /** Bars that are compared with each other. */
-export interface BarGroup {
-  readonly title: string;
-  readonly bars: readonly Bar[];
-}
-
-const LABELS: Readonly<Record<string, string>> = {
-  embedded: 'this service, embedded',
-  servers: 'this service, log server + Redis',
-  crud: 'Fastify + one SQLite table (CRUD)',
-  typeorm: 'NestJS + TypeORM + PostgreSQL',
-  'typeorm-key': 'the same, its secret as a key',
-  emmett: 'Emmett + PostgreSQL',
-  bare: 'limit: bare node:http',
-  commits: 'limit: bare SQLite commits',
+const GROUPS = {
+  'list-20': 'Lists of 20, requests a second',
+  'create-256': 'Durable creates at 256 connections, requests a second',
 };
-
-const GROUPS = [
-  { workload: 'list-20', title: 'Lists of 20, requests a second' },
-  { workload: 'create-256', title: 'Durable creates at 256 connections, requests a second' },
-] as const;
-
-/** What of a run is shown as a chart. */
-export const chartGroups = (results: Results): BarGroup[] =>
-  GROUPS.flatMap(({ workload, title }) => {
-    const embedded = results.find(workload, 'embedded');
-    const bars = Object.entries(LABELS).flatMap(([contender, label]) => {
-      const figure = results.find(workload, contender);
-      const own = contender === 'embedded' || contender === 'servers';
-      if (!figure) return [];
-      const bar = { label, value: median(figure.values), own };
-      return [own || !embedded ? bar : { ...bar, times: median(ratios(embedded.values, figure.values)) }];
-    });
-    return bars.length > 0 ? [{ title, bars }] : [];
-  });
 
 const WIDTH = 800;
 const LABEL_WIDTH = 250;
@@ -53,36 +15,44 @@ const LABEL_WIDTH = 250;
 const VALUE_WIDTH = 130;
 const BAR_HEIGHT = 20;
 const ROW = 28;
-const TITLE = 40;
 
 /**
- * A bar chart as SVG, each group to its own scale. Its colours are readable on white and on black, and its text takes
- * the reader's colour scheme where the viewer knows it.
+ * A bar chart of a run as SVG, each group to its own scale. Its colours are readable on white and on black, and its text
+ * takes the reader's colour scheme where the viewer knows it.
  */
-export const barChart = (groups: readonly BarGroup[], footnotes: readonly string[]): string => {
+export const chartOf = (results: Results, footnotes: readonly string[]): string => {
   let y = 0;
   const parts: string[] = [];
-  for (const { title, bars } of groups) {
-    parts.push(`<text class="title" x="0" y="${y + 24}">${escaped(title)}</text>`);
-    y += TITLE;
+  for (const [workload, title] of Object.entries(GROUPS)) {
+    const embedded = results.find(workload, 'embedded');
+    const bars = Object.entries(CONTENDERS).flatMap(([contender, label]) => {
+      const figure = results.find(workload, contender);
+      const own = contender === 'embedded' || contender === 'servers';
+      if (!figure || contender === 'stubbed') return [];
+      const times = own || !embedded ? '' : ` (${Number(ratioOf(embedded, figure).toPrecision(2))} ×)`;
+      return [{ label, value: median(roundsOf(figure)), own, times }];
+    });
+    if (bars.length === 0) continue;
+    parts.push(`<text class="title" x="0" y="${y + 24}">${title}</text>`);
+    y += 40;
     const greatest = Math.max(...bars.map(({ value }) => value));
     for (const { label, value, own, times } of bars) {
       const width = Math.max(1, ((WIDTH - LABEL_WIDTH - VALUE_WIDTH) * value) / greatest);
       const middle = y + BAR_HEIGHT / 2 + 5;
       parts.push(
-        `<text x="${LABEL_WIDTH - 10}" y="${middle}" text-anchor="end">${escaped(label)}</text>`,
+        `<text x="${LABEL_WIDTH - 10}" y="${middle}" text-anchor="end">${label}</text>`,
         `<rect class="${own ? 'own' : 'other'}" x="${LABEL_WIDTH}" y="${y}" width="${width.toFixed(1)}" height="${BAR_HEIGHT}" rx="2"/>`,
-        `<text x="${(LABEL_WIDTH + width + 8).toFixed(1)}" y="${middle}">${Math.round(value).toLocaleString('en')}${times === undefined ? '' : ` (${Number(times.toPrecision(2))} ×)`}</text>`,
+        `<text x="${(LABEL_WIDTH + width + 8).toFixed(1)}" y="${middle}">${Math.round(value).toLocaleString('en')}${times}</text>`,
       );
       y += ROW;
     }
     y += 12;
   }
   for (const line of footnotes) {
-    parts.push(`<text class="note" x="0" y="${y + 14}">${escaped(line)}</text>`);
+    parts.push(`<text class="note" x="0" y="${y + 14}">${line}</text>`);
     y += 18;
   }
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 6}" role="img" aria-label="${escaped(groups.map(({ title }) => title).join('; '))}">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 6}" role="img" aria-label="${Object.values(GROUPS).join('; ')}">
 <style>
 text { font: 14px system-ui, sans-serif; fill: #57606a }
 .title { font-weight: 600 }
@@ -95,6 +65,3 @@ ${parts.join('\n')}
 </svg>
 `;
 };
-
-const escaped = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');

@@ -1,278 +1,259 @@
-import { createHmac } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import { join } from 'node:path';
+import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { fillLog, type Owner } from './filled-log.js';
-import { fillTable, writeFillingSql } from './filled-tables.js';
-import { versionOf } from './machine.js';
+import { loadConfig } from '../src/service/config.js';
+import { type LocalKey, openLocalKey } from '../src/http/auth/local-key.js';
+import { fillLog, fillTable, type Owner, writeFillingSql } from './filled.js';
 import { type Postgres, startPostgres } from './postgres.js';
-import { answers, freePort, launch, NotRun, stop, until } from './processes.js';
-import { type Keys, startService, untilAudited, untilReady } from './service.js';
+import {
+  answers,
+  compiled,
+  freePort,
+  launch,
+  NotRun,
+  type Server,
+  type ServerOptions,
+  type Settings,
+  startServer,
+  stop,
+  succeeds,
+  until,
+  versionOf,
+} from './processes.js';
+import { type Context, type Results } from './results.js';
+import { type Database, Target } from './target.js';
+import { type Issued, signLocally, signSimply, Tokens } from './tokens.js';
 
-/** Where `npm run bench:peers` installs the peers' packages. */
-export const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
-const COMPILED_PEERS = fileURLToPath(new URL('./peers/', import.meta.url));
-const STAND_IN = fileURLToPath(new URL('../test/support/eventstore/stand-in-main.js', import.meta.url));
-const CRUD = fileURLToPath(new URL('./crud.js', import.meta.url));
+/** Where `npm run bench:peers` installs the peers' packages: what lints this project would walk through them. */
+const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
+const CLI = fileURLToPath(new URL('../../bin/plants.js', import.meta.url));
 const STUB = new URL('./stub/register.js', import.meta.url).href;
 
-/** A contender that runs. */
-export interface Target {
-  readonly url: string;
-  /** The process that answers. */
-  readonly pid: number;
-  /** The databases that work for it. */
-  readonly servers: readonly number[];
-  /** A file with one Authorization value a line, of these owners. */
-  authorizations(owners: readonly string[]): Promise<string>;
-  stop(): Promise<void>;
-}
-
-/** A database that was started for a contender. */
-interface StartedServer {
-  /** Undefined where it runs elsewhere. */
-  readonly pid: number | undefined;
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
 export const CONTENDERS = {
-  embedded: 'this service, embedded (SQLite for both stores)',
-  servers: 'this service on a log server and Redis',
-  stubbed: 'this service with the append stubbed out',
-  crud: 'Fastify and one SQLite table, without events',
-  typeorm: 'NestJS, Express, TypeORM, PostgreSQL',
-  'typeorm-key': 'the same, but with the secret of its tokens as a key',
-  emmett: 'Emmett, Express, PostgreSQL, inline projection',
-  bare: 'bare node:http with the same bytes (the limit of lists)',
-  commits: 'bare loop of durable SQLite commits (the limit of writes)',
+  embedded: 'this service, embedded',
+  servers: 'this service, log server + Redis',
+  stubbed: 'this service, append stubbed out',
+  crud: 'Fastify + one SQLite table (CRUD)',
+  typeorm: 'NestJS + TypeORM + PostgreSQL',
+  'typeorm-key': 'the same, its secret as a key',
+  emmett: 'Emmett + PostgreSQL',
+  bare: 'limit: bare node:http',
+  commits: 'limit: bare SQLite commits',
 } as const;
 
 export type ContenderName = keyof typeof CONTENDERS;
 
-/** Those that hold plants, and are started with nothing. */
+/** Those that hold plants. */
 export type Store = Exclude<ContenderName, 'bare' | 'commits'>;
 
-/** Those that can begin with plants that nobody has asked them to add: as many requests would take half an hour. */
-export type Fillable = Exclude<Store, 'servers' | 'stubbed'>;
+/** Those that do not start on every machine, which is no fault of the service. */
+const PEERS: readonly Store[] = ['typeorm', 'typeorm-key', 'emmett'];
 
-const plantsOf = (owners: readonly Owner[]): number => owners.reduce((sum, { plants }) => sum + plants, 0);
+/** Connections of a peer to PostgreSQL: what node-postgres, and with it both peers, takes where nobody says. */
+const POOL_SIZE = 10;
 
-/** What the contenders of one run share, and how they are started. */
+/** How often a long work is looked at, in milliseconds: rarely, since each look takes time from it. */
+const LOOK_EVERY_MS = 100;
+
+/** What takes longest on a slow disk, in milliseconds. */
+const LONG_MS = 600_000;
+
+/** What the contenders of one part share, and how they are started. Whatever was started is stopped after the part. */
 export class Stage {
+  #paths = 0;
   #postgres: Promise<Postgres> | undefined;
-  #files = 0;
-  #databases = 0;
-  readonly #authorizations = new WeakMap<readonly string[], Promise<string>>();
-  /** Versions of the servers that were started. */
-  readonly versions: Record<string, string> = {};
+  readonly tokens: Tokens;
+  readonly #peerTokens: Tokens;
 
-  constructor(
-    readonly folder: string,
-    readonly keys: Keys,
-  ) {}
-
-  /** A path in the run's folder that nothing has. */
-  newPath(name: string): string {
-    this.#files += 1;
-    return join(this.folder, `${this.#files}-${name}`);
+  private constructor(
+    private readonly folder: string,
+    private readonly key: LocalKey,
+    private readonly issued: Issued,
+    private readonly results: Results,
+  ) {
+    this.tokens = new Tokens(() => this.newPath('authorizations'), signLocally(key, issued));
+    // Nobody else knows the random name of the folder, which guards nothing.
+    this.#peerTokens = new Tokens(() => this.newPath('authorizations'), signSimply(folder));
   }
 
-  /** Starts a contender with the plants of owners in it, if any. Throws NotRun where this machine lacks something. */
-  start(name: Fillable, owners: readonly Owner[]): Promise<Target>;
-  start(name: Store): Promise<Target>;
+  static async open(folder: string, results: Results): Promise<Stage> {
+    mkdirSync(folder, { recursive: true });
+    const { auth } = loadConfig({ DATA_DIR: folder });
+    return new Stage(folder, await openLocalKey(folder), auth, results);
+  }
+
+  /** A path in the folder that nothing has. */
+  newPath(name: string): string {
+    this.#paths += 1;
+    return join(this.folder, `${this.#paths}-${name}`);
+  }
+
+  /** A new data folder, whose services accept the tokens. */
+  newDataDir(): string {
+    const dataDir = this.newPath('data');
+    mkdirSync(dataDir);
+    copyFileSync(this.key.file, join(dataDir, basename(this.key.file)));
+    return dataDir;
+  }
+
+  /** Starts this service as it is: it logs each request, as it does where nobody sets anything. */
+  service(dataDir: string, settings: Settings = {}, options: ServerOptions = {}): Promise<Server> {
+    const env = { HOST: '127.0.0.1', DATA_DIR: dataDir, DRAIN_MS: '0', ...settings };
+    return startServer([CLI, 'serve'], env, options);
+  }
+
+  /** A server that accepts this service's tokens, under load. */
+  target(server: Server, databases: readonly Database[] = []): Target {
+    return new Target(server, this.tokens, databases);
+  }
+
+  /**
+   * Starts contenders with the plants of owners in them, and notes which of them this machine cannot run, and why. The
+   * owners are left out of `servers` and `stubbed`.
+   */
+  async startAll<Name extends Store>(
+    names: readonly Name[],
+    say: Context['say'],
+    owners: readonly Owner[] = [],
+  ): Promise<Map<Name, Target>> {
+    const started = new Map<Name, Target>();
+    for (const name of names) {
+      say(`starting ${CONTENDERS[name]}`);
+      try {
+        started.set(name, await this.start(name, owners));
+      } catch (error) {
+        const { message } = error as Error;
+        if (!(error instanceof NotRun) && !PEERS.includes(name)) throw error;
+        this.results.notRun[CONTENDERS[name]] = message;
+        say(`not run: ${message}`);
+      }
+    }
+    return started;
+  }
+
+  /** Throws NotRun where this machine lacks something. */
   start(name: Store, owners: readonly Owner[] = []): Promise<Target> {
     switch (name) {
       case 'embedded':
-        return this.#embedded([], owners);
+        return this.#embedded(owners);
       case 'stubbed':
-        return this.#embedded(['--import', STUB], []);
+        return this.#stubbed();
       case 'servers':
         return this.#onServers();
       case 'crud':
         return this.#crud(owners);
       case 'typeorm':
-        return this.#peer('typeorm', 'typeorm', owners);
+        return this.#peer('typeorm', owners);
       case 'typeorm-key':
-        return this.#peer('typeorm-key', 'typeorm', owners, { SECRET_AS_KEY: '1' });
+        return this.#peer('typeorm', owners, { SECRET_AS_KEY: '1' });
       case 'emmett':
-        return this.#peer('emmett', 'emmett', owners);
+        return this.#peer('emmett', owners);
     }
   }
 
-  async stop(): Promise<void> {
-    await this.#postgres?.then(
-      (postgres) => postgres.stop(),
-      () => undefined, // it did not run
-    );
-  }
-
-  /** A file with the authorizations of this service's owners; the same file for the same list of owners. */
-  authorizations(owners: readonly string[]): Promise<string> {
-    const file =
-      this.#authorizations.get(owners) ?? this.keys.authorizations(this.newPath('authorizations'), owners);
-    this.#authorizations.set(owners, file);
-    return file;
-  }
-
-  async #embedded(nodeArguments: readonly string[], owners: readonly Owner[]): Promise<Target> {
-    const dataDir = this.newPath('data');
-    await this.keys.giveTo(dataDir);
-    if (owners.length > 0) await fillLog(join(dataDir, 'events.db'), owners);
-    const service = await startService({ dataDir, nodeArguments, waitFor: '/health/live' });
+  async #embedded(owners: readonly Owner[]): Promise<Target> {
+    const dataDir = this.newDataDir();
+    const events = owners.reduce((sum, { plants }) => sum + plants, 0);
+    if (events > 0) fillLog(join(dataDir, 'events.db'), owners);
+    const service = await this.service(dataDir, {}, { waitFor: '/health/live' });
     await untilReady(service);
-    if (owners.length > 0) await untilAudited(service, plantsOf(owners));
-    return {
-      url: service.url,
-      pid: service.process.pid,
-      servers: [],
-      authorizations: (owners) => this.authorizations(owners),
-      stop: () => service.stop(),
-    };
+    if (events > 0) await untilAudited(service, events);
+    return this.target(service);
+  }
+
+  async #stubbed(): Promise<Target> {
+    return this.target(await this.service(this.newDataDir(), { NODE_OPTIONS: `--import ${STUB}` }));
   }
 
   async #onServers(): Promise<Target> {
-    const redis = await this.startRedis();
-    const log = await this.#startLog();
-    const dataDir = this.newPath('data');
-    await this.keys.giveTo(dataDir);
+    const [redis, log] = [await this.startRedis(), await this.#startLog()];
     const settings = { EVENT_LOG: log.url, READ_MODEL: redis.url };
-    const service = await startService({ dataDir, settings });
-    return {
-      url: service.url,
-      pid: service.process.pid,
-      servers: [redis.pid, log.pid].filter((pid) => pid !== undefined),
-      authorizations: (owners) => this.authorizations(owners),
-      stop: async () => {
-        await service.stop();
-        await log.stop();
-        await redis.stop();
-      },
-    };
+    return this.target(await this.service(this.newDataDir(), settings), [redis, log]);
   }
 
   /** A Redis of its own, which keeps nothing on the disk: the read model can be built again. Throws NotRun. */
-  async startRedis(): Promise<StartedServer> {
+  async startRedis(): Promise<Database> {
     const version = versionOf('redis-server');
     if (version === undefined)
       throw new NotRun('redis-server is not on the PATH (Debian: apt-get install redis-server)');
-    this.versions.redis = /v=(\S+)/.exec(version)?.[1] ?? version;
-    const port = await freePort();
-    const folder = this.newPath('redis');
-    mkdirSync(folder);
-    const process_ = await launch('redis-server', [
-      ...['--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no'],
+    this.results.servers.redis = /v=(\S+)/.exec(version)?.[1] ?? version;
+    const port = `${await freePort()}`;
+    const redis = await launch('redis-server', [
+      ...['--port', port, '--bind', '127.0.0.1', '--dir', this.folder, '--save', '', '--appendonly', 'no'],
     ]);
-    await until('Redis answers', process_, () => listens(port));
-    return { pid: process_.pid, url: `redis://127.0.0.1:${port}`, stop: () => stop(process_) };
+    await until('Redis answers', redis, () => succeeds('redis-cli', ['-p', port, 'ping']));
+    return { pid: redis.pid, url: `redis://127.0.0.1:${port}`, stop: () => stop(redis) };
   }
 
-  async #startLog(): Promise<StartedServer> {
+  async #startLog(): Promise<Database> {
     const given = process.env.TEST_EVENTSTORE_URL;
     if (given) {
-      this.versions.log = 'the EventStoreDB of TEST_EVENTSTORE_URL';
-      return { pid: undefined, url: given, stop: () => Promise.resolve() };
+      this.results.servers.log = 'the EventStoreDB of TEST_EVENTSTORE_URL';
+      return { url: given, stop: () => Promise.resolve() };
     }
-    this.versions.log = 'the stand-in of the tests, not a real EventStoreDB: it holds the log in memory';
-    const process_ = await launch(process.execPath, ['--no-warnings', STAND_IN], {
+    this.results.servers.log =
+      'the stand-in of the tests, not a real EventStoreDB: it holds the log in memory';
+    const main = compiled('../test/support/eventstore/stand-in-main.js');
+    const log = await launch(process.execPath, ['--no-warnings', main], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    let printed = '';
-    process_.child.stdout?.setEncoding('utf8').on('data', (text: string) => (printed += text));
-    await until('the stand-in listens', process_, () => Promise.resolve(printed.includes('\n')));
-    return { pid: process_.pid, url: printed.trim(), stop: () => stop(process_) };
+    for await (const url of createInterface({ input: log.child.stdout ?? process.stdin }))
+      return { pid: log.pid, url, stop: () => stop(log) };
+    throw new Error(`the stand-in did not start: ${log.said()}`);
   }
 
   async #crud(owners: readonly Owner[]): Promise<Target> {
-    const port = await freePort();
     const file = this.newPath('crud.db');
-    const process_ = await launch(process.execPath, ['--no-warnings', CRUD], {
-      env: {
-        PATH: process.env.PATH ?? '',
-        NODE_ENV: 'production',
-        PORT: `${port}`,
-        DATABASE: file,
-        ...(await this.keys.verification()),
-      },
+    const server = await startServer([compiled('./crud.js')], {
+      NODE_ENV: 'production',
+      DATABASE: file,
+      PUBLIC_JWK: JSON.stringify(this.key.publicJwk),
+      ISSUER: this.issued.issuer,
+      AUDIENCE: this.issued.audience,
     });
-    const url = `http://127.0.0.1:${port}`;
-    await until(`${CONTENDERS.crud} answers`, process_, () => answers(`${url}/health/ready`));
-    if (owners.length > 0) fillTable(file, owners);
-    return {
-      url,
-      pid: process_.pid,
-      servers: [],
-      authorizations: (owners) => this.authorizations(owners),
-      stop: () => stop(process_),
-    };
+    fillTable(file, owners);
+    return this.target(server);
   }
 
-  async #peer(
-    name: Store,
-    program: 'typeorm' | 'emmett',
-    owners: readonly Owner[],
-    settings: Record<string, string> = {},
-  ): Promise<Target> {
-    const folder = join(INSTALLED_PEERS, program);
-    if (!existsSync(join(folder, 'node_modules')))
+  async #peer(name: string, owners: readonly Owner[], settings: Settings = {}): Promise<Target> {
+    if (!existsSync(join(INSTALLED_PEERS, 'node_modules')))
       throw new NotRun('its packages are not installed: npm run bench:peers first');
     this.#postgres ??= startPostgres(this.folder);
     const postgres = await this.#postgres;
-    this.versions.postgres = postgres.version;
-    this.#databases += 1;
-    const database = `${name}-${this.#databases}`;
-    cpSync(join(COMPILED_PEERS, program), folder, { recursive: true });
-    const secret = this.folder; // nobody else knows its random name; it guards nothing
-    const port = await freePort();
-    const process_ = await launch(process.execPath, ['--no-warnings', join(folder, 'src/main.js')], {
-      cwd: folder,
-      env: {
-        PATH: process.env.PATH ?? '',
-        NODE_ENV: 'production',
-        PORT: `${port}`,
-        DATABASE_URL: await postgres.database(database),
-        POOL_SIZE: `${POOL_SIZE}`,
-        JWT_SECRET: secret,
-        ...settings,
-      },
+    this.results.servers.postgres = postgres.version;
+    const database = basename(this.newPath(name));
+    const main = join(INSTALLED_PEERS, `${name}.js`);
+    copyFileSync(compiled(`./peers/${name}.js`), main);
+    const url = await postgres.database(database);
+    const server = await startServer([main], {
+      NODE_ENV: 'production',
+      DATABASE_URL: url,
+      POOL_SIZE: `${POOL_SIZE}`,
+      JWT_SECRET: this.folder,
+      ...settings,
     });
-    const url = `http://127.0.0.1:${port}`;
-    await until(`${CONTENDERS[name]} answers`, process_, () => answers(`${url}/health/ready`));
     if (owners.length > 0) await postgres.run(database, writeFillingSql(this.newPath('fill.sql'), owners));
-    return {
-      url,
-      pid: process_.pid,
-      servers: [postgres.pid],
-      authorizations: (owners) => {
-        const file = this.newPath('authorizations');
-        const lines = owners.map((owner) => `Bearer ${simpleToken(owner, secret)}`);
-        writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
-        return Promise.resolve(file);
-      },
-      stop: () => stop(process_),
-    };
+    // PostgreSQL is shared, and ends with the part.
+    return new Target(server, this.#peerTokens, [{ pid: postgres.pid, url, stop: () => Promise.resolve() }]);
   }
 }
 
-/** Connections of a peer to PostgreSQL: what node-postgres, and with it both peers, takes where nobody says. */
-const POOL_SIZE = 10;
+/** Asks a service rarely, and for a long time, whether it has come so far. */
+export const untilFarEnough = (
+  what: string,
+  { process }: Server,
+  isSo: () => Promise<boolean>,
+): Promise<void> => until(what, process, isSo, LOOK_EVERY_MS, LONG_MS);
 
-const listens = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => {
-      resolve(false);
-    });
+/** Waits until lists are answered. */
+export const untilReady = (service: Server): Promise<void> =>
+  untilFarEnough('lists are answered', service, () => answers(`${service.url}/health/ready`));
+
+/** Waits until the tree holds so many events. */
+export const untilAudited = (service: Server, events: number): Promise<void> =>
+  untilFarEnough('the tree holds the whole log', service, async () => {
+    const answer = await fetch(`${service.url}/log/checkpoint`);
+    const size = Number((await answer.text()).split('\n')[1]);
+    return answer.ok && size >= events;
   });
-
-/** A JWT with a shared secret (HS256), as the documentation of NestJS has it: cheaper to verify than this service's. */
-const simpleToken = (owner: string, secret: string): string => {
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const now = Math.floor(Date.now() / 1_000);
-  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ sub: owner, iat: now, exp: now + 43_200 })}`;
-  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
-};

@@ -1,31 +1,22 @@
-import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { Broken, output } from './processes.js';
-
-/** What is asked: plants are created and deleted by id, lists are those of a path; mix lists nine times of ten. */
-export type LoadKind = 'create' | 'list' | 'delete' | 'mix';
-
-/** Ids from the first to the last, both included. */
-export interface IdRange {
-  readonly first: number;
-  readonly last: number;
-}
+import { Broken, NotRun, output, versionOf } from './processes.js';
 
 export interface Load {
-  readonly kind: LoadKind;
+  /** Plants are created and deleted by id, lists are those of a path; mix lists nine times of ten. */
+  readonly kind: 'create' | 'list' | 'delete' | 'mix';
   readonly url: string;
   /** Of lists: path and query. */
   readonly path: string;
-  /** Which plants are created or deleted, in this order. */
-  readonly ids: readonly IdRange[];
+  /** The first plant that is created or deleted; ids count up from there. */
+  readonly firstId: number;
   /** A file with one Authorization value a line; the plant with an id belongs to the line id modulo lines. */
   readonly authorizations: string;
   /**
    * A file with numbers of such lines, from 1, one a line: whose request each one is, and again from the beginning.
    * Without it, lists are each line's in turn, and a plant belongs to a line by its id.
    */
-  readonly turns?: string;
-  /** How many requests came before, so that turns go on where an earlier load ended. */
+  readonly turns?: string | undefined;
+  /** How many turns, or lines, are left out at the beginning. */
   readonly from?: number;
   readonly connections: number;
   readonly seconds: number;
@@ -43,36 +34,23 @@ export interface Loaded {
 }
 
 /** In the source tree: the compiler leaves it there. */
-const WRK_SCRIPT = fileURLToPath(new URL('../../bench/wrk.lua', import.meta.url));
-const AUTOCANNON = fileURLToPath(new URL('./autocannon-load.js', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../../bench/wrk.lua', import.meta.url));
 
-/** Longer than the slowest peer takes with the most connections, in seconds: wrk's own 2 would count as failures. */
-export const TIMEOUT_SECONDS = 30;
+/** Longer than the slowest peer takes with the most connections: wrk's own 2 s would count as failures. */
+const TIMEOUT = '30s';
 
-/** wrk where it is on the PATH: it takes a tenth of the processor time that autocannon takes. */
-const usesWrk = spawnSync('wrk', ['--version'], { stdio: 'ignore' }).error === undefined;
+/** It takes a tenth of the processor time of what there is for Node, which would mostly measure itself. */
+export const loadGenerator = versionOf('wrk')?.split(' ', 2).join(' ');
 
-export const generatorName = (): string => {
-  if (!usesWrk) return 'autocannon (in a process of its own)';
-  const [, version = ''] = /^wrk (\S+)/m.exec(String(spawnSync('wrk', ['--version']).stdout)) ?? [];
-  return `wrk ${version}`.trim();
-};
-
-/** Loads a server from another process. Throws Error where the load itself fails. */
+/** Loads a server from another process. Throws NotRun without wrk, and Error where the load itself fails. */
 export const run = async (load: Load): Promise<Loaded> => {
-  const printed = usesWrk
-    ? await output('wrk', wrkArguments(load))
-    : await output(process.execPath, ['--no-warnings', AUTOCANNON, JSON.stringify(load)]);
+  if (loadGenerator === undefined) throw new NotRun('wrk is not on the PATH (Debian: apt-get install wrk)');
+  const printed = await output('wrk', [
+    ...['-t', '1', '-c', `${load.connections}`, '-d', `${load.seconds}s`, '--timeout', TIMEOUT],
+    ...['-s', SCRIPT, load.url, '--', load.kind, load.path, `${load.firstId}`, load.authorizations],
+    ...[load.turns ?? '-', `${load.from ?? 0}`],
+  ]);
   const [, result] = /^RESULT (.*)$/m.exec(printed) ?? [];
   if (result === undefined) throw new Broken(`the load generator said no result: ${printed.slice(-500)}`);
   return JSON.parse(result) as Loaded;
 };
-
-const wrkArguments = (load: Load): string[] => [
-  ...['-t', '1', '-c', `${load.connections}`, '-d', `${load.seconds}s`, '--timeout', `${TIMEOUT_SECONDS}s`],
-  ...['-s', WRK_SCRIPT, load.url, '--', load.kind, load.path],
-  load.ids.map(({ first, last }) => `${first}-${last}`).join(','),
-  load.authorizations,
-  load.turns ?? '-',
-  `${load.from ?? 0}`,
-];

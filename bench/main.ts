@@ -1,142 +1,95 @@
 /** `npm run bench`: see docs/performance.md. */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { barChart, chartGroups } from './chart.js';
-import { type Context, FULL, QUICK, type Sizes } from './context.js';
+import { chartOf } from './chart.js';
 import { CONTENDERS, Stage } from './contenders.js';
-import { type Machine, machineOf } from './machine.js';
-import { BadUsage, helpText, type Options, readOptions } from './options.js';
-import { Broken, leaveNothingBehind, newFolder } from './processes.js';
-import { profileAll } from './profile.js';
-import { resultJson, resultText, type RunAbout } from './report.js';
-import { Results } from './results.js';
-import { Keys } from './service.js';
+import { commandLine, type Options } from './options.js';
+import { NotRun, runFolder, stopAll } from './processes.js';
+import { type About, aboutRun, resultJson, resultText } from './report.js';
+import { type Context, FULL, QUICK, Results, roundsOf, type Sizes } from './results.js';
 import { durability } from './workloads/durability.js';
 import { LARGE, largeLog, ownerSize } from './workloads/large-log.js';
 import { manyOwners, OWNERS } from './workloads/many-owners.js';
 import { REQUESTS, requests } from './workloads/requests.js';
-import { workers, WORKERS_OF } from './workloads/workers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Of a full run: committed. Of all others: beside what is built. */
+/** Report and chart of a full run: committed. All others, and what is for programs: beside what is built. */
 const COMMITTED = join(ROOT, 'docs/bench');
 const PASSING = join(ROOT, 'build/bench-results');
 
-const WORKLOADS = [...REQUESTS, ...WORKERS_OF, ...OWNERS, 'durability', ...LARGE];
+const PARTS = [durability, requests, manyOwners, largeLog, ownerSize];
+const WORKLOADS = [...REQUESTS, ...OWNERS, 'durability', ...LARGE];
 
 /** More failed requests than this share of all, and a contender does not work. */
 const MOST_FAILED = 0.01;
 
 const main = async (): Promise<void> => {
-  const options = readOptions(process.argv.slice(2), WORKLOADS);
-  if (options.help) {
-    process.stdout.write(helpText(WORKLOADS, CONTENDERS));
-    return;
-  }
-  leaveNothingBehind();
-  const folder = newFolder();
-  const sizes = sizesOf(options);
+  const command = commandLine(WORKLOADS, CONTENDERS).parse();
+  const options = command.opts<Options>();
+  const sizes = options.quick ? QUICK : FULL;
+  const about = aboutRun(options.quick ?? false, { ...sizes, repeats: options.repeat ?? sizes.repeats });
   const results = new Results();
-  const began = performance.now();
-  const context: Context = {
-    stage: new Stage(folder, new Keys(join(folder, 'keys'))),
-    sizes,
-    results,
-    wants: (name) => options.only.length === 0 || options.only.includes(name),
-    say: (line) => {
-      console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${line}`);
-    },
-  };
-  if (options.profile) {
-    const made = await profileAll(
-      context,
-      options.quick ? join(PASSING, 'profiles') : join(COMMITTED, 'profiles'),
-    );
-    for (const file of made) console.log(relative(process.cwd(), file));
-    return;
-  }
-  const about = aboutOf(options, sizes, machineOf(), context.stage);
-  await runAll(context);
+  await runAll(options, about.sizes, results);
   noteFailed(results);
   const text = resultText(about, results);
   console.log(`\n${text}`);
-  for (const file of write(options, about, results, text)) console.log(relative(process.cwd(), file));
+  write(options, about, results, text);
   if (results.broken.length > 0) process.exitCode = 1;
 };
 
-const sizesOf = ({ quick, repeats }: Options): Sizes => {
-  const sizes = quick ? QUICK : FULL;
-  return { ...sizes, repeats: repeats ?? sizes.repeats };
-};
-
-const aboutOf = (options: Options, sizes: Sizes, machine: Machine, { versions }: Stage): RunAbout => {
-  const given = process.argv
-    .slice(2)
-    .filter((argument, index, all) => !argument.startsWith('--json') && all[index - 1] !== '--json');
-  return {
-    command: ['npm run bench', ...(given.length > 0 ? ['--', ...given] : [])].join(' '),
-    at: new Date().toISOString().slice(0, 10),
-    quick: options.quick,
-    repeats: sizes.repeats,
-    seconds: sizes.seconds,
-    events: sizes.events,
-    owners: sizes.owners,
-    machine,
-    servers: versions, // filled as they are started
-  };
-};
-
 /** One part after the other. What breaks is noted, and the others still run: a long run is not to be lost. */
-const runAll = async (context: Context): Promise<void> => {
-  for (const part of [durability, requests, workers, manyOwners, largeLog, ownerSize])
+const runAll = async ({ only }: Options, sizes: Sizes, results: Results): Promise<void> => {
+  const folder = runFolder();
+  const began = performance.now();
+  const wants = (name: string): boolean => only?.includes(name) ?? true;
+  const say = (line: string): void => {
+    console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${line}`);
+  };
+  for (const part of PARTS) {
+    const stage = await Stage.open(join(folder, part.name), results);
+    const context: Context = { stage, sizes, results, wants, say };
     try {
       await part(context);
     } catch (error) {
-      const reason = error instanceof Broken ? error.message : String((error as Error).stack);
-      context.say(`broken: ${reason}`);
-      context.results.broken.push(`${part.name}: ${reason.split('\n')[0] ?? ''}`);
+      const { message, stack } = error as Error;
+      say(`${part.name}: ${String(stack)}`);
+      if (error instanceof NotRun) results.notRun[part.name] = message;
+      else results.broken.push(`${part.name}: ${message}`);
     }
-  await context.stage.stop();
+    await stopAll();
+  }
 };
 
 /** Figures of errors are none. */
 const noteFailed = (results: Results): void => {
-  for (const { workload, contender, values, failed = 0 } of results.figures) {
-    const about = values.reduce((sum, value) => sum + value, 0);
+  for (const figure of results.figures) {
+    const { workload, contender } = figure;
+    const [failed, about] = [roundsOf(figure, 'failed'), roundsOf(figure)].map((values) =>
+      values.reduce((sum, value) => sum + value, 0),
+    ) as [number, number];
     // Deletes may run out of plants on a machine that deletes faster than it creates.
     if (workload !== 'delete' && failed > MOST_FAILED * about + 10)
       results.broken.push(`${workload}: ${contender}: ${failed} requests failed`);
   }
 };
 
-/** Writes the results, and gives the files. */
-const write = (options: Options, about: RunAbout, results: Results, text: string): string[] => {
-  const whole = !options.quick && options.only.length === 0;
-  const json =
-    options.json === undefined ? join(whole ? COMMITTED : PASSING, 'results.json') : resolve(options.json);
-  const beside = json.replace(/\.json$/, '');
-  mkdirSync(dirname(json), { recursive: true });
-  const { machine } = about;
-  const footnotes = [
-    `Medians of one run: ${machine.cores} cores shared with ${machine.loadGenerator}, Node ${machine.node}.`,
+const write = ({ quick, only }: Options, about: About, results: Results, text: string): void => {
+  const report = quick || only ? PASSING : COMMITTED;
+  const chart = chartOf(results, [
+    `Medians of one run: ${about.cores} cores shared with ${about.loadGenerator}, Node ${about.node}.`,
     'In brackets: how many times as much this service, embedded, does; the median of the ratios of each round.',
-  ];
-  const groups = chartGroups(results);
-  const files = new Map([
-    [json, resultJson(about, results)],
-    [`${beside}.md`, `# Results\n\n${text}`],
-    ...(groups.length > 0 ? ([[`${beside}.svg`, barChart(groups, footnotes)]] as const) : []),
   ]);
-  for (const [file, content] of files) writeFileSync(file, content);
-  return [...files.keys()];
+  mkdirSync(PASSING, { recursive: true });
+  for (const [file, content] of [
+    [join(PASSING, 'results.json'), resultJson(about, results)],
+    [join(report, 'results.md'), `# Results\n\n${text}`],
+    [join(report, 'results.svg'), chart],
+  ] as const) {
+    writeFileSync(file, content);
+    console.log(relative(process.cwd(), file));
+  }
 };
 
-try {
-  await main();
-} catch (error) {
-  if (!(error instanceof BadUsage)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exitCode = 2;
-}
+await main();

@@ -1,11 +1,12 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, type SpawnOptions, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
 /** How long a server may take until it answers, in milliseconds: one that reads a long log takes many seconds. */
 const START_MS = 60_000;
@@ -26,33 +27,19 @@ export class Broken extends Error {
   override readonly name = 'Broken';
 }
 
-/** How a process is ended at once: PostgreSQL ends its own children if it is told to quit, and only then. */
-type LastSignal = 'SIGKILL' | 'SIGQUIT';
+const running = new Set<Running>();
 
-/** A server that is just ending may still write a file where its folder is being removed. */
-const REMOVE = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 } as const;
-
-const running = new Map<ChildProcess, LastSignal>();
-const folders = new Set<string>();
-
-/** Ends what is left, and removes all folders, however this process ends: also after a failure and Ctrl-C. */
-export const leaveNothingBehind = (): void => {
-  process.on('exit', () => {
-    for (const [child, signal] of running) child.kill(signal);
-    for (const folder of folders) rmSync(folder, REMOVE);
-  });
-  for (const [signal, status] of [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGHUP', 129],
-  ] as const)
-    process.once(signal, () => process.exit(status));
-};
-
-/** A new folder, which is gone when this process ends. */
-export const newFolder = (): string => {
+/** The folder of a run. It and all processes are gone when this process ends, also after a failure and Ctrl-C. */
+export const runFolder = (): string => {
   const folder = mkdtempSync(join(tmpdir(), 'plants-bench-'));
-  folders.add(folder);
+  chmodSync(folder, 0o711); // the user of PostgreSQL may pass through
+  process.on('exit', () => {
+    for (const { child } of running) child.kill('SIGKILL');
+    // A server that is just ending may still write a file there.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => process.exit(128 + constants.signals[signal]));
   return folder;
 };
 
@@ -69,23 +56,22 @@ export const launch = async (
   program: string,
   args: readonly string[],
   options: SpawnOptions = {},
-  lastSignal: LastSignal = 'SIGKILL',
 ): Promise<Running> => {
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], ...options });
   let said = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-SAID)));
-  child.once('exit', () => running.delete(child));
   try {
     await once(child, 'spawn');
   } catch (error) {
     throw new NotRun(`${program} cannot be started (${(error as NodeJS.ErrnoException).code ?? 'failed'})`);
   }
-  running.set(child, lastSignal);
-  return { child, pid: child.pid ?? 0, said: () => said };
+  const started = { child, pid: child.pid ?? 0, said: () => said };
+  running.add(started);
+  child.once('exit', () => running.delete(started));
+  return started;
 };
 
-/** Whether it has ended. */
-export const hasEnded = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null;
+const hasEnded = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null;
 
 /** Runs a process to its end, and gives what it printed. Throws Error with what it said where it fails. */
 export const output = async (
@@ -101,6 +87,28 @@ export const output = async (
   return printed;
 };
 
+/** Whether a program ends with success. */
+export const succeeds = (program: string, args: readonly string[]): Promise<boolean> =>
+  output(program, args).then(
+    () => true,
+    () => false,
+  );
+
+/** The first line that a program prints about its version, or undefined where there is no such program. */
+export const versionOf = (program: string): string | undefined => {
+  const { error, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+  return error ? undefined : stdout.split('\n')[0]?.trim();
+};
+
+/** The path of a compiled file of this folder. */
+export const compiled = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
+
+/** Runs a program of this folder to its end, and gives its answer: program.ts is its side of this. */
+export const ask = async <Answer>(program: string, order: object): Promise<Answer> => {
+  const args = ['--no-warnings', compiled(`./${program}.js`), JSON.stringify(order)];
+  return JSON.parse(await output(process.execPath, args)) as Answer;
+};
+
 /** Asks a process to end, and waits until it has; ends it where it takes too long. */
 export const stop = async (process: Running, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
   if (hasEnded(process)) return;
@@ -109,6 +117,11 @@ export const stop = async (process: Running, signal: NodeJS.Signals = 'SIGTERM')
   process.child.kill(signal);
   await ended;
   clearTimeout(tooLong);
+};
+
+/** Stops whatever still runs. */
+export const stopAll = async (): Promise<void> => {
+  await Promise.all([...running].map((process) => stop(process)));
 };
 
 /** A port that nothing listens on. */
@@ -142,4 +155,35 @@ export const answers = async (url: string, headers: Record<string, string> = {})
   const answer = await fetch(url, { headers }).catch(() => undefined);
   await answer?.arrayBuffer();
   return answer?.ok ?? false;
+};
+
+/** Environment variables. */
+export type Settings = Readonly<Record<string, string>>;
+
+/** A server that runs in a process of its own. */
+export interface Server {
+  readonly url: string;
+  readonly process: Running;
+  stop(): Promise<void>;
+}
+
+export interface ServerOptions {
+  /** The path that tells that it has started. */
+  readonly waitFor?: '/health/ready' | '/health/live';
+  /** How often that is asked, in milliseconds. */
+  readonly everyMs?: number;
+}
+
+/** Starts a server in Node, which listens on PORT, and waits until it answers. */
+export const startServer = async (
+  args: readonly string[],
+  settings: Settings,
+  { waitFor = '/health/ready', everyMs }: ServerOptions = {},
+): Promise<Server> => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const env = { PATH: process.env.PATH ?? '', PORT: `${port}`, ...settings };
+  const started = await launch(process.execPath, ['--no-warnings', ...args], { env });
+  await until(`the server answers at ${waitFor}`, started, () => answers(`${url}${waitFor}`), everyMs);
+  return { url, process: started, stop: () => stop(started) };
 };

@@ -1,122 +1,118 @@
-import { type Machine } from './machine.js';
-import { type Figure, type Results } from './results.js';
+import { statfsSync } from 'node:fs';
+import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os';
+import { loadGenerator } from './load.js';
+import { reachedOf } from './must-reach.js';
+import { type Figure, type Results, roundsOf, type Sample, type Sizes } from './results.js';
 import { median, spread } from './statistics.js';
-import { targetRows } from './targets.js';
 
-/** What a run was. */
-export interface RunAbout {
+/** What a run was, and of the machine its shape, but never its name or its paths. */
+export interface About {
   readonly command: string;
   readonly at: string;
   readonly quick: boolean;
-  readonly repeats: number;
-  readonly seconds: number;
-  readonly events: number;
-  readonly owners: number;
-  readonly machine: Machine;
-  /** Versions of the servers that took part. */
-  readonly servers: Readonly<Record<string, string>>;
+  readonly sizes: Sizes;
+  readonly cores: number;
+  readonly processor: string;
+  readonly memoryGiB: number;
+  readonly system: string;
+  readonly node: string;
+  readonly loadGenerator: string;
+  /** Whether the stores of the run stand in memory: then nothing durable is slow. */
+  readonly storesInMemory: boolean;
 }
 
+/** The `f_type` of Linux' file systems in memory: tmpfs and ramfs. */
+const IN_MEMORY = [0x01021994, 0x858458f6];
+
+export const aboutRun = (quick: boolean, sizes: Sizes): About => ({
+  command: ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, ''),
+  at: new Date().toISOString().slice(0, 10),
+  quick,
+  sizes,
+  cores: availableParallelism(),
+  processor: cpus()[0]?.model.trim() ?? 'unknown',
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+  system: `${process.platform} ${process.arch}`,
+  node: process.version,
+  loadGenerator: loadGenerator ?? 'nothing',
+  storesInMemory: IN_MEMORY.includes(statfsSync(tmpdir()).type),
+});
+
 /** Everything of a run, for programs. */
-export const resultJson = (about: RunAbout, results: Results): string =>
-  `${JSON.stringify(
-    {
-      ...about,
-      mustReach: targetRows(results),
-      figures: results.figures,
-      proofs: results.proofs,
-      broken: results.broken,
-      notRun: results.missing,
-    },
-    null,
-    2,
-  )}\n`;
+export const resultJson = (about: About, results: Results): string =>
+  `${JSON.stringify({ ...about, ...results, mustReach: reachedOf(results) }, null, 2)}\n`;
 
 /** Everything of a run, for people: tables that Markdown shows, too. */
-export const resultText = (about: RunAbout, results: Results): string => {
+export const resultText = (about: About, results: Results): string => {
   const parts = [
-    aboutText(about),
+    aboutText(about, results),
     `## Figures\n\n${figuresTable(results.figures)}`,
     `## Must reach\n\n${mustReachText(about, results)}`,
     list('Shown to hold', results.proofs),
     list(
       'Not run',
-      results.missing.map(({ what, why }) => `not run: ${what}: ${why}`),
+      Object.entries(results.notRun).map(([what, why]) => `not run: ${what}: ${why}`),
     ),
     list('Broken', results.broken),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 };
 
-const aboutText = ({ machine, quick, repeats, seconds, command, at, servers }: RunAbout): string =>
-  [
-    `\`${command}\`, ${at}: the median of ${repeats} ${repeats === 1 ? 'round' : 'rounds'} of ${seconds} s each. ${
-      quick ? 'A quick run: it shows that everything works, and its figures say nothing. ' : ''
-    }Compare figures of one run only.`,
-    `${machine.cores} cores (${machine.processor}), ${machine.memoryGiB} GiB, ${machine.system}, Node ${machine.node}; load by ${machine.loadGenerator}, on the same cores.`,
+const aboutText = (about: About, { servers }: Results): string => {
+  const { repeats, seconds } = about.sizes;
+  return [
+    `\`${about.command}\`, ${about.at}: the median of ${repeats} ${repeats === 1 ? 'round' : 'rounds'} of ${seconds} s each. Compare figures of one run only.`,
+    ...(about.quick ? ['A quick run: it shows that everything works, and its figures say nothing.'] : []),
+    `${about.cores} cores (${about.processor}), ${about.memoryGiB} GiB, ${about.system}, Node ${about.node}; load by ${about.loadGenerator}, on the same cores.`,
     ...Object.entries(servers).map(([name, version]) => `${name}: ${version}.`),
-    ...(machine.storesInMemory
+    ...(about.storesInMemory
       ? ['The temporary folder is in memory, so no fsync took time: set TMPDIR to a folder on a disk.']
       : []),
   ].join('\n');
+};
 
-const COLUMNS = [
-  'workload',
-  'contender',
-  'median',
-  'unit',
-  'spread',
-  'CPU µs',
-  'servers µs',
-  'p50',
-  'p99',
-  'p99.9',
-  'failed',
-];
+/** The columns of numbers, and what they are of a sample. */
+const COLUMNS: Readonly<Record<string, keyof Sample>> = {
+  'CPU µs': 'processor',
+  'servers µs': 'serversProcessor',
+  p50: 'p50',
+  p99: 'p99',
+  'p99.9': 'p999',
+};
 
 export const figuresTable = (figures: readonly Figure[]): string =>
   table(
-    COLUMNS,
-    figures.map((figure) => [
-      figure.workload,
-      figure.contender,
-      amount(median(figure.values)),
-      figure.unit,
-      figure.values.length > 1 ? `${(100 * spread(figure.values)).toFixed(0)} %` : '',
-      medianOf(figure.processor),
-      medianOf(figure.serversProcessor),
-      medianOf(figure.p50),
-      medianOf(figure.p99),
-      medianOf(figure.p999),
-      figure.failed === undefined || figure.failed === 0 ? '' : `${figure.failed}`,
-    ]),
+    ['workload', 'contender', 'median', 'unit', 'spread', ...Object.keys(COLUMNS), 'failed'],
+    figures.map((figure) => {
+      const values = roundsOf(figure);
+      const failed = roundsOf(figure, 'failed').reduce((sum, each) => sum + each, 0);
+      return [
+        ...[figure.workload, figure.contender, amount(median(values)), figure.unit],
+        values.length > 1 ? `${(100 * spread(values)).toFixed(0)} %` : '',
+        ...Object.values(COLUMNS).map((name) => amount(median(roundsOf(figure, name)))),
+        failed === 0 ? '' : `${failed}`,
+      ];
+    }),
   );
 
-const mustReachText = ({ quick }: RunAbout, results: Results): string => {
-  const rows = targetRows(results).map(({ figure, atLeast, measured, verdict }) => [
-    figure,
-    atLeast,
-    measured,
-    verdict,
-  ]);
+const mustReachText = ({ quick }: About, results: Results): string => {
+  const rows = reachedOf(results).map((row) => [row.figure, row.wanted, amount(row.measured), row.verdict]);
   const note = quick ? 'Of a quick run, with a small log: none of these counts.\n\n' : '';
-  return `${note}${table(['figure', 'at least', 'measured', ''], rows)}`;
+  return `${note}${table(['figure', 'wanted', 'measured', ''], rows)}`;
 };
 
 const list = (title: string, lines: readonly string[]): string =>
   lines.length === 0 ? '' : `## ${title}\n\n${lines.map((line) => `- ${line}`).join('\n')}`;
 
-const medianOf = (values: readonly number[] | undefined): string =>
-  values === undefined ? '' : amount(median(values));
-
-/** Three digits or all before the point, whichever is more. */
+/** Three digits or all before the point, whichever is more; nothing for what was not measured. */
 const amount = (value: number): string => {
+  if (!Number.isFinite(value)) return '';
   const digits = value < 10 ? 2 : value < 100 ? 1 : 0;
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 };
 
 /** A table of Markdown whose columns stand below each other. */
-export const table = (head: readonly string[], rows: readonly (readonly string[])[]): string => {
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string => {
   const widths = head.map((title, column) =>
     Math.max(title.length, 3, ...rows.map((row) => (row[column] ?? '').length)),
   );

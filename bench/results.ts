@@ -1,42 +1,108 @@
-/** One thing that was measured of one contender: a value for each round. */
-export interface Figure {
-  readonly workload: string;
-  /** A contender, or what else was measured. */
-  readonly contender: string;
-  readonly unit: string;
-  readonly values: readonly number[];
+import { type Stage } from './contenders.js';
+
+/** What one contender did in one round. */
+export interface Sample {
+  readonly value: number;
+  /** How long it took, where that is not what was measured. */
+  readonly seconds?: number;
   /** Processor time of the answering process for one request (or event), in microseconds. */
-  readonly processor?: readonly number[];
+  readonly processor?: number;
   /** The same of the databases that work for it. */
-  readonly serversProcessor?: readonly number[];
-  /** Latencies in milliseconds; of a closed loop but for the steady run. */
-  readonly p50?: readonly number[];
-  readonly p99?: readonly number[];
-  readonly p999?: readonly number[];
-  /** Requests of all rounds that were not answered with success. */
+  readonly serversProcessor?: number;
+  /** Latencies in milliseconds; of a closed loop but for the steady runs. */
+  readonly p50?: number;
+  readonly p99?: number;
+  readonly p999?: number;
+  /** Requests that were not answered with success. */
   readonly failed?: number;
 }
 
-/** What could not be measured, and why. */
-export interface Missing {
-  readonly what: string;
-  readonly why: string;
+/** One thing that was measured of one contender, or of what else the workload has, in each round. */
+export interface Figure {
+  readonly workload: string;
+  readonly contender: string;
+  readonly unit: string;
+  readonly samples: readonly Sample[];
 }
+
+/** One of a figure's numbers, round by round; none where it was not measured. */
+export const roundsOf = (figure: Figure | undefined, name: keyof Sample = 'value'): number[] =>
+  figure?.samples.flatMap((sample) => sample[name] ?? []) ?? [];
 
 /** What a run has found so far. */
 export class Results {
   readonly figures: Figure[] = [];
-  readonly missing: Missing[] = [];
+  /** What could not be measured, and why. */
+  readonly notRun: Record<string, string> = {};
   /** What was shown to hold, in words. */
   readonly proofs: string[] = [];
   /** What does not work, whatever the figures: the run fails. */
   readonly broken: string[] = [];
+  /** Versions of the servers that took part. */
+  readonly servers: Record<string, string> = {};
 
   find(workload: string, contender: string): Figure | undefined {
     return this.figures.find((one) => one.workload === workload && one.contender === contender);
   }
 
-  notRun(what: string, why: string): void {
-    if (!this.missing.some((one) => one.what === what)) this.missing.push({ what, why });
+  add(workload: string, contender: string, unit: string, values: readonly number[]): void {
+    this.figures.push({ workload, contender, unit, samples: values.map((value) => ({ value })) });
   }
 }
+
+/** How much is done. Times are in seconds. */
+export const FULL = {
+  repeats: 3,
+  /** One measurement. */
+  seconds: 5,
+  /** The load of each contender before anything counts. */
+  warmUpSeconds: 3,
+  /** Of the large log. */
+  events: 1_000_000,
+  /** Those that share them; as many are there where many owners ask. */
+  owners: 100_000,
+  /** Those of them who ask for most of it. */
+  activeOwners: 20_000,
+  /** How often the service is killed under load, and started to see how long that takes. */
+  kills: 3,
+  starts: 5,
+  steadySeconds: 15,
+};
+export type Sizes = Readonly<typeof FULL>;
+
+/** For the working and not for the figures: what it takes to go through everything once. */
+export const QUICK: Sizes = {
+  ...{ repeats: 1, seconds: 1, warmUpSeconds: 0, steadySeconds: 1 },
+  ...{ events: 10_000, owners: 1_000, activeOwners: 200 },
+  ...{ kills: 1, starts: 1 },
+};
+
+/** What a workload works with. */
+export interface Context {
+  readonly stage: Stage;
+  readonly sizes: Sizes;
+  readonly results: Results;
+  /** Whether a workload, or a part of one, was asked for. */
+  readonly wants: (name: string) => boolean;
+  /** Tells a person how far the run is. */
+  readonly say: (line: string) => void;
+}
+
+/** Measures contenders one after the other, and all of them again: what disturbs the machine disturbs each alike. */
+export const interleaved = async (
+  { sizes, results, say }: Context,
+  workload: string,
+  unit: string,
+  contenders: Readonly<Record<string, (round: number) => Promise<Sample>>>,
+  rounds = sizes.repeats,
+): Promise<void> => {
+  const samples = Object.keys(contenders).map((): Sample[] => []);
+  for (let round = 1; round <= rounds; round++)
+    for (const [number, [contender, measure]] of Object.entries(contenders).entries()) {
+      const sample = await measure(round);
+      samples[number]?.push(sample);
+      say(`${workload}, round ${round} of ${rounds}: ${contender} ${sample.value.toFixed(1)} ${unit}`);
+    }
+  for (const [number, contender] of Object.keys(contenders).entries())
+    results.figures.push({ workload, contender, unit, samples: samples[number] ?? [] });
+};

@@ -15,6 +15,13 @@ export const percentile = (values: readonly number[], share: number): number => 
   return sorted[Math.max(Math.ceil(share * sorted.length), 1) - 1] ?? NaN;
 };
 
+/** The percentiles that a load tells of its latencies. */
+export const percentiles = (values: readonly number[]) => ({
+  p50: percentile(values, 0.5),
+  p99: percentile(values, 0.99),
+  p999: percentile(values, 0.999),
+});
+
 /** Each value divided by the other list's value of the same round, as far as both go. */
 export const ratios = (values: readonly number[], others: readonly number[]): number[] =>
   values.slice(0, others.length).map((value, round) => value / (others[round] ?? NaN));

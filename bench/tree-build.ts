@@ -1,7 +1,6 @@
 /**
  * Builds what an auditor keeps of a log, a part at a time: the tree of its events, or the state tree beside it, as the
- * first start with a log of before does. The order as JSON in its argument, a sample in seconds on standard output, with
- * the most memory that the process has had, in MiB.
+ * first start with a log of before does.
  */
 import { openSqliteEventLog } from '../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../src/adapters/sqlite/tree-store.js';
@@ -12,7 +11,8 @@ import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
 import { type EventLog } from '../src/ports/event-log.js';
 import { type TreeStore } from '../src/ports/tree-store.js';
 import { limitHeapGrowth } from '../src/service/heap-growth.js';
-import { type Sample } from './round.js';
+import { answer, order, sampleOf } from './program.js';
+import { type Sample } from './results.js';
 
 /** What is built where. */
 export interface TreeBuild {
@@ -21,7 +21,7 @@ export interface TreeBuild {
   readonly part: 'events' | 'state';
 }
 
-/** A sample, and the most memory of its process. */
+/** A sample in seconds, and the most memory that its process has had. */
 export interface TreeBuilt extends Sample {
   readonly mebibytes: number;
 }
@@ -55,19 +55,13 @@ const buildState = async (log: EventLog, store: TreeStore): Promise<number> => {
 };
 
 limitHeapGrowth(); // as the service does
-const { log: file, tree, part } = JSON.parse(process.argv[2] ?? '{}') as TreeBuild;
+const { log: file, tree, part } = order<TreeBuild>();
 const log = await openSqliteEventLog(file);
 const store = await openSqliteTreeStore(tree, log.identity());
-const before = process.cpuUsage();
-const begin = performance.now();
-const size = await (part === 'events' ? buildEvents(log, store) : buildState(log, store));
-const seconds = (performance.now() - begin) / 1_000;
-const { user, system } = process.cpuUsage(before);
+const { seconds = NaN, processor = NaN } = await sampleOf(() =>
+  part === 'events' ? buildEvents(log, store) : buildState(log, store),
+);
 await store.close();
 await log.close();
-const built: TreeBuilt = {
-  value: seconds,
-  processor: (user + system) / size,
-  mebibytes: process.resourceUsage().maxRSS / 1_024,
-};
-process.stdout.write(`${JSON.stringify(built)}\n`);
+const built: TreeBuilt = { value: seconds, processor, mebibytes: process.resourceUsage().maxRSS / 1_024 };
+answer(built);

@@ -1,59 +1,15 @@
-import { execFileSync } from 'node:child_process';
+/** What processes have used, as Linux tells in /proc. */
 import { readdirSync, readFileSync } from 'node:fs';
-
-/** What processes have used. */
-export interface Usage {
-  /** Processor time since they began, user's and system's, in seconds. */
-  readonly seconds: number;
-  /** Memory that they hold now, in bytes. */
-  readonly resident: number;
-}
-
-interface Seen {
-  readonly pid: number;
-  readonly parent: number;
-  readonly seconds: number;
-}
 
 /** Linux counts processor time in hundredths of a second on every architecture that Node runs on. */
 const TICKS = 100;
 
-const MIB = 1024 * 1024;
+/** How often memory is looked at, in milliseconds. */
+const LOOK_EVERY_MS = 50;
 
-const onLinux = process.platform === 'linux';
-
-/** What some processes and their descendants have used: a database server works in children. */
-export const usageOf = (pids: readonly number[]): Usage => {
-  const all = onLinux ? seenByProc() : seenByPs();
-  const counted = new Set(pids);
-  for (let before = -1; before !== counted.size;) {
-    before = counted.size;
-    for (const { pid, parent } of all) if (counted.has(parent)) counted.add(pid);
-  }
-  const ours = all.filter(({ pid }) => counted.has(pid));
-  return {
-    seconds: ours.reduce((sum, { seconds }) => sum + seconds, 0),
-    resident: ours.reduce((sum, { pid }) => sum + residentOf(pid), 0),
-  };
-};
-
-/** The memory that a process holds now, in bytes; 0 where it has ended. */
-export const residentOf = (pid: number): number => {
-  try {
-    if (!onLinux)
-      return Number(execFileSync('ps', ['-o', 'rss=', '-p', `${pid}`], { encoding: 'utf8' })) * 1024;
-    const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-    return Number(kib ?? 0) * 1024;
-  } catch {
-    return 0;
-  }
-};
-
-/** Bytes as people read them. */
-export const mebibytes = (bytes: number): string => `${(bytes / MIB).toFixed(0)} MiB`;
-
-const seenByProc = (): Seen[] =>
-  readdirSync('/proc').flatMap((name) => {
+/** Processor time of some processes and their descendants since they began, in seconds: a database works in children. */
+export const processorSeconds = (pids: readonly number[]): number => {
+  const all = readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     try {
       const text = readFileSync(`/proc/${name}/stat`, 'utf8');
@@ -67,19 +23,46 @@ const seenByProc = (): Seen[] =>
       return []; // has ended meanwhile
     }
   });
+  const counted = new Set(pids);
+  for (let before = -1; before !== counted.size;) {
+    before = counted.size;
+    for (const { pid, parent } of all) if (counted.has(parent)) counted.add(pid);
+  }
+  return all.reduce((sum, { pid, seconds }) => (counted.has(pid) ? sum + seconds : sum), 0);
+};
 
-/** POSIX: processor time to the second only, so short runs say little here. */
-const seenByPs = (): Seen[] =>
-  execFileSync('ps', ['-A', '-o', 'pid=,ppid=,time='], { encoding: 'utf8' })
-    .trim()
-    .split('\n')
-    .map((line) => {
-      const [pid = '', parent = '', time = ''] = line.trim().split(/\s+/);
-      const [days, clock] = time.includes('-') ? (time.split('-') as [string, string]) : ['0', time];
-      const seconds = clock.split(':').reduce((total, part) => total * 60 + Number(part), 0);
-      return {
-        pid: Number(pid),
-        parent: Number(parent),
-        seconds: seconds + Number(days) * 86_400,
-      };
-    });
+/** The memory that a process holds now, in megabytes; 0 where it has ended. */
+export const residentMegabytes = (pid: number): number => {
+  try {
+    const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return (Number(kib ?? 0) * 1_024) / 1e6;
+  } catch {
+    return 0;
+  }
+};
+
+/** How the memory of a process went. */
+export interface MemoryCourse {
+  /** In megabytes. */
+  readonly greatest: number;
+  /** The greatest of the last third, as a share of the greatest of the middle third: 1 where it is flat. */
+  readonly growth: number;
+}
+
+/** Watches the memory of a process until it is told that this is enough. */
+export const watchMemory = (pid: number): (() => MemoryCourse) => {
+  const seen = [residentMegabytes(pid)];
+  const timer = setInterval(() => seen.push(residentMegabytes(pid)), LOOK_EVERY_MS);
+  timer.unref();
+  return () => {
+    clearInterval(timer);
+    return courseOf([...seen, residentMegabytes(pid)]);
+  };
+};
+
+/** The first third is left out: there a process grows to what it needs. */
+export const courseOf = (samples: readonly number[]): MemoryCourse => {
+  const third = Math.max(1, Math.floor(samples.length / 3));
+  const middle = Math.max(...samples.slice(-2 * third, -third), samples[0] ?? NaN);
+  return { greatest: Math.max(...samples), growth: Math.max(...samples.slice(-third)) / middle };
+};

@@ -1,16 +1,17 @@
 /**
  * Clients that list right after their writes, in a process of their own: each adds a plant and, once that is answered,
- * asks for the first page of its list, which must begin with that plant. The order as JSON in its argument, the result
- * on standard output. Ids count down, so that the newest plant stands first.
+ * asks for the first page of its list, which must begin with that plant. Ids count down, so that the newest plant stands
+ * first.
  */
-import { readFileSync } from 'node:fs';
-import { Agent, request as send } from 'node:http';
+import { Agent } from 'node:http';
+import { plantOf } from './filled.js';
 import { type Load, type Loaded } from './load.js';
-import { creation, type LoadRequest } from './requests.js';
-import { percentile } from './statistics.js';
+import { answer, order } from './program.js';
+import { answerTo, creation, linesOf, listing } from './requests.js';
+import { percentiles } from './statistics.js';
 
 /** Each client is the owner of a line of `authorizations`. */
-export interface WriteThenList extends Pick<Load, 'url' | 'path' | 'authorizations' | 'seconds'> {
+export interface WriteThenList extends Pick<Load, 'url' | 'authorizations' | 'seconds'> {
   /** No greater id is used. */
   readonly greatestId: number;
 }
@@ -21,67 +22,37 @@ export interface WrittenAndListed extends Loaded {
   readonly missing: number;
 }
 
-const load = JSON.parse(process.argv[2] ?? '{}') as WriteThenList;
-const { hostname, port } = new URL(load.url);
-const authorizations = readFileSync(load.authorizations, 'utf8').trim().split('\n');
-const agent = new Agent({ keepAlive: true, maxSockets: authorizations.length });
-
-/** The body of a good answer; undefined without one. */
-const answered = ({ method, path, headers, body = '' }: LoadRequest): Promise<string | undefined> =>
-  new Promise((resolve) => {
-    const length = body === '' ? {} : { 'content-length': Buffer.byteLength(body) };
-    const sent = send(
-      { agent, hostname, port, method, path, headers: { ...headers, ...length } },
-      (answer) => {
-        let text = '';
-        answer.setEncoding('utf8').on('data', (piece: string) => (text += piece));
-        answer.once('end', () => {
-          resolve((answer.statusCode ?? 500) < 300 ? text : undefined);
-        });
-        answer.once('error', () => {
-          resolve(undefined);
-        });
-      },
-    );
-    sent.once('error', () => {
-      resolve(undefined);
-    });
-    sent.end(body);
-  });
-
+const { url, authorizations, seconds, greatestId } = order<WriteThenList>();
+const clients = linesOf(authorizations);
+const agent = new Agent({ keepAlive: true, maxSockets: clients.length });
 const took: number[] = [];
-let id = load.greatestId + 1;
+let id = greatestId + 1;
 let failed = 0;
 let missing = 0;
 const begin = performance.now();
-const end = begin + 1_000 * load.seconds;
 
 const client = async (authorization: string): Promise<void> => {
-  while (performance.now() < end) {
+  while (performance.now() < begin + 1_000 * seconds) {
     id -= 1;
-    const write = creation(id, authorization);
-    const { name } = JSON.parse(write.body ?? '{}') as { name: string };
+    const { name } = plantOf(id);
     const from = performance.now();
-    const list =
-      (await answered(write)) === undefined
-        ? undefined
-        : await answered({ method: 'GET', path: load.path, headers: { authorization } });
+    try {
+      const written = await answerTo(creation(id, authorization), url, agent);
+      const listed = await answerTo(listing(authorization), url, agent);
+      if (written.status !== 201 || listed.status !== 200) failed += 1;
+      else if ((JSON.parse(listed.body) as { name: string }[])[0]?.name !== name) missing += 1;
+    } catch {
+      failed += 1;
+    }
     took.push(performance.now() - from);
-    if (list === undefined) failed += 1;
-    else if ((JSON.parse(list) as { name: string }[])[0]?.name !== name) missing += 1;
   }
 };
 
-await Promise.all(authorizations.map(client));
-const seconds = (performance.now() - begin) / 1_000;
+await Promise.all(clients.map(client));
 agent.destroy();
+const lasted = (performance.now() - begin) / 1_000;
 const result: WrittenAndListed = {
-  requests: took.length,
-  seconds,
-  failed,
-  p50: percentile(took, 0.5),
-  p99: percentile(took, 0.99),
-  p999: percentile(took, 0.999),
-  missing,
+  ...{ requests: took.length, seconds: lasted, failed, missing },
+  ...percentiles(took),
 };
-process.stdout.write(`${JSON.stringify(result)}\n`);
+answer(result);

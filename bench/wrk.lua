@@ -1,31 +1,17 @@
--- The requests of a load, for wrk. Arguments: what to ask (create, list, delete, mix), the path of lists, ranges of ids
--- (1-20,41-60), a file with one Authorization value a line. The plant with an id belongs to the line that is the id
--- modulo the number of lines. Then a file with numbers of such lines, whose request each one is ('-' without), and how
--- many requests came before. For one thread only: ids count up in one place.
-local authorizations, turns, kind, path, ranges = {}, {}, '', '', {}
-local before, asked, range, id = 0, 0, 1, 0
+-- The requests of a load, for wrk. Arguments: what to ask (create, list, delete, mix), the path of lists, the first id, a
+-- file with one Authorization value a line. The plant with an id belongs to the line that is the id modulo the number of
+-- lines. Then a file with numbers of such lines, whose request each one is ('-' without), and how many requests came
+-- before. For one thread only: ids count up in one place.
+local authorizations, turns, kind, path = {}, {}, '', ''
+local before, asked, id = 0, 0, 0
 
 function init(args)
-  kind, path = args[1], args[2]
-  for first, last in args[3]:gmatch('(%d+)-(%d+)') do
-    ranges[#ranges + 1] = { first = tonumber(first), last = tonumber(last) }
-  end
-  id = ranges[1].first - 1
+  kind, path, id = args[1], args[2], tonumber(args[3]) - 1
   for line in io.lines(args[4]) do authorizations[#authorizations + 1] = line end
   if args[5] ~= '-' then
     for line in io.lines(args[5]) do turns[#turns + 1] = tonumber(line) end
   end
   before = tonumber(args[6])
-end
-
-local function next_id()
-  if id == ranges[range].last and ranges[range + 1] then
-    range = range + 1
-    id = ranges[range].first
-  else
-    id = id + 1
-  end
-  return id
 end
 
 -- The authorization of the request: of the owner whose turn it is, else that of a number.
@@ -39,11 +25,11 @@ function request()
   if kind == 'list' or (kind == 'mix' and asked % 10 ~= 0) then
     return wrk.format('GET', path, { Authorization = authorization_of(before + asked) })
   end
-  local plant = next_id()
-  local headers = { Authorization = authorization_of(plant) }
-  if kind == 'delete' then return wrk.format('DELETE', string.format('/plants/%d', plant), headers) end
+  id = id + 1
+  local headers = { Authorization = authorization_of(id) }
+  if kind == 'delete' then return wrk.format('DELETE', string.format('/plants/%d', id), headers) end
   headers['Content-Type'] = 'application/json'
-  local body = string.format('{"name":"Monstera deliciosa %d","tag":"aroid","id":%d}', plant, plant)
+  local body = string.format('{"name":"Monstera deliciosa %d","tag":"aroid","id":%d}', id, id)
   return wrk.format('POST', '/plants', headers, body)
 end
 

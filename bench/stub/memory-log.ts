@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import {
   type Appended,
   type ExpectedRevision,
@@ -22,8 +23,13 @@ const HEARTBEAT_MS = 750;
 export class MemoryLog {
   readonly #events: RecordedEvent[] = [];
   readonly #streams = new Map<string, RecordedEvent[]>();
-  readonly #listeners = new Set<() => void>();
+  /** Of its end: at the next append, and when the heartbeat is due. */
+  readonly #news = new EventEmitter().setMaxListeners(0);
   #waking: NodeJS.Immediate | undefined;
+
+  constructor() {
+    setInterval(() => this.#news.emit('news'), HEARTBEAT_MS).unref();
+  }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -62,7 +68,8 @@ export class MemoryLog {
       done += events.length;
       const caughtUp = done === this.#events.length;
       yield { events, position: positionOf(done), caughtUp };
-      if (done === this.#events.length) await this.#news(signal);
+      if (done < this.#events.length) continue;
+      await once(this.#news, 'news', { signal }).catch(() => undefined); // aborted
     }
   }
 
@@ -74,22 +81,7 @@ export class MemoryLog {
   #wakeSoon(): void {
     this.#waking ??= setImmediate(() => {
       this.#waking = undefined;
-      for (const listener of [...this.#listeners]) listener();
-    });
-  }
-
-  /** Resolves at the next append, when the heartbeat is due, and when `signal` aborts. */
-  #news(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        this.#listeners.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, HEARTBEAT_MS);
-      this.#listeners.add(wake);
-      signal.addEventListener('abort', wake);
+      this.#news.emit('news');
     });
   }
 }

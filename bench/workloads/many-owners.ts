@@ -1,19 +1,14 @@
-import { readFile } from 'node:fs/promises';
-import { type Context } from '../context.js';
-import { type Fillable } from '../contenders.js';
-import { type Contestants, startAll } from '../contestants.js';
-import { type Owner } from '../filled-log.js';
-import { type LoadKind } from '../load.js';
-import { type LoadedTarget } from '../loaded-target.js';
+import { type Owner } from '../filled.js';
+import { type Load } from '../load.js';
 import { Broken } from '../processes.js';
-import { interleaved, type Sample } from '../round.js';
+import { LIST_OF_20 } from '../requests.js';
+import { type Context, interleaved, type Sample } from '../results.js';
+import { type Target } from '../target.js';
 import { uniformTurns, writeTurns, zipfTurns } from '../turns.js';
 
 /** Plants of each owner who asks often, and of each other one. */
 const ACTIVE_PLANTS = 20;
 const OTHER_PLANTS = 10;
-
-const PATH = '/plants?limit=20';
 
 /** Drawn turns for each active owner: a round on a fast machine does not come to their end. */
 const TURNS_EACH = 25;
@@ -22,7 +17,7 @@ const TURNS_EACH = 25;
 type Order = 'zipf' | 'uniform' | 'all in turn';
 
 interface Workload {
-  readonly kind: LoadKind;
+  readonly kind: Load['kind'];
   readonly order: Order;
   readonly connections: number;
 }
@@ -38,16 +33,17 @@ const WORKLOADS = {
 /** The parts of this workload, which can be asked for one by one. */
 export const OWNERS = Object.keys(WORKLOADS);
 
-const NAMES: readonly Fillable[] = ['embedded', 'crud', 'typeorm', 'emmett'];
+/** Those that can begin with plants that nobody has asked them to add. */
+const NAMES = ['embedded', 'crud', 'typeorm', 'emmett'] as const;
 
 /** Whose token each request has. */
 interface Asked {
-  /** The list of owners as one object: their tokens are made once. */
   readonly owners: readonly string[];
   /** A file of drawn turns. */
   readonly turns?: string;
-  /** Requests of a contender that came before. */
-  readonly from: Map<Fillable, number>;
+  /** Where the first round begins, and how much further each other one does, which shall not repeat it. */
+  readonly from: number;
+  readonly step: number;
 }
 
 /** Lists and creates of many owners, each with a token of its own, of everyone who can begin with their plants. */
@@ -59,99 +55,68 @@ export const manyOwners = async (context: Context): Promise<void> => {
     name: `owner ${number}`,
     plants: number < sizes.activeOwners ? ACTIVE_PLANTS : OTHER_PLANTS,
   }));
-  const contestants: Contestants<Fillable> = new Map();
-  try {
-    say(`giving each contender the plants of ${sizes.owners} owners`);
-    await startAll(context, contestants, NAMES, (name) => stage.start(name, owners));
-    say(`signing tokens of ${sizes.owners} owners`);
-    const names = owners.map(({ name }) => name);
-    const active = names.slice(0, sizes.activeOwners);
-    for (const [contender, contestant] of contestants) {
-      for (const some of [active, names]) await contestant.authorizations(some);
-      await assertFilled(contender, contestant, names.slice(0, 1));
-    }
-    const drawn = TURNS_EACH * sizes.activeOwners;
-    const asked: Record<Order, Asked> = {
-      zipf: {
-        owners: active,
-        turns: writeTurns(stage.newPath('turns'), zipfTurns(active.length, drawn)),
-        from: new Map(),
-      },
-      uniform: {
-        owners: active,
-        turns: writeTurns(stage.newPath('turns'), uniformTurns(active.length, drawn)),
-        from: new Map(),
-      },
-      // They begin with those who have not asked for anything, so that their tokens are new.
-      'all in turn': { owners: names, from: new Map(NAMES.map((name) => [name, active.length])) },
-    };
-    if (sizes.warmUpSeconds > 0) await warmUp(context, contestants, { owners: active, from: new Map() });
-    for (const [name, workload] of wanted)
-      await interleaved(
-        context,
-        name,
-        [...contestants].map(([contender, contestant]) => ({
-          contender,
-          unit: 'requests/s',
-          measure: () => load(contender, contestant, workload, asked[workload.order], sizes.seconds),
-        })),
-      );
-  } finally {
-    for (const { target } of contestants.values()) await target.stop();
+  say(`each contender begins with the plants of ${sizes.owners} owners`);
+  const targets = await stage.startAll(NAMES, say, owners);
+  say(`signing tokens of ${sizes.owners} owners`);
+  const names = owners.map(({ name }) => name);
+  const active = names.slice(0, sizes.activeOwners);
+  for (const [name, target] of targets) {
+    for (const some of [active, names]) await target.tokens.file(some);
+    await assertFilled(name, target, names[0] ?? '');
+  }
+  const drawn = (turns: typeof zipfTurns): Asked => {
+    const count = TURNS_EACH * active.length;
+    const file = writeTurns(stage.newPath('turns'), turns(active.length, count));
+    return { owners: active, turns: file, from: 0, step: Math.floor(count / sizes.repeats) };
+  };
+  const others = names.length - active.length;
+  const asked: Record<Order, Asked> = {
+    zipf: drawn(zipfTurns),
+    uniform: drawn(uniformTurns),
+    // They begin with those who have not asked for anything, so that their tokens are new.
+    'all in turn': { owners: names, from: active.length, step: Math.floor(others / sizes.repeats) },
+  };
+  if (sizes.warmUpSeconds > 0) await warmUp(context, [...targets.values()], active);
+  for (const [name, workload] of wanted) {
+    const contenders = [...targets].map(([contender, target]) => [
+      contender,
+      (round: number) => load(target, workload, asked[workload.order], sizes.seconds, round),
+    ]);
+    await interleaved(context, name, 'requests/s', Object.fromEntries(contenders));
   }
 };
 
-/** Throws Broken where the first owner's list is not what was filled in. */
-const assertFilled = async (
-  contender: Fillable,
-  contestant: LoadedTarget,
-  owner: readonly string[],
-): Promise<void> => {
-  const authorization = (await readFile(await contestant.authorizations(owner), 'utf8')).trim();
-  const answer = await fetch(`${contestant.target.url}${PATH}`, { headers: { authorization } });
+/** Throws Broken where an owner's list is not what was filled in. */
+const assertFilled = async (name: string, { tokens, url }: Target, owner: string): Promise<void> => {
+  const authorization = await tokens.authorization(owner);
+  const answer = await fetch(`${url}${LIST_OF_20}`, { headers: { authorization } });
   const list = (await answer.json()) as { name: string; tag: string }[];
   if (list.length !== ACTIVE_PLANTS || list.at(-1)?.name !== `Monstera deliciosa ${ACTIVE_PLANTS}`)
-    throw new Broken(`${contender} answered ${answer.status} and not the plants that it was given`);
+    throw new Broken(`${name} answered ${answer.status} and not the plants that it was given`);
 };
 
-/** One round of one contender, which goes on where its round before has ended. */
 const load = async (
-  contender: Fillable,
-  contestant: LoadedTarget,
+  target: Target,
   { kind, connections }: Workload,
-  { owners, turns, from }: Asked,
+  { owners, turns, from, step }: Asked,
   seconds: number,
+  round: number,
 ): Promise<Sample> => {
-  const before = from.get(contender) ?? 0;
-  const sample = await contestant.load({
-    kind,
-    path: PATH,
-    ids: [contestant.takeIds(10_000_000)],
-    authorizations: await contestant.authorizations(owners),
-    ...(turns === undefined ? {} : { turns }),
-    from: before,
-    connections,
-    seconds,
-  });
-  from.set(contender, before + Math.ceil(sample.value * seconds));
-  return sample;
+  const authorizations = await target.tokens.file(owners);
+  const order = { kind, path: LIST_OF_20, authorizations, turns, connections, seconds };
+  return target.load({ ...order, from: from + (round - 1) * step });
 };
 
 /** Of a slow contender, not all active owners ask before it is measured: so many rounds are enough for one that is not. */
 const MOST_WARM_UPS = 4;
 
 /** Each active owner asks once, so that neither tokens nor pages are new. */
-const warmUp = async (
-  { sizes, say }: Context,
-  contestants: Contestants<Fillable>,
-  asked: Asked,
-): Promise<void> => {
+const warmUp = async ({ sizes, say }: Context, targets: Target[], owners: string[]): Promise<void> => {
   say('warming up');
-  for (const [contender, contestant] of contestants)
-    for (
-      let times = 0;
-      times < MOST_WARM_UPS && (asked.from.get(contender) ?? 0) < asked.owners.length;
-      times++
-    )
-      await load(contender, contestant, WORKLOADS['owners-uniform'], asked, sizes.warmUpSeconds);
+  for (const target of targets)
+    for (let round = 1, from = 0; round <= MOST_WARM_UPS && from < owners.length; round++) {
+      const asked: Asked = { owners, from, step: 0 };
+      const { value } = await load(target, WORKLOADS['owners-uniform'], asked, sizes.warmUpSeconds, round);
+      from += Math.ceil(value * sizes.warmUpSeconds);
+    }
 };

@@ -4,7 +4,7 @@
  * console:figures -- MINUTES
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { usageOf } from '../../bench/usage.js';
+import { processorSeconds } from '../../bench/usage.js';
 import { ensureChromium, launchChromium } from './chromium.js';
 import { Beside } from './console-page.js';
 import { HOUSEPLANTS } from './houseplants.js';
@@ -58,13 +58,13 @@ const requests = {
 
 /** Processor time of the service for one request, in microseconds. */
 const costOf = async (request: () => Promise<Response>): Promise<number> => {
-  const [before, end] = [usageOf([service.pid]).seconds, performance.now() + LOAD_MS];
+  const [before, end] = [processorSeconds([service.pid]), performance.now() + LOAD_MS];
   let count = 0;
   const client = async (): Promise<void> => {
     for (; performance.now() < end; count += 1) await (await request()).arrayBuffer();
   };
   await Promise.all(Array.from({ length: CLIENTS }, client));
-  return (1e6 * (usageOf([service.pid]).seconds - before)) / count;
+  return (1e6 * (processorSeconds([service.pid]) - before)) / count;
 };
 
 /** The three pages: an owner's, an auditor's, an operator's. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { Stage, type Target } from '../../../bench/contenders.js';
-import { Keys } from '../../../bench/service.js';
+import { Stage } from '../../../bench/contenders.js';
+import { Results } from '../../../bench/results.js';
+import { type Target } from '../../../bench/target.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 describe('the contender without events', () => {
@@ -11,8 +11,8 @@ describe('the contender without events', () => {
   let tokens: string[];
 
   beforeAll(async () => {
-    crud = await new Stage(folder, new Keys(join(folder, 'keys'))).start('crud');
-    tokens = readFileSync(await crud.authorizations(['anna', 'ben']), 'utf8')
+    crud = await (await Stage.open(folder, new Results())).start('crud');
+    tokens = readFileSync(await crud.tokens.file(['anna', 'ben']), 'utf8')
       .trim()
       .split('\n');
   });

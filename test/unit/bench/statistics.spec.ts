@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { courseOf } from '../../../bench/memory.js';
 import { median, percentile, ratios, spread } from '../../../bench/statistics.js';
+import { courseOf } from '../../../bench/usage.js';
 
 describe('statistics of a benchmark', () => {
   it.each([

@@ -1,5 +1,5 @@
 /* eslint-disable -- without their types, typed rules can say nothing */
-// @ts-nocheck -- its packages are its own: bench/peers/typeorm/package.json, installed by `npm run bench:peers` only
+// @ts-nocheck -- its packages are its own: bench/peers/package.json, installed by `npm run bench:peers` only
 /**
  * The same API as most would write it: NestJS on Express, TypeORM, PostgreSQL, as the documentation of NestJS shows
  * it. One row for each plant, found by its primary key (owner, id), which also serves the list. No log of requests.
@@ -59,10 +59,6 @@ class CreatePlants1700000000000 {
       'CREATE TABLE plants (owner text, id bigint, name varchar(200) NOT NULL, tag varchar(200) NOT NULL, PRIMARY KEY (owner, id))',
     );
   }
-
-  down(runner) {
-    return runner.query('DROP TABLE plants');
-  }
 }
 
 class NewPlant {
@@ -107,20 +103,25 @@ class AuthGuard implements CanActivate {
   }
 }
 
-@Injectable()
-class PlantsService {
+@Controller('plants')
+@UseGuards(AuthGuard)
+class PlantsController {
   constructor(@InjectRepository(Plant) private readonly plants: Repository<Plant>) {}
 
-  async create(owner: string, plant: NewPlant): Promise<void> {
+  @Post()
+  async create(@Req() { owner }, @Body() plant: NewPlant, @Res({ passthrough: true }) response) {
     try {
       await this.plants.insert({ owner, ...plant });
     } catch (error) {
       if (error.driverError?.code === '23505') throw new ConflictException();
       throw error;
     }
+    response.location(`/plants/${plant.id}`);
+    return { name: plant.name, tag: plant.tag };
   }
 
-  list(owner: string, limit: number): Promise<Plant[]> {
+  @Get()
+  list(@Req() { owner }, @Query() { limit }: ListQuery) {
     return this.plants.find({
       select: { name: true, tag: true },
       where: { owner },
@@ -129,33 +130,11 @@ class PlantsService {
     });
   }
 
-  async delete(owner: string, id: number): Promise<void> {
-    const { affected } = await this.plants.delete({ owner, id });
-    if (affected === 0) throw new NotFoundException();
-  }
-}
-
-@Controller('plants')
-@UseGuards(AuthGuard)
-class PlantsController {
-  constructor(private readonly plants: PlantsService) {}
-
-  @Post()
-  async create(@Req() request, @Body() plant: NewPlant, @Res({ passthrough: true }) response) {
-    await this.plants.create(request.owner, plant);
-    response.location(`/plants/${plant.id}`);
-    return { name: plant.name, tag: plant.tag };
-  }
-
-  @Get()
-  list(@Req() request, @Query() { limit }: ListQuery) {
-    return this.plants.list(request.owner, limit);
-  }
-
   @Delete(':id')
   @HttpCode(204)
-  async delete(@Req() request, @Param('id', ParseIntPipe) id: number): Promise<void> {
-    await this.plants.delete(request.owner, id);
+  async delete(@Req() { owner }, @Param('id', ParseIntPipe) id: number): Promise<void> {
+    const { affected } = await this.plants.delete({ owner, id });
+    if (affected === 0) throw new NotFoundException();
   }
 }
 
@@ -191,7 +170,6 @@ const SECRET = process.env.SECRET_AS_KEY
     JwtModule.register({ secret: SECRET }),
   ],
   controllers: [PlantsController, HealthController],
-  providers: [PlantsService],
 })
 class AppModule {}
 

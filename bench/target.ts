@@ -1,0 +1,124 @@
+import { type Load, type Loaded, run } from './load.js';
+import { ask, type Server } from './processes.js';
+import { creation, LIST_OF_20 } from './requests.js';
+import { type Sample } from './results.js';
+import { type SteadyLoad } from './steady-load.js';
+import { type Tokens } from './tokens.js';
+import { processorSeconds } from './usage.js';
+
+/** Owners whose plants are created and deleted. */
+const WRITERS = Array.from({ length: 8 }, (_, writer) => `writer ${writer}`);
+
+/** How many plants are added at a time before anything is measured. */
+const FILL_TOGETHER = 32;
+
+/** More ids than any load uses: whoever creates does not know how many it will be. */
+const IDS_OF_A_LOAD = 10_000_000;
+
+/** The owner who has so many plants. */
+export const readerOf = (plants: number): string => `reader of ${plants}`;
+
+/** A database that was started for a contender. */
+export interface Database {
+  /** Undefined where it runs elsewhere. */
+  readonly pid?: number;
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** A contender that runs, and how it is loaded. */
+export class Target {
+  #nextId = 0;
+
+  constructor(
+    readonly server: Server,
+    readonly tokens: Tokens,
+    private readonly databases: readonly Database[] = [],
+  ) {}
+
+  get url(): string {
+    return this.server.url;
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop();
+    for (const database of this.databases) await database.stop();
+  }
+
+  /** Gives the reader of so many plants those plants. */
+  async fill(plants: number): Promise<void> {
+    const authorization = await this.tokens.authorization(readerOf(plants));
+    let id = 0;
+    const worker = async (): Promise<void> => {
+      while (id < plants) {
+        const { method, path, headers, body = '' } = creation((id += 1), authorization);
+        const answer = await fetch(`${this.url}${path}`, { method, headers, body });
+        const text = await answer.text();
+        if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${text}`);
+      }
+    };
+    await Promise.all(Array.from({ length: FILL_TOGETHER }, worker));
+  }
+
+  /** The first of ids that no load has used; readers' plants stand below. */
+  newIds(): number {
+    return (this.#nextId += IDS_OF_A_LOAD);
+  }
+
+  async creates(connections: number, seconds: number, firstId = this.newIds()): Promise<Sample> {
+    const authorizations = await this.tokens.file(WRITERS);
+    return this.load({ kind: 'create', connections, seconds, path: '', authorizations, firstId });
+  }
+
+  /** Nine lists for each create, all by the writers: their lists hold what they have created. */
+  async mix(connections: number, seconds: number): Promise<Sample> {
+    const authorizations = await this.tokens.file(WRITERS);
+    return this.load({ kind: 'mix', connections, seconds, path: LIST_OF_20, authorizations });
+  }
+
+  /**
+   * Creates plants for so long, and deletes them for half as long. Where more is deleted than was created, the rest is
+   * answered with 404, and shows as failed.
+   */
+  async deletes(connections: number, seconds: number): Promise<Sample> {
+    const first = this.newIds();
+    await this.creates(256, seconds, first);
+    const authorizations = await this.tokens.file(WRITERS);
+    // wrk asks its script for one request that it never sends: the first plant is not there.
+    const load = { kind: 'delete', path: '', authorizations, firstId: first + 1 } as const;
+    return this.load({ ...load, connections, seconds: Math.max(1, Math.floor(seconds / 2)) });
+  }
+
+  async lists(plants: number, connections: number, seconds: number): Promise<Sample> {
+    const authorizations = await this.tokens.file([readerOf(plants)]);
+    return this.load({ kind: 'list', connections, seconds, path: `/plants?limit=${plants}`, authorizations });
+  }
+
+  /** Loads it, and counts the processor time that it took. */
+  load(load: Omit<Load, 'url' | 'firstId'> & { readonly firstId?: number }): Promise<Sample> {
+    return this.counted(() => run({ firstId: this.newIds(), ...load, url: this.url }));
+  }
+
+  /** Loads it at a fixed rate. Its value is the 99th percentile of latency. */
+  async steady(load: Omit<SteadyLoad, 'url' | 'firstId'>): Promise<Sample> {
+    const order: SteadyLoad = { ...load, url: this.url, firstId: this.newIds() };
+    const { p50, p99, p999, failed } = await ask<Loaded>('steady-load', order);
+    return { value: p99, p50, p99, p999, failed };
+  }
+
+  /** Counts the processor time that a load takes. */
+  async counted(loading: () => Promise<Loaded>): Promise<Sample> {
+    const ours = [this.server.process.pid];
+    const databases = this.databases.flatMap(({ pid }) => pid ?? []);
+    const before = [processorSeconds(ours), processorSeconds(databases)] as const;
+    const { requests, seconds, failed, p50, p99, p999 } = await loading();
+    const processor = (1e6 * (processorSeconds(ours) - before[0])) / requests;
+    const serversProcessor = (1e6 * (processorSeconds(databases) - before[1])) / requests;
+    return {
+      value: (requests - failed) / seconds,
+      ...(requests > 0 ? { processor } : {}), // a slow one may have answered nothing in a quick run
+      ...(requests > 0 && databases.length > 0 ? { serversProcessor } : {}),
+      ...{ p50, p99, p999, failed },
+    };
+  }
+}
