@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Sent } from '../http-client.js';
-import { BODIES, HEADERS, TARGET_TEXTS, TARGETS, WORST_TEXTS } from '../worst-texts.js';
+import { PLACES } from '../worst-texts.js';
 
 /** What a hostile client knows. */
 export interface Target {
@@ -67,7 +67,7 @@ export const ATTACKS = {
     );
   },
   'texts that are dear to read': ({ port, token }) => {
-    const all = worstRequests(token);
+    const all = PLACES.flatMap(({ texts, request }) => texts.map((text) => request(text, token)));
     let sent = 0;
     flood(port, 8, () => all[(sent += 1) % all.length] ?? {});
   },
@@ -163,23 +163,6 @@ const exchange = (
       .on('close', resolve)
       .end(body);
   });
-
-const worstRequests = (token: string): Sent[] => [
-  ...Object.entries(HEADERS).flatMap(([name, { headers, ...sent }]) =>
-    WORST_TEXTS.map((text) => ({
-      token: name === 'authorization' ? undefined : token,
-      ...sent,
-      headers: { ...headers, [name]: text },
-    })),
-  ),
-  ...TARGETS.flatMap((start) => TARGET_TEXTS.map((text) => ({ token, path: `${start}${text}` }))),
-  ...Object.values(BODIES).map((body) => ({
-    method: 'POST',
-    token,
-    headers: { 'content-type': 'application/json' },
-    body,
-  })),
-];
 
 /** A well-formed token of a key that nobody has, another one each time. */
 const madeUpToken = (number: number): string => {

@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { TestService } from '../../support/service.js';
+
+let http: HttpClient;
+beforeAll(async () => {
+  http = new HttpClient(await TestService.start());
+  await http.service.ready();
+});
+afterAll(async () => {
+  await http.finish();
+});
+
+/** Sends a beginning, and then goes on little by little, never to finish. */
+const trickled = async (beginning: string, more: string): Promise<Answer[]> => {
+  const connection = http.connect();
+  connection.write(beginning);
+  const timer = setInterval(() => {
+    connection.write(more);
+  }, 200);
+  const answers = await connection.closed;
+  clearInterval(timer);
+  return answers;
+};
+
+it('a request that does not get on is answered 408, and others meanwhile as ever', async () => {
+  const head = `POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer ${await http.token()}\r\nContent-Type: application/json\r\n`;
+  const length = 'Content-Length: 30\r\n\r\n';
+  const silent = ['', 'P', head, `${head}${length}`, `${head}${length}{"name":`];
+  let waiting = true;
+  const slow = Promise.all([
+    ...silent.map((bytes) => http.exchange(bytes)),
+    trickled(`${head}X-Slow: `, 'x'),
+    trickled(`${head}Content-Length: 1000\r\n\r\n{`, ' '),
+    trickled(`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`, '1\r\n \r\n'),
+  ]).finally(() => (waiting = false));
+  expect((await http.list()).status).toBe(200);
+  expect(waiting).toBe(true);
+  for (const answers of await slow) {
+    expect(answers).toHaveLength(1);
+    answers.forEach((answer) => problemIn(answer, 408, 'request_timeout'));
+  }
+  expect(await http.service.eventCount()).toBe(0);
+});
