@@ -80,7 +80,8 @@ export class Stage {
   static async open(folder: string, results: Results): Promise<Stage> {
     mkdirSync(folder, { recursive: true });
     const { auth } = loadConfig({ DATA_DIR: folder });
-    return new Stage(folder, await openLocalKey(folder), auth, results);
+    const issued = { issuer: auth.issuer, audience: auth.audiences[0] };
+    return new Stage(folder, await openLocalKey(folder), issued, results);
   }
 
   /** A path in the folder that nothing has. */

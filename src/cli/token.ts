@@ -45,7 +45,7 @@ export const signToken = async (
   const token = await new SignJWT({ scope, ...client })
     .setProtectedHeader({ alg: LOCAL_KEY_ALGORITHM, kid: key.kid, typ: 'at+jwt' }) // RFC 9068, 2.1
     .setIssuer(auth.issuer)
-    .setAudience(auth.audience)
+    .setAudience(auth.audiences[0])
     .setSubject(owner)
     .setJti(randomUUID())
     .setIssuedAt(issuedAt)

@@ -5,14 +5,19 @@ import { type SettingName } from './settings.js';
 export const LOCAL_ISSUER = 'urn:plants:local';
 
 /** Whose tokens are accepted. */
-export type AuthConfig = Readonly<{ issuer: string; audience: string; ownerClaim: string }> &
+export type AuthConfig = Readonly<{
+  issuer: string;
+  /** A token is meant for one of them. */
+  audiences: [string, ...string[]];
+  ownerClaim: string;
+}> &
   (Readonly<{ kind: 'local' }> | Readonly<{ kind: 'issuer'; jwksUrl: URL }>);
 
 /** Throws ConfigError. */
 export const auth = (env: Environment): AuthConfig => {
   const issuer = given(env, 'AUTH_ISSUER');
   const jwksUrl = given(env, 'AUTH_JWKS_URL');
-  const audience = claimText(setting(env, 'AUTH_AUDIENCE'), 'AUTH_AUDIENCE');
+  const audiences = audiencesIn(setting(env, 'AUTH_AUDIENCE'));
   const ownerClaim = claimText(setting(env, 'AUTH_OWNER_CLAIM'), 'AUTH_OWNER_CLAIM');
   if (issuer === undefined) {
     if (jwksUrl !== undefined)
@@ -23,7 +28,7 @@ export const auth = (env: Environment): AuthConfig => {
       throw new ConfigError(
         'AUTH_OWNER_CLAIM needs AUTH_ISSUER: tokens of the local key name the owner in sub',
       );
-    return { kind: 'local', issuer: LOCAL_ISSUER, audience, ownerClaim };
+    return { kind: 'local', issuer: LOCAL_ISSUER, audiences, ownerClaim };
   }
   if (given(env, 'AUTH_AUDIENCE') === undefined)
     throw new ConfigError(
@@ -34,7 +39,7 @@ export const auth = (env: Environment): AuthConfig => {
   return {
     kind: 'issuer',
     issuer: claimText(issuer, 'AUTH_ISSUER'),
-    audience,
+    audiences,
     ownerClaim,
     jwksUrl: keysUrl(jwksUrl),
   };
@@ -52,6 +57,13 @@ export const consoleClientId = (env: Environment): string | undefined => {
       'CONSOLE_CLIENT_ID needs an AUTH_ISSUER that is an https URL (http only for this machine): people sign in there',
     );
   return claimText(clientId, 'CONSOLE_CLIENT_ID');
+};
+
+const audiencesIn = (value: string): [string, ...string[]] => {
+  const [first = '', ...others] = value.split(',').map((one) => claimText(one.trim(), 'AUTH_AUDIENCE'));
+  if (first === '' || others.includes(''))
+    throw bad('AUTH_AUDIENCE', value, 'one audience, or several separated by commas, none of them empty');
+  return [first, ...others];
 };
 
 /** A text that is compared with a claim exactly: with an invisible space or line end it would never match. */

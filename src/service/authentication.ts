@@ -14,7 +14,7 @@ export const signingKeys = async ({ auth, dataDir }: Config, logger: Logger) => 
       if (reason === undefined) logger.info("the issuer's keys can be fetched again");
       else logger.warn({ reason }, "the issuer's keys cannot be fetched; known keys are used for an hour");
     });
-    return { keys: issuer.find, keyFetches: () => issuer.fetches, created: false };
+    return { keys: issuer, keyFetches: () => issuer.fetches, created: false };
   }
   const key = await openLocalKey(dataDir);
   return { keys: localKeys(key), keyFetches: () => NO_FETCHES, created: key.created };

@@ -70,7 +70,8 @@ export const SETTINGS = [
   {
     name: 'AUTH_AUDIENCE',
     default: 'plants',
-    meaning: 'Whom a token must be meant for (claim aud). Required with AUTH_ISSUER.',
+    meaning:
+      'Whom a token must be meant for (claim aud): one, or any one of several, separated by commas. Required with AUTH_ISSUER.',
   },
   {
     name: 'AUTH_JWKS_URL',

@@ -27,7 +27,6 @@ export interface BadTokens {
   readonly otherKey: string;
   readonly tamperedPayload: string;
   readonly tamperedSignature: string;
-  readonly tooLong: string;
   readonly noJwt: string;
 }
 
@@ -80,7 +79,6 @@ export class TokenMint {
       otherKey: await other.token(),
       tamperedPayload: `${header}.${encoded(this.#claims({ sub: 'eve' }))}.${signature}`,
       tamperedSignature: `${header}.${payload}.${flipped(signature)}`,
-      tooLong: await this.token({ padding: 'x'.repeat(8192) }),
       noJwt: 'abc',
     };
   }

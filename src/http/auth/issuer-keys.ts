@@ -14,8 +14,18 @@ export class KeysUnavailable extends Error {
   }
 }
 
-/** Finds the public key that a token's header names. Throws KeysUnavailable. */
-export type PublicKeys = JWTVerifyGetKey;
+/** Finds the key that a token's header names. */
+export type KeySet = JWTVerifyGetKey;
+
+/** The public keys that tokens are verified with. They are another `KeySet` once they have changed. */
+export interface PublicKeys {
+  /** The keys, or undefined where they have to be waited for. */
+  ready(): KeySet | undefined;
+  /** Throws KeysUnavailable. */
+  current(): Promise<KeySet>;
+  /** For a token that `known` do not fit: others, or undefined where there are none. Throws KeysUnavailable. */
+  others(known: KeySet): Promise<KeySet | undefined>;
+}
 
 /** How long an issuer may take to answer, its whole body included, in milliseconds. */
 const TIMEOUT_MS = 5_000;
@@ -38,13 +48,13 @@ const MAX_AGE_WITHOUT_ISSUER_MS = 3_600_000;
 /** From the end of a failed fetch to the next one. */
 const PAUSES = { firstMs: 1_000, longestMs: 10_000 };
 
-/** The shortest time between two fetches for keys that are not in the set, in milliseconds. */
+/** The shortest time between two fetches for tokens that no key of the set fits, in milliseconds. */
 const UNKNOWN_KEY_PAUSE_MS = 1_000;
 
 /**
- * Fetches for keys that are not in the set: so many one after the other, and one more in each further interval
- * (milliseconds). Anyone can make up the name of a key, so the issuer must not be asked for each; and a new key of the
- * issuer must be found soon, also while somebody makes names up.
+ * Fetches for tokens that no key of the set fits, by name or by signature: so many one after the other, and one more in
+ * each further interval (milliseconds). Anyone can make up a token, so the issuer must not be asked for each; and a new
+ * key of the issuer must be found soon, also while somebody makes tokens up.
  */
 const UNKNOWN_KEY_FETCHES = 5;
 const UNKNOWN_KEY_INTERVAL_MS = 6_000;
@@ -67,8 +77,10 @@ export type OnIssuerState = (failure: string | undefined) => void;
  * The keys that an issuer publishes (RFC 7517, section 5), fetched when the first token comes. There is at most one
  * fetch at a time, whoever waits for it.
  */
-export class IssuerKeys {
-  #keys: PublicKeys | undefined;
+export class IssuerKeys implements PublicKeys {
+  #keys: KeySet | undefined;
+  /** The document that they are from. */
+  #text: string | undefined;
   /** When the keys were fetched, when the last fetch ended, and when the next one may begin after failures. */
   #fetchedAt = -Infinity;
   #endedAt = -Infinity;
@@ -97,34 +109,27 @@ export class IssuerKeys {
     };
   }
 
-  /** Throws KeysUnavailable, or what jose throws where no key fits, or several do. */
-  readonly find: PublicKeys = async (header, token) => {
-    const keys = await this.#current();
-    try {
-      return await keyIn(keys, header, token);
-    } catch (error) {
-      const unknown = error instanceof errors.JWKSNoMatchingKey;
-      // The name of a key is a string (RFC 7515, section 4.1.4): the issuer has none by another one.
-      if (!unknown || (header.kid !== undefined && typeof header.kid !== 'string')) throw error;
-      if (this.#fetching || this.#mayLookForUnknownKey()) await this.#fetch();
-      else if (this.#failures === 0) throw error;
-      // The key may be a new one: while the issuer cannot be asked, nobody knows.
-      if (this.#failures > 0) throw this.#unavailable();
-      return keyIn(await this.#current(), header, token);
-    }
-  };
-
-  /** The keys to use now; waits for a fetch only where there is no other way. Throws KeysUnavailable. */
-  async #current(): Promise<PublicKeys> {
+  /** Fetches old keys again meanwhile. */
+  ready(): KeySet | undefined {
     const age = this.now() - this.#fetchedAt;
-    const fetchable = this.#fetching !== undefined || this.now() >= this.#notBefore;
-    if (age >= REFRESH_MS && fetchable) {
-      const fetching = this.#fetch();
-      // Where the issuer has failed before, who has keys that still may be used does not wait for it.
-      if (age >= (this.#failures > 0 ? MAX_AGE_WITHOUT_ISSUER_MS : MAX_AGE_MS)) await fetching;
-    }
+    if (age >= REFRESH_MS && this.now() >= this.#notBefore) void this.#fetch();
+    // Where the issuer has failed before, who has keys that still may be used does not wait for it.
+    return age < (this.#failures > 0 ? MAX_AGE_WITHOUT_ISSUER_MS : MAX_AGE_MS) ? this.#keys : undefined;
+  }
+
+  async current(): Promise<KeySet> {
+    const ready = this.ready();
+    if (ready) return ready;
+    await this.#fetching;
     if (this.#keys && this.now() - this.#fetchedAt < MAX_AGE_WITHOUT_ISSUER_MS) return this.#keys;
     throw this.#unavailable();
+  }
+
+  async others(known: KeySet): Promise<KeySet | undefined> {
+    if (this.#keys === known && (this.#fetching || this.#mayLookForUnknownKey())) await this.#fetch();
+    // The key may be a new one: that is not known while the issuer cannot be asked.
+    if (this.#failures > 0) throw this.#unavailable();
+    return this.#keys === known ? undefined : this.#keys;
   }
 
   #unavailable(): KeysUnavailable {
@@ -132,7 +137,7 @@ export class IssuerKeys {
     return new KeysUnavailable("the issuer's keys cannot be had", Math.max(1, seconds));
   }
 
-  /** Whether to fetch for a key that is not in the set; counts it where that is so. */
+  /** Whether to fetch for a token that no key of the set fits; counts it where that is so. */
   #mayLookForUnknownKey(): boolean {
     const now = this.now();
     const earned = Math.floor((now - this.#unknownKeyCountedAt) / UNKNOWN_KEY_INTERVAL_MS);
@@ -152,7 +157,9 @@ export class IssuerKeys {
 
   async #fetchOnce(): Promise<void> {
     try {
-      this.#keys = createLocalJWKSet(await fetchKeySet(this.url));
+      const text = await fetchKeySet(this.url);
+      if (text !== this.#text) this.#keys = createLocalJWKSet(parsed(text));
+      this.#text = text;
       this.#fetchedAt = this.#endedAt = this.now();
       this.#fetched += 1;
       if (this.#failures > 0) this.onState(undefined);
@@ -167,26 +174,11 @@ export class IssuerKeys {
   }
 }
 
-/** The key that a header names. What is wrong with a key itself is the issuer's fault, not the token's. */
-const keyIn: (keys: PublicKeys, ...of: Parameters<PublicKeys>) => ReturnType<PublicKeys> = async (
-  keys,
-  header,
-  token,
-) => {
-  try {
-    return await keys(header, token);
-  } catch (error) {
-    if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)
-      throw error;
-    throw new KeysUnavailable("the issuer's key cannot be used", 10, { cause: error });
-  }
-};
-
 /** Why a key set is not taken, in words for the log. */
 class BadKeySet extends Error {}
 
 /** Fetches a key set, within TIMEOUT_MS and MAX_BYTES. Redirects are not followed: the setting names where keys are. */
-const fetchKeySet = async (url: URL): Promise<Parameters<typeof createLocalJWKSet>[0]> => {
+const fetchKeySet = async (url: URL): Promise<string> => {
   const response = await fetch(url, {
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -207,8 +199,13 @@ const fetchKeySet = async (url: URL): Promise<Parameters<typeof createLocalJWKSe
     if (bytes > MAX_BYTES) throw new BadKeySet(`its key set is larger than ${MAX_BYTES} bytes`);
     pieces.push(piece);
   }
+  // Without a byte order mark, unlike toString.
+  return new TextDecoder().decode(Buffer.concat(pieces));
+};
+
+const parsed = (text: string): Parameters<typeof createLocalJWKSet>[0] => {
   try {
-    return JSON.parse(Buffer.concat(pieces).toString()) as Parameters<typeof createLocalJWKSet>[0];
+    return JSON.parse(text) as Parameters<typeof createLocalJWKSet>[0];
   } catch {
     throw new BadKeySet('it answers with something else than JSON');
   }

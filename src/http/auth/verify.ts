@@ -1,7 +1,14 @@
-import { createLocalJWKSet, errors, type JWTPayload, jwtVerify, type JWTVerifyResult } from 'jose';
+import {
+  createLocalJWKSet,
+  errors,
+  type JWTPayload,
+  jwtVerify,
+  type JWTVerifyOptions,
+  type JWTVerifyResult,
+} from 'jose';
 import { LRUCache } from 'lru-cache';
 import { type AuthConfig } from '../../service/auth-config.js';
-import { KeysUnavailable, type PublicKeys } from './issuer-keys.js';
+import { type KeySet, KeysUnavailable, type PublicKeys } from './issuer-keys.js';
 import { type LocalKey } from './local-key.js';
 import { DEFAULT_SCOPES, nameFault, type Principal, type Scope, SCOPES } from './principal.js';
 
@@ -16,9 +23,6 @@ const TYPES = ['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'];
 
 /** Seconds that the issuer's clock and ours may differ; RFC 7519, 4.1.4 thinks of a few minutes at most. */
 const CLOCK_TOLERANCE = 30;
-
-/** Half of what Node accepts for all headers of a request together. */
-const MAX_TOKEN = 8192;
 
 /** The default of TOKEN_CACHE_MB, in bytes. */
 const CACHE_BYTES = 32 * 1024 * 1024;
@@ -44,11 +48,20 @@ export class InvalidToken extends Error {
   override readonly name = 'InvalidToken';
 }
 
-export const localKeys = (key: LocalKey): PublicKeys => createLocalJWKSet({ keys: [key.publicJwk] });
+export const localKeys = (key: LocalKey): PublicKeys => {
+  const keys = createLocalJWKSet({ keys: [key.publicJwk] });
+  return {
+    ready: () => keys,
+    current: () => Promise.resolve(keys),
+    others: () => Promise.resolve(undefined),
+  };
+};
 
-/** Verifies tokens, and caches their principals until they expire. */
+/** Verifies tokens, and caches their principals until they expire or the keys change. */
 export class TokenVerifier {
   readonly #verified: LRUCache<string, Principal>;
+  /** What they were verified with. */
+  #verifiedWith: KeySet | undefined;
   /** What requests were refused with. */
   readonly #refusals = new WeakMap<object, { readonly token: string; readonly error: unknown }>();
   #hits = 0;
@@ -80,8 +93,12 @@ export class TokenVerifier {
     };
   }
 
-  /** The principal of a token that was verified before and has not expired since. */
+  /** The principal of a token that was verified before with the same keys and has not expired since. */
   known(token: string): Principal | undefined {
+    const keys = this.keys.ready();
+    if (!keys) return undefined;
+    if (keys !== this.#verifiedWith) this.#verified.clear();
+    this.#verifiedWith = keys;
     const principal = this.#verified.get(token);
     if (principal && hasExpired(principal, this.now())) {
       this.#verified.delete(token);
@@ -108,36 +125,63 @@ export class TokenVerifier {
 
   /** Throws InvalidToken, or KeysUnavailable. */
   async verify(token: string): Promise<Principal> {
+    const keys = await this.keys.current();
     const known = this.known(token);
     if (known) return known;
     this.#misses += 1;
-    if (token.length > MAX_TOKEN) throw new InvalidToken('the token is too long');
     if (!isCanonical(token)) throw new InvalidToken('the token is malformed');
-    const { payload, protectedHeader } = await this.#check(token);
+    const { payload, protectedHeader } = await this.#check(token, keys);
     // jose does not look at what its type says is a string.
     const typ: unknown = protectedHeader.typ;
     if (typ !== undefined && !(typeof typ === 'string' && TYPES.includes(typ.toLowerCase())))
       throw new InvalidToken('the token is not an access token (typ)');
     const principal = principalIn(payload, this.auth.ownerClaim);
-    this.#verified.set(token, principal);
+    // Keys that were fetched meanwhile may lack the one that the token was verified with.
+    if (this.keys.ready() === keys) this.#verified.set(token, principal);
     return principal;
   }
 
-  async #check(token: string): Promise<JWTVerifyResult> {
+  async #check(token: string, keys: KeySet): Promise<JWTVerifyResult> {
     try {
-      return await jwtVerify(token, this.keys, {
+      return await verifyWithEach(token, keys, {
         algorithms: ALGORITHMS,
         issuer: this.auth.issuer,
-        audience: this.auth.audience,
+        audience: this.auth.audiences,
         requiredClaims: ['exp'],
         clockTolerance: CLOCK_TOLERANCE,
         currentDate: new Date(this.now()),
       });
     } catch (error) {
+      const others = fitsNoKey(error) ? await this.keys.others(keys) : undefined;
+      if (others) return this.#check(token, others);
       throw refusal(error);
     }
   }
 }
+
+/** Verifies a token with each key that fits its header: an issuer may have several without a name, or of the same. */
+const verifyWithEach = async (
+  token: string,
+  keys: KeySet,
+  options: JWTVerifyOptions,
+): Promise<JWTVerifyResult> => {
+  try {
+    return await jwtVerify(token, keys, options);
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    for await (const key of error)
+      try {
+        return await jwtVerify(token, key, options);
+      } catch (failure) {
+        // Others are of the token; or no errors of jose, where the key is one that cannot be used.
+        if (failure instanceof errors.JOSEError && !fitsNoKey(failure)) throw failure;
+      }
+    throw new errors.JWSSignatureVerificationFailed();
+  }
+};
+
+const fitsNoKey = (error: unknown): boolean =>
+  error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey;
 
 /**
  * Whether each part of a token is base64url as an encoder writes it (RFC 4648, section 3.5). Decoders take others, with
@@ -152,7 +196,6 @@ const hasExpired = ({ expiresAt }: Principal, now: number): boolean =>
 
 /** jose's errors carry the token's content: nothing of them goes on, not even as a cause. */
 const refusal = (error: unknown): Error => {
-  if (error instanceof KeysUnavailable) return error;
   if (error instanceof errors.JWTExpired) return new InvalidToken('the token has expired');
   if (error instanceof errors.JWTClaimValidationFailed) return new InvalidToken(claimFault(error));
   if (error instanceof errors.JWSSignatureVerificationFailed)
@@ -161,9 +204,8 @@ const refusal = (error: unknown): Error => {
     return new InvalidToken('the algorithm of the signature is not allowed (alg)');
   if (error instanceof errors.JWKSNoMatchingKey)
     return new InvalidToken('the token was signed with a key that the issuer does not have (kid)');
-  if (error instanceof errors.JWKSMultipleMatchingKeys)
-    return new InvalidToken('the token does not say which key it was signed with (kid)');
-  if (error instanceof errors.JOSEError) return new InvalidToken('the token is malformed');
+  if (error instanceof errors.JOSEError && !(error instanceof errors.JWKSInvalid))
+    return new InvalidToken('the token is malformed');
   return new KeysUnavailable("the issuer's key cannot be used", 10, { cause: error });
 };
 

@@ -134,7 +134,6 @@ describe('a token that does not hold', () => {
     ['otherKey', /signature/],
     ['tamperedPayload', /signature/],
     ['tamperedSignature', /signature/],
-    ['tooLong', /too long/],
     ['noJwt', /malformed/],
   ])('%s: 401', async (kind, reason) => {
     for (const sent of EACH) {

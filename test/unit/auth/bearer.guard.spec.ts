@@ -15,7 +15,7 @@ import {
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type FastifyReply } from 'fastify';
-import { LOCAL_ISSUER } from '../../../src/service/auth-config.js';
+import { type AuthConfig, LOCAL_ISSUER } from '../../../src/service/auth-config.js';
 import { AuthError } from '../../../src/http/auth/auth-error.js';
 import { BearerGuard, Scopes } from '../../../src/http/auth/bearer.guard.js';
 import { BearerStrategy } from '../../../src/http/auth/bearer.strategy.js';
@@ -83,12 +83,12 @@ interface Service {
 }
 
 const start = async (issuer: Issuer, rateLimit?: RateLimit): Promise<Service> => {
-  const auth = { kind: 'local', issuer: LOCAL_ISSUER, audience: 'plants', ownerClaim: 'sub' } as const;
+  const auth: AuthConfig = { kind: 'local', issuer: LOCAL_ISSUER, audiences: ['plants'], ownerClaim: 'sub' };
   @Module({
     controllers: [PlantsController, OpenController],
     providers: [
       BearerStrategy,
-      { provide: TokenVerifier, useValue: new TokenVerifier(auth, new IssuerKeys(issuer.jwksUrl).find) },
+      { provide: TokenVerifier, useValue: new TokenVerifier(auth, new IssuerKeys(issuer.jwksUrl)) },
       ...(rateLimit ? [{ provide: RateLimit, useValue: rateLimit }] : []),
     ],
   })
@@ -161,6 +161,12 @@ describe('a good token', () => {
 
   test.each(['bearer', 'BEARER', 'Bearer  '])('may follow the word %j', async (word) => {
     expect((await ask('/plants', authorization(`${word} ${await mint.token()}`))).status).toBe(200);
+  });
+
+  test('may nearly fill the header, as one with hundreds of groups does', async () => {
+    const token = await mint.token({ sub: 'zoe', groups: 'x'.repeat(11_500) });
+    expect(token.length).toBeGreaterThan(15_000);
+    expect(await ask('/plants', bearer(token))).toMatchObject({ status: 200, body: { owner: 'zoe' } });
   });
 
   test('does not mix up those who ask at the same time', async () => {
