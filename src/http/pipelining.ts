@@ -11,12 +11,6 @@ const WAITING_OF_CONNECTION = 100;
 /** How many may wait on all connections together, some 40 MB of them: beyond it, the longest queue is cut. */
 const WAITING_TOGETHER = 10_000;
 
-/**
- * Node's own mark of a socket whose pipelined requests it does not read for the time being: without it, Node reads on
- * after each request that it has parsed. It is no public API: where it has no effect, WAITING_TOGETHER still holds.
- */
-type PipelinedSocket = Socket & { _paused?: boolean };
-
 interface Waiting {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -25,7 +19,8 @@ interface Waiting {
 /**
  * Begins the requests of a connection one after the other, each when the one before it has been answered and the
  * answer been handed to the system: pipelined writes take place in the order in which they were sent (RFC 9112,
- * section 9.3.2), and a client that does not read has one answer in progress. Meanwhile the connection is not read.
+ * section 9.3.2), and a client that does not read has one answer in progress. A connection is not read while requests
+ * of it wait. The last of them may lack a part of its body, which is read once it has begun.
  *
  * Of a client that sends more than WAITING_OF_CONNECTION ahead, so many are answered, the last with
  * `Connection: close`; the others are not carried out.
@@ -72,9 +67,9 @@ export class Pipelining {
       this.#queues.set(socket, (queue = []));
       this.#beginNextAfter(begun, socket);
     }
-    stopReading(socket);
     this.#waiting += 1;
-    if (queue.push(waiting) === WAITING_OF_CONNECTION) waiting.response.shouldKeepAlive = false;
+    if (queue.push(waiting) === 1) stopReading(socket);
+    if (queue.length === WAITING_OF_CONNECTION) waiting.response.shouldKeepAlive = false;
     if (this.#waiting > WAITING_TOGETHER) this.#cutLongest();
   }
 
@@ -93,15 +88,13 @@ export class Pipelining {
     const next = queue.shift();
     if (!next) {
       this.#forget(socket);
-      (socket as PipelinedSocket)._paused = false;
-      socket.resume();
       return;
     }
     this.#waiting -= 1;
+    if (queue.length === 0) readOn(socket);
     this.#begun.set(socket, next.response);
     this.#beginNextAfter(next.response, socket);
     this.begin(next.request, next.response);
-    if (queue.length > 0) stopReading(socket); // Node reads on where an answer has been taken
   }
 
   #forget(socket: Socket): void {
@@ -118,7 +111,17 @@ export class Pipelining {
   }
 }
 
-const stopReading = (socket: PipelinedSocket): void => {
-  socket._paused = true;
+/** Node resumes a connection after each request that it has parsed, and where an answer has been taken. */
+const pauseAgain = function (this: Socket): void {
+  this.pause();
+};
+
+const stopReading = (socket: Socket): void => {
+  socket.on('resume', pauseAgain);
   socket.pause();
+};
+
+const readOn = (socket: Socket): void => {
+  socket.off('resume', pauseAgain);
+  socket.resume();
 };

@@ -42,3 +42,19 @@ it('a request that does not get on is answered 408, and others meanwhile as ever
   }
   expect(await http.service.eventCount()).toBe(0);
 });
+
+it('a request whose body comes in two parts behind another one is read to its end', async () => {
+  const fields = ['Host: here', `Authorization: Bearer ${await http.token('bob')}`];
+  const plant = '{"id":2,"name":"Calathea","tag":""}';
+  const post = ['Content-Type: application/json', 'Connection: close', `Content-Length: ${plant.length}`];
+  const connection = http.connect();
+  connection.write(
+    [
+      ...['GET /plants HTTP/1.1', ...fields, ''],
+      ...['POST /plants HTTP/1.1', ...fields, ...post, '', plant.slice(0, 10)],
+    ].join('\r\n'),
+  );
+  await connection.answered(1);
+  connection.write(plant.slice(10));
+  expect((await connection.closed).map(({ status }) => status)).toEqual([200, 201]);
+});

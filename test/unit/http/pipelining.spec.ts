@@ -72,6 +72,19 @@ describe('pipelined requests', () => {
     expect(socket.writableLength).toBeGreaterThan(0);
   });
 
+  it('reads the rest of a body that comes after the answer before it', async () => {
+    onBegun = (response, url) => {
+      if (url === '/0') setImmediate(() => response.end('first'));
+      else begun.at(-1)?.request.pipe(response);
+    };
+    const socket = client();
+    const post = 'POST /1 HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: 8\r\n\r\n';
+    socket.write(`${get(0)}${post}half`);
+    await until(() => begun.length === 2);
+    socket.write('half');
+    expect(await text(socket)).toMatch(/first.*half.*half/s);
+  });
+
   it('carries out a hundred of those that a client sends ahead, and closes', async () => {
     onBegun = (response) => void setImmediate(() => response.end('answer'));
     const socket = client();
