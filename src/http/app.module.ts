@@ -111,10 +111,13 @@ const STREAMS_OF_OPERATORS = 20;
 /** Live streams of lists at a time: each may keep 500 events for a slow client, some 200 KB. */
 const STREAMS_OF_LISTS = 200;
 
+/** Of one owner in this process: a browser's tabs, and a device or two. */
+const STREAMS_OF_A_LIST = 8;
+
 /** Streams whose numbers are bounded apart from those of auditors. */
 const STREAMS = [
   { provide: STATUS_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_OPERATORS) },
-  { provide: LIST_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_LISTS) },
+  { provide: LIST_STREAMS, useFactory: () => new EventStreams(STREAMS_OF_LISTS, STREAMS_OF_A_LIST) },
   { provide: IMPORT_STREAMS, useFactory: () => new EventStreams(IMPORTS_AT_ONCE) },
 ];
 

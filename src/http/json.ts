@@ -8,7 +8,7 @@ export class InexactNumber {
 
 /**
  * Reads a body as JSON (RFC 8259), and refuses what readers may understand differently (I-JSON, RFC 7493):
- * bytes that are not UTF-8, a byte order mark, names that occur twice. A number that would lose precision
+ * bytes that are not UTF-8, names that occur twice. A byte order mark is ignored (RFC 8259, section 8.1). A number that would lose precision
  * becomes an InexactNumber. Throws Problem; no message repeats more than a character of the body, which may
  * hold a secret by mistake.
  */
@@ -54,7 +54,7 @@ const isUnambiguous = (text: string, parsed: unknown): boolean => {
 
 const malformed = (detail: string): Problem => new Problem('malformed_json', detail);
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const utf8 = new TextDecoder('utf-8', { fatal: true }); // leaves out a byte order mark
 
 const decodeUtf8 = (body: Uint8Array): string => {
   try {

@@ -4,6 +4,14 @@ import { Problem } from './problem.js';
 /** The media type of lines of JSON. */
 export const LINES = 'application/x-ndjson';
 
+/** All names of it that clients use: none is registered. */
+export const LINES_TYPES = [
+  LINES,
+  'application/ndjson',
+  'application/jsonl',
+  'application/jsonlines',
+] as const;
+
 /** The path whose bodies are read by its controller, and may be longer than those of other paths. */
 export const IMPORT_PATH = '/plants/import';
 

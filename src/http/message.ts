@@ -19,7 +19,7 @@ export const messageFault = (request: IncomingMessage): Problem | undefined => {
     return malformed('The Host header must be a host name or an IP address, and a port where there is one.');
   if (url.includes('#'))
     return malformed('The target of a request has no fragment: leave out the # and what follows.');
-  const absolute = /^https?:\/\/([^/?]*)/i.exec(url);
+  const absolute = ABSOLUTE.exec(url);
   if (absolute && !isAuthority(absolute[1] ?? ''))
     return malformed('The target of the request names no valid host: it has no user name and no password.');
   if (seen.contentType > 1) return malformed('A request has at most one Content-Type header.'); // RFC 9110, 5.3
@@ -27,6 +27,19 @@ export const messageFault = (request: IncomingMessage): Problem | undefined => {
     return new Problem('expectation_failed', 'Expect may be 100-continue, and nothing else.');
   return undefined;
 };
+
+/**
+ * The target of a request without the scheme and host of its absolute form (RFC 9112, section 3.2.2), which name this
+ * service; unchanged where the host is none, for `messageFault`.
+ */
+export const originForm = (url: string): string => {
+  const [whole, host = ''] = ABSOLUTE.exec(url) ?? [];
+  if (whole === undefined || !isAuthority(host)) return url;
+  const rest = url.slice(whole.length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
+};
+
+const ABSOLUTE = /^https?:\/\/([^/?]*)/i;
 
 /** A Host header of the usual form: a name or an IPv4 address, and a port. Any other one is for `messageFault`. */
 export const isPlainHost = (host: string | undefined): boolean =>

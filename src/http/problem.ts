@@ -15,7 +15,7 @@ export const PROBLEMS = {
     status: 400,
     title: 'The body is not valid JSON',
     advice:
-      'Send one JSON value in UTF-8, without a byte order mark, repeated names, or numbers that a double does not hold exactly.',
+      'Send one JSON value in UTF-8, without repeated names, or numbers that a double does not hold exactly.',
   },
   invalid_request: {
     status: 400,
@@ -139,6 +139,12 @@ export const PROBLEMS = {
     status: 422,
     title: 'The Idempotency-Key names another request',
     advice: 'Use a new key for each new request; repeat a key only with the same request.',
+  },
+  upgrade_required: {
+    status: 426,
+    title: 'HTTP/1.0 cannot carry this answer',
+    advice:
+      'Ask over HTTP/1.1, or read in pages. Where a proxy is between: let it speak HTTP/1.1 to this service, nginx by `proxy_http_version 1.1`.',
   },
   rate_limited: {
     status: 429,

@@ -15,7 +15,7 @@ export const readBody = <Schema extends z.ZodType>(
   const { body } = request;
   if (!Buffer.isBuffer(body) || body.length === 0)
     throw new Problem('malformed_json', 'The body is empty. Send a JSON object.');
-  refuseMediaType(request, 'application/json');
+  refuseMediaType(request, ['application/json']);
   return readJson(body, schema);
 };
 
@@ -153,8 +153,12 @@ const errorsOf = (issue: z.core.$ZodIssue, prefix: string): FieldError[] => {
   return [{ pointer: issue.path.length === 0 ? prefix : `${base}${at}`, detail: issue.message }];
 };
 
-/** Only `wanted`, a type of JSON in UTF-8, not compressed. Throws Problem. */
-export const refuseMediaType = ({ headers }: FastifyRequest, wanted: string): void => {
+/** Only a type of JSON in UTF-8, not compressed: one of several names, of which errors tell the first. Throws Problem. */
+export const refuseMediaType = (
+  { headers }: FastifyRequest,
+  names: readonly [wanted: string, ...others: string[]],
+): void => {
+  const [wanted] = names;
   const { 'content-encoding': encoding = 'identity', 'transfer-encoding': transfer = 'chunked' } = headers;
   if (encoding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked')
     throw new Problem('unsupported_media_type', 'Send the body as it is, not compressed.', {
@@ -162,7 +166,7 @@ export const refuseMediaType = ({ headers }: FastifyRequest, wanted: string): vo
     });
   const contentType = headers['content-type'] ?? '';
   const [type = ''] = contentType.split(';', 1);
-  if (type.trim().toLowerCase() !== wanted)
+  if (!names.includes(type.trim().toLowerCase()))
     throw new Problem(
       'unsupported_media_type',
       type.trim() === '' ? `Say what the body is: Content-Type: ${wanted}.` : `Send the body as ${wanted}.`,
@@ -175,7 +179,7 @@ export const refuseMediaType = ({ headers }: FastifyRequest, wanted: string): vo
       'The parameters of Content-Type are not well-formed: leave them out, or send charset=utf-8.',
       { headers: { Accept: wanted } },
     );
-  if (charsets.some((charset) => charset !== 'utf-8'))
+  if (charsets.some((charset) => charset !== 'utf-8' && charset !== 'utf8'))
     throw new Problem(
       'unsupported_media_type',
       'JSON is UTF-8 (RFC 8259): leave the charset out, or say utf-8.',

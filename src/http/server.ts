@@ -8,10 +8,10 @@ import { closeAfterAccepting } from './accept-queue.js';
 import { type OnAnswered, type RequestOutcome } from './request-log.js';
 import { Connections } from './connections.js';
 import { requestIdOf } from './correlation.js';
-import { messageFault } from './message.js';
+import { messageFault, originForm } from './message.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
 import { Problem, type ProblemCode, PROBLEM_JSON, problemDocument, rawProblem } from './problem.js';
-import { IMPORT_PATH, LINES, readWhole } from './long-bodies.js';
+import { IMPORT_PATH, LINES_TYPES, readWhole } from './long-bodies.js';
 import { BODY_LIMIT } from './requests.js';
 import { type KnownRoutes } from './routes.js';
 import { type Shutdown } from './shutdown.js';
@@ -87,6 +87,7 @@ export const createHttpAdapter = (
       connectionsCheckingInterval: CHECK_EVERY_MS,
       requireHostHeader: false, // `messageFault` checks it: Node's own answer has no reason
     },
+    rewriteUrl: ({ url = '' }) => originForm(url),
     // A path's parameter may be longer than any id: it is refused as an id then, not as an unknown path.
     routerOptions: { maxParamLength: HEADERS_LIMIT },
     // Requests on an open connection are still answered during a shutdown; the connection closes after them.
@@ -166,7 +167,7 @@ const readBodiesAsBytes = (fastify: FastifyInstance, contain: Contain): void => 
       }),
     );
   });
-  fastify.addContentTypeParser(LINES, (request, payload, done) => {
+  fastify.addContentTypeParser([...LINES_TYPES], (request, payload, done) => {
     if (request.routeOptions.url === IMPORT_PATH) done(null, payload);
     else
       readWhole(payload, BODY_LIMIT).then(

@@ -5,6 +5,8 @@ import { After, limitOf, moment, PlantId, ruledBy } from '../schemas.js';
 /** Events as a JSON array: the batch format of CloudEvents, and the same for clients that know JSON only. */
 export const BATCH_TYPES = ['application/cloudevents-batch+json', 'application/json'] as const;
 
+export const isBatch = (type: string): boolean => BATCH_TYPES.some((batch) => batch === type);
+
 /** How many events a page holds where the client does not say. */
 export const DEFAULT_EVENTS = 100;
 
@@ -26,6 +28,14 @@ const instant = (description: string) =>
 const position = (description: string, pattern = '^[0-9]{1,64}$') =>
   z.string().meta({ pattern, description, examples: ['0000000000000042'] });
 
+/** Last-Event-ID in the query. */
+const LastEventId = position(
+  'Of a live stream: `Last-Event-ID`, for clients that cannot send it as a header.',
+);
+
+/** The query of GET /plants/events. */
+export const ListEventsQuery = z.strictObject({ lastEventId: LastEventId.optional() });
+
 /** The query of GET /audit/events. */
 export const AuditQuery = z
   .strictObject({
@@ -46,6 +56,7 @@ export const AuditQuery = z
       'Events after this position: from an earlier answer, or `head` for what is still to come.',
       '^([0-9]{1,64}|head)$',
     ).optional(),
+    lastEventId: LastEventId.optional(),
     upTo: position('Events up to this position, itself included. Not for a live stream.').optional(),
     limit: limitOf(
       `How many events; a page never has more than ${MAX_EVENTS}, and ${DEFAULT_EVENTS} unless told. A stream has all, unless told. Not for a live stream.`,

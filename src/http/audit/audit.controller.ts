@@ -4,15 +4,15 @@ import { type z } from 'zod';
 import { EventPage } from '../../history/cloud-event.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../../history/read.js';
 import { EventLog, type Position, START } from '../../ports/event-log.js';
-import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS } from './audit-schemas.js';
+import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, isBatch, MAX_EVENTS } from './audit-schemas.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { EventStreams, eventLines, goneSignal, isHead, liveEvents } from './event-streams.js';
-import { LINES } from '../long-bodies.js';
+import { EventStreams, goneSignal, liveEvents } from './event-streams.js';
+import { LINES_TYPES } from '../long-bodies.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import { acceptedOf, readQuery } from '../requests.js';
-import { LIVE, serverSentEvents } from '../server-sent-events.js';
+import { LIVE, resumedFrom, serverSentEvents } from '../server-sent-events.js';
 
 /**
  * How long a page may look for its events, in milliseconds, before it ends short of `limit` with a link to the rest:
@@ -33,16 +33,15 @@ export class AuditController {
 
   @Get('events')
   async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const type = acceptedOf(request, [...BATCH_TYPES, LINES, LIVE]);
+    const type = acceptedOf(request, [...BATCH_TYPES, ...LINES_TYPES, LIVE]);
     const query = readQuery(request, AuditQuery);
     const head = await this.log.head();
     if (type === LIVE) return this.#live(request, reply, query, head);
     const after = startOf(query.after, head, '?after');
     const upTo = query.upTo === undefined ? head : knownPosition(query.upTo, head, '?upTo');
-    if (type !== LINES) return this.#page(request, reply, query, { after, upTo }, type);
-    if (isHead(request, reply, LINES)) return;
-    await this.streams.send(request, reply, LINES, ({ gone }) =>
-      eventLines(readHistory(this.log, query, after, upTo, gone), query.limit ?? Infinity, gone),
+    if (isBatch(type)) return this.#page(request, reply, query, { after, upTo }, type);
+    await this.streams.sendLines(request, reply, type, query.limit ?? Infinity, (gone) =>
+      readHistory(this.log, query, after, upTo, gone),
     );
   }
 
@@ -60,12 +59,8 @@ export class AuditController {
           errors,
         });
       }
-    const { 'last-event-id': last } = request.headers;
-    const after =
-      last === undefined || last === ''
-        ? startOf(query.after, head, '?after')
-        : knownPosition(String(last), head, 'Last-Event-ID');
-    if (isHead(request, reply, LIVE)) return;
+    const resumed = await resumedFrom(request, query.lastEventId, this.log);
+    const after = resumed ?? startOf(query.after, head, '?after');
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
       serverSentEvents(liveEvents(followHistory(this.log, query, after, over)), expiresAt * 1_000),

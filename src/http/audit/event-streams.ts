@@ -1,4 +1,5 @@
 import { type ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type OnModuleDestroy } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
@@ -6,6 +7,7 @@ import { cloudEventText, cloudTypeOf } from '../../history/cloud-event.js';
 import { type HistoryBatch } from '../../history/read.js';
 import { nextStep } from '../../async/event-loop.js';
 import { LogUnavailable, type RecordedEvent } from '../../ports/event-log.js';
+import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { requestLog } from '../correlation.js';
 import { PIECE } from '../large-answers.js';
 import { Problem } from '../problem.js';
@@ -34,13 +36,6 @@ export const goneSignal = ({ raw: { socket } }: FastifyRequest, { raw }: Fastify
   });
   if (socket.readableEnded || socket.destroyed) abort();
   return gone.signal;
-};
-
-/** Answers a request that wants no body: nothing is read for it. */
-export const isHead = ({ method }: FastifyRequest, reply: FastifyReply, type: string): boolean => {
-  if (method !== 'HEAD') return false;
-  void reply.type(type).send('');
-  return true;
 };
 
 /** Events as lines of JSON. Throws the reason of `gone` where it aborts before the end. */
@@ -96,35 +91,63 @@ const STREAMS_AT_ONCE = 50;
 export interface Ending {
   /** The client has gone. */
   readonly gone: AbortSignal;
-  /** As `gone`, or the service stops. */
+  /** As `gone`, or the service stops, or the stream makes room for another one. */
   readonly over: AbortSignal;
+}
+
+/** A stream in progress. */
+interface OpenStream {
+  readonly owner: string;
+  readonly isLive: boolean;
+  readonly over: AbortController;
 }
 
 /** Sends answers of any length, as fast as their clients read them and no faster, and ends them when the service stops. */
 export class EventStreams implements OnModuleDestroy {
-  readonly #open = new Map<ServerResponse, AbortController>();
+  /** The oldest first. */
+  readonly #open = new Map<ServerResponse, OpenStream>();
   #stopping = false;
 
-  constructor(private readonly atOnce = STREAMS_AT_ONCE) {}
+  constructor(
+    private readonly atOnce = STREAMS_AT_ONCE,
+    private readonly ofAnOwner = Infinity,
+  ) {}
 
   /**
-   * Sends what `make` gives, piece by piece; nothing is asked of it before the client has taken what was there.
-   * Throws what it throws before the first piece, and Problem where too many are in progress. What it throws later
-   * breaks the connection off, so that no client takes a part for the whole.
+   * Sends events as lines, up to `limit` of them. Throws as `send` does, and Problem over HTTP/1.0: such an answer ends
+   * with its connection, and its client cannot tell a part from the whole.
+   */
+  async sendLines(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    contentType: string,
+    limit: number,
+    read: (gone: AbortSignal) => AsyncIterable<HistoryBatch>,
+  ): Promise<void> {
+    if (request.raw.httpVersion === '1.0') throw tooOld();
+    await this.send(request, reply, contentType, ({ gone }) => eventLines(read(gone), limit, gone));
+  }
+
+  /**
+   * Sends what `make` gives, piece by piece; nothing is asked of it before the client has taken what was there. HEAD is
+   * answered without it. Where as many are in progress as there may be, the oldest live one of the same owner ends:
+   * clients that have vanished without a sign hold theirs for up to 16 minutes. Throws what `make` throws before the
+   * first piece, and Problem where there is no room. What it throws later breaks the connection off, so that no client
+   * takes a part for the whole.
    */
   async send(
-    request: FastifyRequest,
+    request: GuardedRequest,
     reply: FastifyReply,
     contentType: string,
     make: (ending: Ending) => AsyncGenerator<string, void, undefined>,
   ): Promise<void> {
     const { raw } = reply;
-    if (this.#open.size >= this.atOnce)
-      throw new Problem(
-        'too_many_streams',
-        `${this.atOnce} streams of events are under way, and there cannot be more: try again in some seconds, or read in pages.`,
-        { headers: { 'Retry-After': '5' } },
-      );
+    if (request.method === 'HEAD') {
+      await reply.type(contentType).send(Readable.from([])); // an empty text would say that it has no bytes
+      return;
+    }
+    const { owner } = principalOf(request);
+    this.#makeRoom(owner);
     const gone = goneSignal(request, reply);
     const over = new AbortController();
     const end = (): void => {
@@ -132,7 +155,7 @@ export class EventStreams implements OnModuleDestroy {
     };
     gone.addEventListener('abort', end);
     if (gone.aborted || this.#stopping) end();
-    this.#open.set(raw, over);
+    this.#open.set(raw, { owner, isLive: contentType === LIVE, over });
     const stream = make({ gone, over: over.signal });
     try {
       const first = await stream.next();
@@ -154,10 +177,25 @@ export class EventStreams implements OnModuleDestroy {
   /** Called by Nest when the service begins to stop, before it waits for its connections. */
   onModuleDestroy(): void {
     this.#stopping = true;
-    for (const over of this.#open.values()) over.abort();
+    for (const { over } of this.#open.values()) over.abort();
     setTimeout(() => {
       for (const raw of this.#open.keys()) raw.destroy();
     }, STOPPING_MS).unref();
+  }
+
+  #makeRoom(owner: string): void {
+    const own = [...this.#open].filter(([, open]) => open.owner === owner);
+    if (this.#open.size < this.atOnce && own.length < this.ofAnOwner) return;
+    const oldest = own.find(([, { isLive }]) => isLive);
+    if (!oldest)
+      throw new Problem(
+        'too_many_streams',
+        `${this.atOnce} streams of events are under way, and there cannot be more: try again in some seconds, or read in pages.`,
+        { headers: { 'Retry-After': '5' } },
+      );
+    const [raw, { over }] = oldest;
+    this.#open.delete(raw);
+    over.abort();
   }
 
   async #pour(
@@ -189,3 +227,10 @@ export class EventStreams implements OnModuleDestroy {
     }
   }
 }
+
+const tooOld = (): Problem =>
+  new Problem(
+    'upgrade_required',
+    'Over HTTP/1.0 an answer that was cut off looks whole: ask over HTTP/1.1, or read in pages. The proxy nginx needs proxy_http_version 1.1.',
+    { headers: { Upgrade: 'HTTP/1.1', Connection: 'close, Upgrade' } },
+  );

@@ -35,7 +35,7 @@ export const auditPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'readEvents',
       summary: 'Read the events of all owners, in the order of the log',
       description:
-        'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
+        'A page is a JSON array. `Accept: application/x-ndjson` gives all of them, one in each line, as fast as you read; if the connection breaks off, it was not all; over HTTP/1.0, which cannot tell, it is refused. `Accept: text/event-stream` goes on with what is still to come; `Last-Event-ID` resumes it.',
       parameters: [...queryOf(AuditQuery), lastEventIn, etagIn],
       responses: {
         200: {
@@ -53,6 +53,7 @@ export const auditPaths: Readonly<Record<string, PathItem>> = {
           ...EVERYWHERE,
           'invalid_request',
           'position_unknown',
+          'upgrade_required',
           'log_unavailable',
           'too_many_streams',
         ),

@@ -1,4 +1,4 @@
-import { PlantHistoryQuery } from '../audit/audit-schemas.js';
+import { ListEventsQuery, PlantHistoryQuery } from '../audit/audit-schemas.js';
 import { LINES } from '../long-bodies.js';
 import { MAX_IMPORT_BYTES, MAX_IMPORT_LINES } from '../plants/import-schemas.js';
 import { ConfirmErasure, ListQuery, PlantId } from '../schemas.js';
@@ -143,8 +143,8 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'followPlants',
       summary: 'Follow your list as it changes',
       description:
-        'Server-sent events. `ready` comes first: `{position}` from where on changes come. `added` holds `{id, name, tag}`, `deleted` `{id}`; `reload` says that the list may have changed in a way that is not told here: ask for the list again. The id of each is a position: sent as `Last-Event-ID` it resumes the stream, and sent as `Plants-Position` with a list, that list contains the change. It ends with the token, when the process stops, and when you are erased.',
-      parameters: [lastEventIn],
+        'Server-sent events. `ready` comes first: `{position}` from where on changes come. `added` holds `{id, name, tag}`, `deleted` `{id}`; `reload` says that the list may have changed in a way that is not told here: ask for the list again. The id of each is a position: sent as `Last-Event-ID` it resumes the stream, and sent as `Plants-Position` with a list, that list contains the change. It ends with the token, when the process stops, and when you are erased; and the oldest of 8 streams of yours, when you open another one.',
+      parameters: [...queryOf(ListEventsQuery), lastEventIn],
       responses: {
         200: {
           description: 'Changes, for as long as you read.',
@@ -156,7 +156,6 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
           'position_unknown',
           'owner_erasing',
           'log_unavailable',
-          'too_many_in_flight',
           'too_many_streams',
         ),
       },
@@ -234,7 +233,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'readPlantHistory',
       summary: 'See all that happened to a plant of yours',
       description:
-        'From the log itself, in pages, the newest last; also of a plant that was deleted. `Accept: application/x-ndjson` gives all of it, one event in each line, as fast as you read; if the connection breaks off, it was not all.',
+        'From the log itself, in pages, the newest last; also of a plant that was deleted. `Accept: application/x-ndjson` gives all of it, one event in each line, as fast as you read; if the connection breaks off, it was not all; over HTTP/1.0, which cannot tell, it is refused.',
       parameters: [id, ...queryOf(PlantHistoryQuery), etagIn],
       responses: {
         200: {
@@ -247,6 +246,7 @@ export const plantPaths: Readonly<Record<string, PathItem>> = {
           ...EVERYWHERE,
           'invalid_request',
           'plant_not_found',
+          'upgrade_required',
           'log_unavailable',
           'too_many_in_flight',
           'too_many_streams',

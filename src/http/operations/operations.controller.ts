@@ -7,7 +7,7 @@ import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { cancelRebuild, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
-import { EventStreams, isHead } from '../audit/event-streams.js';
+import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { operatorOf } from './operator.js';
 import {
@@ -73,7 +73,6 @@ export class OperationsController {
   async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     acceptedOf(request, [LIVE]);
     readQuery(request, NoQuery);
-    if (isHead(request, reply, LIVE)) return;
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
       serverSentEvents(this.#feed.follow(request.id, over), expiresAt * 1_000),

@@ -11,7 +11,7 @@ import { type GuardedRequest } from '../auth/principal.js';
 import { RateLimit } from '../auth/rate-limit.js';
 import { requestLog } from '../correlation.js';
 import { InFlightLimit } from '../in-flight-limit.js';
-import { LINES, linesIn, readWhole } from '../long-bodies.js';
+import { LINES_TYPES, linesIn, readWhole } from '../long-bodies.js';
 import { Problem } from '../problem.js';
 import { acceptedOf, readQuery, refuseMediaType } from '../requests.js';
 import { NoQuery } from '../schemas.js';
@@ -47,7 +47,7 @@ export class ImportController {
   @Post('import')
   @HttpCode(200)
   async import(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    acceptedOf(request, [LINES]);
+    const type = acceptedOf(request, LINES_TYPES);
     readQuery(request, NoQuery);
     const { owner, context } = plantRequestOf(request);
     await this.#imports.run(owner, () =>
@@ -70,7 +70,7 @@ export class ImportController {
             requestLog(request).error({ err: error }, 'a line of an import failed');
           },
         });
-        await this.streams.send(request, reply, LINES, ({ gone, over }) => run.answer(lines, gone, over));
+        await this.streams.send(request, reply, type, ({ gone, over }) => run.answer(lines, gone, over));
       }),
     );
   }
@@ -95,7 +95,7 @@ export class ImportController {
 /** The lines of the body, all of them: nothing is written before the whole request is known to be acceptable. */
 const linesOf = async (request: GuardedRequest): Promise<readonly Buffer[]> => {
   const { body } = request;
-  if (body !== undefined && body !== null) refuseMediaType(request, LINES);
+  if (body !== undefined && body !== null) refuseMediaType(request, LINES_TYPES);
   const bytes = body instanceof Readable ? await readWhole(body, MAX_IMPORT_BYTES) : Buffer.alloc(0);
   if (bytes.length === 0)
     throw new Problem('malformed_json', 'The body is empty. Send a line of JSON for each plant.');

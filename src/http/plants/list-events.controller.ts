@@ -2,29 +2,22 @@ import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { ErasureGate } from '../../erasure/gate.js';
 import { type ListChange, type ListChanges, ChangesOfLists } from '../../history/list-changes.js';
-import { knownPosition } from '../../history/read.js';
 import { EventLog } from '../../ports/event-log.js';
-import { EventStreams, isHead } from '../audit/event-streams.js';
+import { ListEventsQuery } from '../audit/audit-schemas.js';
+import { EventStreams } from '../audit/event-streams.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { InFlightLimit } from '../in-flight-limit.js';
 import { acceptedOf, readQuery } from '../requests.js';
-import { NoQuery } from '../schemas.js';
-import { LIVE, type LiveStep, sentEvent, serverSentEvents } from '../server-sent-events.js';
+import { LIVE, type LiveStep, resumedFrom, sentEvent, serverSentEvents } from '../server-sent-events.js';
 
 /** The live streams of owners, for Nest: their number is their own. */
 export const LIST_STREAMS = Symbol('LIST_STREAMS');
-
-/** Live streams of one owner in this process: a browser's tabs, and a device or two. */
-const STREAMS_OF_AN_OWNER = 8;
 
 /** An owner's list as it changes. */
 @Controller('plants')
 @UseGuards(BearerGuard)
 @Scopes('plants:read')
 export class ListEventsController {
-  readonly #streams = new InFlightLimit(STREAMS_OF_AN_OWNER);
-
   constructor(
     private readonly log: EventLog,
     private readonly changes: ChangesOfLists,
@@ -35,17 +28,12 @@ export class ListEventsController {
   @Get('events')
   async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     acceptedOf(request, [LIVE]);
-    readQuery(request, NoQuery);
+    const { lastEventId } = readQuery(request, ListEventsQuery);
     const { owner, expiresAt } = principalOf(request);
-    const { 'last-event-id': last = '' } = request.headers;
-    const after =
-      last === '' ? undefined : knownPosition(String(last), await this.log.head(), 'Last-Event-ID');
+    const after = await resumedFrom(request, lastEventId, this.log);
     await this.gate.admit(owner);
-    if (isHead(request, reply, LIVE)) return;
-    await this.#streams.run(owner, () =>
-      this.streams.send(request, reply, LIVE, ({ over }) =>
-        serverSentEvents(steps(this.changes.follow(owner, after, over)), expiresAt * 1_000),
-      ),
+    await this.streams.send(request, reply, LIVE, ({ over }) =>
+      serverSentEvents(steps(this.changes.follow(owner, after, over)), expiresAt * 1_000),
     );
   }
 }

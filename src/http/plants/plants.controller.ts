@@ -11,11 +11,17 @@ import { type Appended, EventLog, type Position, START } from '../../ports/event
 import { Freshness } from '../../read/freshness.js';
 import { ListPlantsQuery } from '../../read/list-plants.js';
 import { CreatePlantCommand, DeletePlantCommand } from '../../write/plants.js';
-import { BATCH_TYPES, DEFAULT_EVENTS, MAX_EVENTS, PlantHistoryQuery } from '../audit/audit-schemas.js';
+import {
+  BATCH_TYPES,
+  DEFAULT_EVENTS,
+  isBatch,
+  MAX_EVENTS,
+  PlantHistoryQuery,
+} from '../audit/audit-schemas.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { plantRequestOf } from './plant-request.js';
-import { eventLines, EventStreams, goneSignal, isHead } from '../audit/event-streams.js';
+import { EventStreams, goneSignal } from '../audit/event-streams.js';
 import { LongLists } from '../lists/long-lists.js';
 import { InFlightLimit } from '../in-flight-limit.js';
 import {
@@ -25,7 +31,7 @@ import {
   POSITION,
   shortListAnswer,
 } from '../lists/list-answer.js';
-import { LINES } from '../long-bodies.js';
+import { LINES_TYPES } from '../long-bodies.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
 import {
@@ -165,7 +171,7 @@ export class PlantsController {
   @Get(':id/history')
   @Scopes('plants:read')
   async history(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const type = acceptedOf(request, [...BATCH_TYPES, LINES]);
+    const type = acceptedOf(request, [...BATCH_TYPES, ...LINES_TYPES]);
     const { limit, after } = readQuery(request, PlantHistoryQuery);
     const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
     const { owner } = principalOf(request);
@@ -174,11 +180,10 @@ export class PlantsController {
       if (!(await this.log.readLast(stream)))
         throw new Problem('plant_not_found', `You have never had a plant with the id ${id}.`);
       const from = after === undefined ? undefined : BigInt(after);
-      if (type !== LINES)
+      if (isBatch(type))
         return this.#historyPage(request, reply, { stream, from, limit: limit ?? DEFAULT_EVENTS, type });
-      if (isHead(request, reply, LINES)) return;
-      await this.streams.send(request, reply, LINES, ({ gone }) =>
-        eventLines(readStreamHistory(this.log, stream, from, gone), limit ?? Infinity, gone),
+      await this.streams.sendLines(request, reply, type, limit ?? Infinity, (gone) =>
+        readStreamHistory(this.log, stream, from, gone),
       );
     });
   }

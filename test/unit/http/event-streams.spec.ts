@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { type Ending, EventStreams } from '../../../src/http/audit/event-streams.js';
 import { LogUnavailable } from '../../../src/ports/event-log.js';
 import { gate } from '../../support/domain-faults.js';
@@ -18,15 +18,21 @@ let make: Made;
 let said: Record<string, unknown>[];
 /** Whether the stream that was made has let go of what it reads. */
 let released: boolean;
+/** The media type of the answers. */
+let type: string;
+/** Whose token a request has. */
+const ownerOf = ({ headers }: FastifyRequest): string => String(headers.owner ?? 'ada');
 
 beforeEach(async () => {
   streams = new EventStreams();
   said = [];
   released = false;
+  type = 'text/plain';
   const stream = { write: (line: string) => said.push(JSON.parse(line) as Record<string, unknown>) };
   app = fastify({ logger: { level: 'info', stream } });
   app.get('/', async (asking, reply) => {
-    await streams.send(asking, reply, 'text/plain', async function* (ending) {
+    const principal = { owner: ownerOf(asking), subject: 'x', scopes: new Set<never>(), expiresAt: 0 };
+    await streams.send(Object.assign(asking, { principal }), reply, type, async function* (ending) {
       try {
         yield* make(ending);
       } finally {
@@ -44,8 +50,8 @@ afterEach(async () => {
 });
 
 /** What a client gets: the status, the text, and whether it ended as it should. */
-const got = async (): Promise<{ status: number | undefined; text: string; whole: boolean }> => {
-  const asking = request({ port });
+const got = async (owner = 'ada'): Promise<{ status: number | undefined; text: string; whole: boolean }> => {
+  const asking = request({ port, headers: { owner } });
   asking.end();
   const [response] = (await once(asking, 'response')) as [IncomingMessage];
   let text = '';
@@ -130,6 +136,35 @@ describe('an answer of any length', () => {
     expect(await first).toEqual({ status: 200, text: 'one ', whole: true });
     await until(() => released);
     expect(await got()).toMatchObject({ status: 200, text: 'two' });
+  });
+
+  it('ends the oldest live one of its owner where there is no room, and no other', async () => {
+    streams = new EventStreams(4, 2);
+    let begun = 0;
+    make = async function* ({ over }) {
+      begun += 1;
+      yield 'live';
+      await aborted(over);
+    };
+    const ended: string[] = [];
+    const open = async (name: string, owner: string): Promise<void> => {
+      const before = begun;
+      void got(owner).then(({ whole }) => ended.push(`${name} ${whole ? 'whole' : 'cut'}`));
+      await until(() => begun > before);
+    };
+    await open('lines', 'ada');
+    type = 'text/event-stream';
+    await open('first', 'ada');
+    await open('second', 'ada');
+    await until(() => ended.length === 1);
+    await open('of bob', 'bob');
+    await open('of eve', 'eve');
+    expect((await got('zoe')).status).toBe(503);
+    await open('third', 'bob');
+    await until(() => ended.length === 2);
+    expect(ended).toEqual(['first whole', 'of bob whole']);
+    streams.onModuleDestroy();
+    await until(() => ended.length === 6);
   });
 
   it('ends well when the service stops, where it has no end of its own', async () => {
