@@ -35,7 +35,11 @@ export interface Runtime {
   readonly randomOctets: (count: number) => Buffer;
 }
 
-let runtime: Runtime = {
+/**
+ * Time, turns and chance as they are.
+ * @public for tests, which replace parts of it.
+ */
+export const MACHINE: Runtime = {
   monotonicMs: () => performance.now(),
   startTimer: (run, ms) => setTimeout(run, ms),
   startIdleTimer: (run, ms) => setTimeout(run, ms).unref(),
@@ -52,9 +56,12 @@ let runtime: Runtime = {
   randomOctets: (count) => randomBytes(count),
 };
 
+let runtime = MACHINE;
+
 /**
  * Replaces the machine, and returns what puts it back.
- * @public for the simulator alone: it runs several processes, each with a clock of its own, in one.
+ * @public for the simulator, which runs several processes, each with a clock of its own, in one, and for tests that
+ * would wait for timers.
  */
 export const replaceRuntime = (other: Runtime): (() => void) => {
   const before = runtime;

@@ -19,6 +19,7 @@ import { project } from '../../src/projector/projection.js';
 import { readSkipsInForce } from '../../src/rebuilds/read.js';
 import { type CommandContext, metadataOf, runCommand } from '../../src/write/plant-commands.js';
 import { alterFile } from './past-triggers.js';
+import { LONG_MS } from './quick-time.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
@@ -28,7 +29,7 @@ export class Stores {
 
   /** The log; another client of the same one each time. */
   async log(): Promise<EventLog> {
-    const log = await openSqliteEventLog(join(this.#folder, 'events.db'));
+    const log = await openSqliteEventLog(join(this.#folder, 'events.db'), { deadlineMs: LONG_MS });
     this.#opened.push(log);
     return log;
   }

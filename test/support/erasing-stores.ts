@@ -18,6 +18,7 @@ import { type TreeStore } from '../../src/ports/tree-store.js';
 import { Projector } from '../../src/projector/projector.js';
 import { IdempotentCommands } from '../../src/write/idempotency.js';
 import { runCommand } from '../../src/write/plant-commands.js';
+import { LONG_MS } from './quick-time.js';
 import { temporaryFolder } from './temporary-folder.js';
 import { until } from './waiting.js';
 
@@ -57,7 +58,8 @@ export class ErasingStores {
   }
 
   async open(): Promise<void> {
-    this.log = await (this.openLog?.(this.folder) ?? openSqliteEventLog(this.file('events.db')));
+    this.log = await (this.openLog?.(this.folder) ??
+      openSqliteEventLog(this.file('events.db'), { deadlineMs: LONG_MS }));
     this.model = await openSqliteReadModel(this.file('read-model.db'), this.log.identity());
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
     const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {

@@ -1,3 +1,4 @@
+import { startTimer, stopTimer } from '../../async/runtime.js';
 import { type AppendHealth, StreamErased, WrongExpectedRevision } from '../../ports/event-log.js';
 import { backoffMs } from '../../async/backoff.js';
 import { AppendHealthTracker } from '../append-health.js';
@@ -48,11 +49,11 @@ export class AppendWatch {
 
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
   }
 
   #succeeded(): void {
-    clearTimeout(this.#timer);
+    stopTimer(this.#timer);
     this.#timer = undefined;
     this.#failures = 0;
     this.#tracker.succeeded();
@@ -62,7 +63,7 @@ export class AppendWatch {
     if (this.#closed) return;
     this.#tracker.failed(error instanceof Error ? error.message : String(error));
     if (this.#timer) return;
-    this.#timer = setTimeout(
+    this.#timer = startTimer(
       () => {
         void this.#test(stream);
       },

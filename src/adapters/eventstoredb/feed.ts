@@ -1,5 +1,6 @@
 import { convertToCommandError } from '@eventstore/db-client';
 import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
 import { type Client, endCall, type ReadCall } from './client.js';
 import { type ReadEvent, type Sent } from './messages.js';
 
@@ -96,17 +97,17 @@ export class Feed {
 
   /** Resolves on an event, an end or `wake`, after `atMostMs` at the latest. */
   async wait(atMostMs: number): Promise<void> {
-    const began = performance.now();
+    const began = monotonicMs();
     if (!this.#isWoken)
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, atMostMs);
+        const timer = startTimer(resolve, atMostMs);
         this.#endWait = () => {
-          clearTimeout(timer);
+          stopTimer(timer);
           resolve();
         };
       });
     this.#isWoken = false;
-    this.#quietMs += performance.now() - began;
+    this.#quietMs += monotonicMs() - began;
   }
 
   end(): void {
@@ -118,6 +119,6 @@ export class Feed {
 
   #alive(): void {
     this.#quietMs = 0;
-    this.client.heard = performance.now();
+    this.client.heard = monotonicMs();
   }
 }

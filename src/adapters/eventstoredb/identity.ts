@@ -1,5 +1,6 @@
 import { WrongExpectedVersionError } from '@eventstore/db-client';
 import { randomUUID } from 'node:crypto';
+import { monotonicMs } from '../../async/runtime.js';
 import { backoffMs } from '../../async/backoff.js';
 import { pause } from '../../async/pause.js';
 import { type LogUnavailable, type Position } from '../../ports/event-log.js';
@@ -27,15 +28,15 @@ export const withRetries = async <T>(
   forMs: number,
   attempt: () => Promise<T>,
 ): Promise<T> => {
-  const until = performance.now() + forMs;
+  const until = monotonicMs() + forMs;
   let reason: LogUnavailable | undefined;
   for (let failures = 0; ; failures++) {
     const ms = backoffMs(failures, PAUSES);
     try {
-      return await inTime(until - performance.now(), attempt());
+      return await inTime(until - monotonicMs(), attempt());
     } catch (error) {
       if (!(error instanceof NoAnswer && reason)) reason = await server.whyUnavailable(error);
-      if (reason instanceof LogRefused || performance.now() + ms >= until) throw reason;
+      if (reason instanceof LogRefused || monotonicMs() + ms >= until) throw reason;
     }
     await pause(ms);
   }

@@ -1,4 +1,5 @@
 import { AccessDeniedError, StreamDeletedError, WrongExpectedVersionError } from '@eventstore/db-client';
+import { monotonicMs } from '../../async/runtime.js';
 import { backoffMs } from '../../async/backoff.js';
 import { LogUnavailable } from '../../ports/event-log.js';
 import { deleteSubject, type ErasingLog, isAnyLeft } from './erased-streams.js';
@@ -62,7 +63,7 @@ export class Scavenging {
   /** As `EventLog.scrub`. */
   async scrub(into: string): Promise<void> {
     if (this.#done.has(into)) return;
-    if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) throw new LogUnavailable(this.#problem);
+    if (monotonicMs() - this.#lookedAt < LOOK_EVERY_MS) throw new LogUnavailable(this.#problem);
     await deleteSubject(this.log, await this.#erased(into));
     if (!(await this.#isLeft(into))) {
       this.#done.add(into);
@@ -71,7 +72,7 @@ export class Scavenging {
       return;
     }
     this.#problem = (await this.remains(into)) ?? (await this.#scavenge());
-    this.#lookedAt = performance.now();
+    this.#lookedAt = monotonicMs();
     throw new LogUnavailable(this.#problem);
   }
 
@@ -102,8 +103,8 @@ export class Scavenging {
   async #scavenge(): Promise<string> {
     const { server } = this.log;
     const waiting = `the events are deleted; waiting for a scavenge of ${server.title}, which removes them from its files`;
-    if (performance.now() < this.#nextStartAt) return waiting;
-    this.#nextStartAt = performance.now() + backoffMs(this.#starts++, PAUSES);
+    if (monotonicMs() < this.#nextStartAt) return waiting;
+    this.#nextStartAt = monotonicMs() + backoffMs(this.#starts++, PAUSES);
     try {
       await server.startScavenge();
       return waiting;

@@ -1,3 +1,4 @@
+import { startTimer, stopTimer } from '../../async/runtime.js';
 import { NoAnswer } from './failure.js';
 
 /** Limits how many callers run at a time; the others wait, first come, first served. */
@@ -17,10 +18,10 @@ export class Semaphore {
     }
     await new Promise<void>((resolve, reject) => {
       const go = (): void => {
-        clearTimeout(timer);
+        stopTimer(timer);
         resolve();
       };
-      const timer = setTimeout(() => {
+      const timer = startTimer(() => {
         this.#waiting.delete(go);
         reject(new NoAnswer(atMostMs, false));
       }, atMostMs);

@@ -11,6 +11,7 @@ import {
   StreamNotFoundError,
 } from '@eventstore/db-client';
 import { debug } from '@eventstore/db-client/dist/utils/debug.js';
+import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
 import { LogUnavailable } from '../../ports/event-log.js';
 import { Client, closeableStream } from './client.js';
 import { explain, inTime, NoAnswer } from './failure.js';
@@ -248,13 +249,13 @@ export class Server {
   async #watchedCall<T>(call: (client: Client) => Promise<T>): Promise<T> {
     this.#assertOpen();
     const client = this.#client;
-    const began = performance.now();
+    const began = monotonicMs();
     try {
       const answer = await call(client);
-      client.heard = performance.now();
+      client.heard = monotonicMs();
       return answer;
     } catch (error) {
-      if (!(error instanceof NoAnswer)) client.heard = performance.now();
+      if (!(error instanceof NoAnswer)) client.heard = monotonicMs();
       else if (client.heard < began && client === this.#client && !this.#closed) {
         this.#client = this.#connect();
         client.leave();
@@ -274,13 +275,13 @@ export class Server {
     const giveUp = (): void => {
       stream.destroy(new NoAnswer(readDeadlineMs, true));
     };
-    const timer = setTimeout(giveUp, readDeadlineMs);
+    const timer = startTimer(giveUp, readDeadlineMs);
     const offLeave = client.onLeave(giveUp);
     try {
       const events: ReadEvent[] = [];
       // Links are not resolved, so there is always an event.
       for await (const { event } of stream as AsyncIterable<{ event: ReadEvent }>) {
-        client.heard = performance.now();
+        client.heard = monotonicMs();
         timer.refresh();
         events.push(event);
       }
@@ -288,7 +289,7 @@ export class Server {
       if (client.left) throw new NoAnswer(readDeadlineMs, true);
       return events;
     } finally {
-      clearTimeout(timer);
+      stopTimer(timer);
       offLeave();
       close();
     }

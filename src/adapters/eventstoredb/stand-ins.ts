@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { monotonicMs } from '../../async/runtime.js';
 import { pause } from '../../async/pause.js';
 import {
   type Erasing,
@@ -131,7 +132,7 @@ export class StandIns {
   /** Reads what is new where that is due before events are given to a reader; else undefined. Throws LogUnavailable. */
   fresh(): Promise<void> | undefined {
     // The first clock stands still while the machine sleeps, the second one is set now and then.
-    const age = Math.max(performance.now() - this.#readAt, Math.abs(Date.now() - this.#readOn));
+    const age = Math.max(monotonicMs() - this.#readAt, Math.abs(Date.now() - this.#readOn));
     if (age >= this.times.validMs) return this.refresh();
     // In time, so that readers rarely wait; a failure is thrown once they have to.
     if (age >= this.times.validMs / 2) void this.refresh().catch(() => undefined);
@@ -225,7 +226,7 @@ export class StandIns {
   }
 
   async #read(): Promise<void> {
-    const at = performance.now();
+    const at = monotonicMs();
     const on = Date.now();
     const stream = this.onServer(STAND_INS_STREAM);
     let events = await this.server.readStream(stream, this.#last?.revision ?? 0n);

@@ -1,4 +1,5 @@
 import { TimeoutError } from '@eventstore/db-client';
+import { monotonicMs } from '../../async/runtime.js';
 import {
   LogUnavailable,
   newestOf,
@@ -123,10 +124,10 @@ class HeadPoll {
 
   async #request(reached: Position): Promise<void> {
     this.#pending = true;
-    this.#requestedAt = performance.now();
+    this.#requestedAt = monotonicMs();
     try {
       this.#head = await this.log.head();
-      this.#answeredAt = performance.now();
+      this.#answeredAt = monotonicMs();
       // Stand-ins may be after the last event that the server has.
       if (newestOf([this.#head, this.log.standIns.end]) < reached)
         throw new LogUnavailable(`${this.log.server.title} was put back to an earlier state`);
@@ -146,7 +147,7 @@ async function* batchesOf(
   signal: AbortSignal,
 ): AsyncGenerator<LogBatch, void, undefined> {
   let position = after;
-  let sentAt = performance.now();
+  let sentAt = monotonicMs();
   let silenceMs = HEARTBEAT_MS;
   let wasAtHead = false;
   const poll = new HeadPoll(log, feed.wake);
@@ -156,7 +157,7 @@ async function* batchesOf(
     if (taken.length === MAX_BATCH) poll.forget();
     if (taken.length > 0) await log.standIns.fresh(); // a gap among these events is known now
     let events = log.standIns.merge(position, eventsAfter(position, taken, log.namespace));
-    const now = performance.now();
+    const now = monotonicMs();
     const head = poll.validAt(now);
     const atHead = head !== undefined && (events.at(-1)?.position ?? position) >= head && feed.empty;
     if (events.length === 0 && atHead && log.standIns.end > position) events = await goneAfter(position, log);

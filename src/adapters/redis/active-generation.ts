@@ -56,9 +56,9 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     return this.fresh() ?? this.#activeOr(deadline.race(this.#askForActive()));
   }
 
-  /** The active generation at that moment or later. */
-  async trustedAfter(moment: number, deadline: Deadline): Promise<GenerationKey> {
-    if (this.#active.askedAt < moment) this.forget();
+  /** The active generation at this moment or later. */
+  trustedNow(deadline: Deadline): Promise<GenerationKey> {
+    this.forget();
     return this.trusted(deadline);
   }
 

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { createClient } from 'redis';
+import { monotonicMs } from '../../async/runtime.js';
 import { backoffMs, withJitter } from '../../async/backoff.js';
 import { within } from '../../async/deadline.js';
 import { pause } from '../../async/pause.js';
@@ -184,7 +185,7 @@ export class RedisConnection {
     return this.#connections;
   }
 
-  /** When the last connection was made, in milliseconds of `performance.now()`. */
+  /** When the last connection was made, in milliseconds of `monotonicMs()`. */
   get since(): number {
     return this.#since;
   }
@@ -268,7 +269,7 @@ export class RedisConnection {
   #lost(client: RedisClient, failure: ReadModelUnavailable): void {
     if (this.#data.connected?.client !== client) return;
     client.destroy();
-    if (performance.now() - this.#since < BRIEF_MS) {
+    if (monotonicMs() - this.#since < BRIEF_MS) {
       this.#failures += 1;
       this.#enter('lost_soon', { failure });
     } else {
@@ -297,7 +298,7 @@ export class RedisConnection {
         client.destroy();
         return;
       }
-      this.#since = performance.now();
+      this.#since = monotonicMs();
       this.#connections += 1;
       client.on('error', (thrown: unknown) => {
         this.#lost(client, redisError(thrown, node));

@@ -243,7 +243,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
       const page =
         (await read(await this.#active.trusted(deadline))) ??
         // It was dropped, or the server has lost its data.
-        (await read(await this.#active.trustedAfter(performance.now(), deadline)));
+        (await read(await this.#active.trustedNow(deadline)));
       if (!page)
         throw new ReadModelIncomplete('the read model has lost this partition: it is being built again');
       return page;

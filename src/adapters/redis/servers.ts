@@ -1,3 +1,4 @@
+import { monotonicMs } from '../../async/runtime.js';
 import { pause } from '../../async/pause.js';
 import { ReadModelUnavailable } from '../../ports/read-model.js';
 import { type Deadline } from './deadline.js';
@@ -26,7 +27,7 @@ export interface Servers {
   send(slot: number, args: readonly string[], deadline: Deadline): Promise<unknown>;
   /** One connection to each server that holds keys. */
   all(): readonly RedisConnection[];
-  /** When the newest of those connections was made, in milliseconds of `performance.now()`. */
+  /** When the newest of those connections was made, in milliseconds of `monotonicMs()`. */
   readonly since: number;
   /** The address of one of them, to subscribe there. */
   find(): RedisNode | Promise<RedisNode>;
@@ -210,7 +211,7 @@ class ClusterServers implements Servers {
   }
 
   #refreshSoon(): void {
-    if (performance.now() - this.#refreshed < REFRESH_EVERY_MS || this.#closed) return;
+    if (monotonicMs() - this.#refreshed < REFRESH_EVERY_MS || this.#closed) return;
     this.#refreshing ??= this.#refresh();
   }
 
@@ -225,7 +226,7 @@ class ClusterServers implements Servers {
     } catch (error) {
       this.#failure = error as ReadModelUnavailable;
     } finally {
-      this.#refreshed = performance.now();
+      this.#refreshed = monotonicMs();
       this.#refreshing = undefined;
     }
   }

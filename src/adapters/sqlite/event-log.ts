@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
 import { makeFile, makeFolder } from '../../files/new-file.js';
 import {
   EventLog,
@@ -194,17 +195,17 @@ class SqliteEventLog extends EventLog {
     let ownCommit = true;
     while (!signal.aborted) {
       const events = this.#chunk(position);
-      const silence = performance.now() - sentAt;
+      const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
-        const busy = performance.now() - othersCommitted < BUSY_FOR_MS;
+        const busy = monotonicMs() - othersCommitted < BUSY_FOR_MS;
         const pollMs = busy ? Math.min(BUSY_POLL_MS, this.pollMs) : this.pollMs;
         ownCommit = await this.#newEvents(Math.min(pollMs, silenceMs - silence), signal);
         continue;
       }
-      if (events.length > 0 && caughtUp && !ownCommit) othersCommitted = performance.now();
+      if (events.length > 0 && caughtUp && !ownCommit) othersCommitted = monotonicMs();
       position = events.at(-1)?.position ?? position;
       caughtUp = events.length < CHUNK;
-      sentAt = performance.now();
+      sentAt = monotonicMs();
       silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
       yield { events, position, caughtUp };
       if (!caughtUp) await setImmediate(); // as in readAll
@@ -342,16 +343,14 @@ class SqliteEventLog extends EventLog {
   /** Waits for a commit of this process, an abort or `close`; resolves with false after `atMostMs`. */
   #newEvents(atMostMs: number, signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
-      const end = (news: boolean): void => {
-        clearTimeout(timer);
+      const end = (news: boolean) => (): void => {
+        stopTimer(timer);
         signal.removeEventListener('abort', done);
         this.listeners.delete(done);
         resolve(news);
       };
-      const done = (): void => {
-        end(true);
-      };
-      const timer = setTimeout(end, atMostMs, false);
+      const done = end(true);
+      const timer = startTimer(end(false), atMostMs);
       signal.addEventListener('abort', done);
       this.listeners.add(done);
     });

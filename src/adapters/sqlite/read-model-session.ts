@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { monotonicMs } from '../../async/runtime.js';
 import {
   type Generation,
   type LongPage,
@@ -42,8 +43,8 @@ export class ReadModelSession {
   #sweeping: Promise<void> = Promise.resolve();
   /** The last long list, after which the next one begins. Never rejects. */
   #lastLongList: Promise<unknown> = Promise.resolve();
-  /** When it was opened, in milliseconds of `performance.now()`. */
-  readonly since = performance.now();
+  /** When it was opened, in milliseconds of `monotonicMs()`. */
+  readonly since = monotonicMs();
   #fault: FileFault | undefined;
   #lookedAt = -Infinity;
 
@@ -181,7 +182,7 @@ export class ReadModelSession {
 
   /** Called after a read: files that are unchanged now were so when they were read. */
   #assertSameFiles(): void {
-    if (performance.now() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
+    if (monotonicMs() - this.#lookedAt > LOOK_EVERY_MS) this.#look();
     if (this.fault) throw takenAway(this.fault);
   }
 
@@ -207,7 +208,7 @@ export class ReadModelSession {
   /** Throws an error of the file system. */
   #look(): void {
     this.#fault ??= this.names.fault();
-    this.#lookedAt = performance.now();
+    this.#lookedAt = monotonicMs();
   }
 
   /** The reason of a failed call: a fault of the files explains all other errors. */

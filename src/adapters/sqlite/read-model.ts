@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { monotonicMs } from '../../async/runtime.js';
 import { decodeOwner } from '../../plants/stream.js';
 import { type Report } from '../../ports/coordination.js';
 import { type Position, START } from '../../ports/event-log.js';
@@ -64,7 +65,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   }
 
   get steadySince(): number {
-    return this.#session?.since ?? performance.now();
+    return this.#session?.since ?? monotonicMs();
   }
 
   async generations(): Promise<GenerationInfo[]> {
@@ -219,7 +220,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
   async #current(): Promise<ReadModelSession> {
     if (this.#closing) throw closed(this.#data.file);
     if (this.#session?.isCurrent) return this.#session;
-    if (this.#refusal && performance.now() < this.#refusal.until) throw this.#refusal.error;
+    if (this.#refusal && monotonicMs() < this.#refusal.until) throw this.#refusal.error;
     this.#opening ??= this.#reopen();
     return this.#opening;
   }
@@ -239,7 +240,7 @@ class SqliteReadModel extends ReadModel implements ReadModelStore {
     } catch (error) {
       this.#refusal = {
         error: readModelError(error, this.#data.file),
-        until: performance.now() + REOPEN_AFTER_MS,
+        until: monotonicMs() + REOPEN_AFTER_MS,
       };
       throw this.#refusal.error;
     } finally {

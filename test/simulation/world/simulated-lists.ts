@@ -138,8 +138,7 @@ export class SimulatedLists implements ReadModelStore {
     const read = (key: GenerationKey): Promise<Page | undefined> =>
       this.#ask(`list ${owner} of ${key}`, () => this.server.pageOf(key, owner, after, limit));
     const page =
-      (await read(await active.trusted(NO_DEADLINE))) ??
-      (await read(await active.trustedAfter(monotonicMs(), NO_DEADLINE)));
+      (await read(await active.trusted(NO_DEADLINE))) ?? (await read(await active.trustedNow(NO_DEADLINE)));
     if (!page) throw new ReadModelIncomplete('the generation is gone');
     if (page.parked) throw new OwnerParked(page.parked);
     return page;

@@ -19,10 +19,12 @@ import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import * as failures from '../../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
 import { all, follow } from '../../support/log-events.js';
+import { LONG_MS, quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
 
-/** Short: the real times are as long as other processes need. */
-const standInTimes = { validMs: 200, settleMs: 300 };
+quickTime();
+
+const times = { deadlineMs: LONG_MS, readDeadlineMs: LONG_MS, stallMs: LONG_MS, openMs: LONG_MS };
 
 describe('the erasure of an owner on EventStoreDB', () => {
   let server: StandIn;
@@ -36,8 +38,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     for (const clean of cleanUp.reverse()) await clean();
   });
 
-  const openLog = (url: string): Promise<EventLog> =>
-    openEventStoreDb(parseEventStoreUrl(url), { standInTimes, openMs: 5_000 });
+  const openLog = (url: string): Promise<EventLog> => openEventStoreDb(parseEventStoreUrl(url), times);
 
   const open = async (options: StandInOptions = {}): Promise<void> => {
     const started = await StandIn.start(options);

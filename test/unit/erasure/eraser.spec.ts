@@ -18,12 +18,15 @@ import { verify } from '../../../src/projector/verify.js';
 import { sha256 } from '../../../src/trie/sha256.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
-import { Faults } from '../../support/domain-faults.js';
+import { Faults, gate } from '../../support/domain-faults.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
+import { LONG_MS, quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
+
+quickTime();
 
 /** So many of each run of the suite; docs/erasure.md says how to run more. */
 const ALTERATIONS = Number(process.env.TEST_ALTERATIONS ?? 28);
@@ -150,7 +153,7 @@ describe('the erasure of an owner', () => {
     await stores.remove();
     let wrote: Promise<void> | undefined;
     stores = await ErasingStores.open(async (folder) => {
-      const log = await openSqliteEventLog(join(folder, 'events.db'));
+      const log = await openSqliteEventLog(join(folder, 'events.db'), { deadlineMs: LONG_MS });
       return new Faults<EventLog>(log).every('append', async (proceed, stream, expected, events) => {
         if (events.some(({ type }) => type === 'PlantDeleted')) await (wrote ??= stores.create(MARKER, 2));
         return proceed(stream, expected, events);
@@ -181,6 +184,12 @@ describe('the erasure of an owner', () => {
     stores.model.sync = async () => {
       stores.model.sync = syncOnce;
       const before = await store();
+      const apply = stores.model.apply.bind(stores.model);
+      const synced = gate();
+      stores.model.apply = async (...of) => {
+        await synced.opened;
+        return apply(...of);
+      };
       stores.putCopyBack('old.db', 'read-model.db');
       await until(() =>
         store().then(
@@ -189,6 +198,7 @@ describe('the erasure of an owner', () => {
         ),
       );
       await syncOnce();
+      synced.open();
     };
     const erase = stores.log.erase.bind(stores.log);
     stores.log.erase = (...of) => {
@@ -324,7 +334,7 @@ describe('the erasure of an owner', () => {
       copyFileSync(stores.file('events.db'), file);
       const sql = kinds[n % kinds.length]?.() ?? '';
       alterFile(file, sql);
-      const altered = await openSqliteEventLog(file);
+      const altered = await openSqliteEventLog(file, { deadlineMs: LONG_MS });
       expect([sql, (await stores.recheck(altered, store))?.kind]).toEqual([sql, expect.any(String)]);
       await altered.close();
       rmSync(file);

@@ -19,8 +19,11 @@ import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { Faults } from '../../support/domain-faults.js';
 import { ErasingStores, MARKER, now, operator } from '../../support/erasing-stores.js';
 import { all } from '../../support/log-events.js';
+import { quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
 import { Office } from '../cli/command-for-tests.js';
+
+quickTime();
 
 const MAY_BE_WHY = 'an owner is being erased, and lists differ: that may be why';
 
@@ -281,7 +284,6 @@ it.each([
     });
     const [done, problems]: [string[], string[]] = [[], []];
     const projector = new Projector(log, faults.port, now, randomUUID(), () => undefined, {
-      lookEveryMs: 10,
       onStep: (step) => {
         if (step === 'caught up') eraseOnce();
       },
