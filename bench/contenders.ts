@@ -7,11 +7,11 @@ import { type LocalKey, openLocalKey } from '../src/http/auth/local-key.js';
 import { fillLog, fillTable, type Owner, writeFillingSql } from './filled.js';
 import { type Postgres, startPostgres } from './postgres.js';
 import {
-  answers,
   compiled,
   freePort,
   launch,
   NotRun,
+  type Running,
   type Server,
   type ServerOptions,
   type Settings,
@@ -22,7 +22,7 @@ import {
   versionOf,
 } from './processes.js';
 import { type Context, type Results } from './results.js';
-import { type Database, Target } from './target.js';
+import { Target } from './target.js';
 import { type Issued, signLocally, signSimply, Tokens } from './tokens.js';
 
 /** Where `npm run bench:peers` installs the peers' packages: what lints this project would walk through them. */
@@ -52,12 +52,6 @@ const PEERS: readonly Store[] = ['typeorm', 'typeorm-key', 'emmett'];
 
 /** Connections of a peer to PostgreSQL: what node-postgres, and with it both peers, takes where nobody says. */
 const POOL_SIZE = 10;
-
-/** How often a long work is looked at, in milliseconds: rarely, since each look takes time from it. */
-const LOOK_EVERY_MS = 100;
-
-/** What takes longest on a slow disk, in milliseconds. */
-const LONG_MS = 600_000;
 
 /** What the contenders of one part share, and how they are started. Whatever was started is stopped after the part. */
 export class Stage {
@@ -105,7 +99,7 @@ export class Stage {
   }
 
   /** A server that accepts this service's tokens, under load. */
-  target(server: Server, databases: readonly Database[] = []): Target {
+  target(server: Server, databases?: readonly Running[]): Target {
     return new Target(server, this.tokens, databases);
   }
 
@@ -135,30 +129,23 @@ export class Stage {
 
   /** Throws NotRun where this machine lacks something. */
   start(name: Store, owners: readonly Owner[] = []): Promise<Target> {
-    switch (name) {
-      case 'embedded':
-        return this.#embedded(owners);
-      case 'stubbed':
-        return this.#stubbed();
-      case 'servers':
-        return this.#onServers();
-      case 'crud':
-        return this.#crud(owners);
-      case 'typeorm':
-        return this.#peer('typeorm', owners);
-      case 'typeorm-key':
-        return this.#peer('typeorm', owners, { SECRET_AS_KEY: '1' });
-      case 'emmett':
-        return this.#peer('emmett', owners);
-    }
+    const starts: Record<Store, () => Promise<Target>> = {
+      embedded: () => this.#embedded(owners),
+      servers: () => this.#onServers(),
+      stubbed: () => this.#stubbed(),
+      crud: () => this.#crud(owners),
+      typeorm: () => this.#peer('typeorm', owners),
+      'typeorm-key': () => this.#peer('typeorm', owners, { SECRET_AS_KEY: '1' }),
+      emmett: () => this.#peer('emmett', owners),
+    };
+    return starts[name]();
   }
 
   async #embedded(owners: readonly Owner[]): Promise<Target> {
     const dataDir = this.newDataDir();
     const events = owners.reduce((sum, { plants }) => sum + plants, 0);
     if (events > 0) fillLog(join(dataDir, 'events.db'), owners);
-    const service = await this.service(dataDir, {}, { waitFor: '/health/live' });
-    await untilReady(service);
+    const service = await this.service(dataDir);
     if (events > 0) await untilAudited(service, events);
     return this.target(service);
   }
@@ -170,11 +157,12 @@ export class Stage {
   async #onServers(): Promise<Target> {
     const [redis, log] = [await this.startRedis(), await this.#startLog()];
     const settings = { EVENT_LOG: log.url, READ_MODEL: redis.url };
-    return this.target(await this.service(this.newDataDir(), settings), [redis, log]);
+    const databases = [redis, log].flatMap(({ process = [] }) => process);
+    return this.target(await this.service(this.newDataDir(), settings), databases);
   }
 
   /** A Redis of its own, which keeps nothing on the disk: the read model can be built again. Throws NotRun. */
-  async startRedis(): Promise<Database> {
+  async startRedis(): Promise<Server> {
     const version = versionOf('redis-server');
     if (version === undefined)
       throw new NotRun('redis-server is not on the PATH (Debian: apt-get install redis-server)');
@@ -184,23 +172,21 @@ export class Stage {
       ...['--port', port, '--bind', '127.0.0.1', '--dir', this.folder, '--save', '', '--appendonly', 'no'],
     ]);
     await until('Redis answers', redis, () => succeeds('redis-cli', ['-p', port, 'ping']));
-    return { pid: redis.pid, url: `redis://127.0.0.1:${port}`, stop: () => stop(redis) };
+    return { url: `redis://127.0.0.1:${port}`, process: redis, stop: () => stop(redis) };
   }
 
-  async #startLog(): Promise<Database> {
-    const given = process.env.TEST_EVENTSTORE_URL;
-    if (given) {
-      this.results.servers.log = 'the EventStoreDB of TEST_EVENTSTORE_URL';
-      return { url: given, stop: () => Promise.resolve() };
-    }
-    this.results.servers.log =
-      'the stand-in of the tests, not a real EventStoreDB: it holds the log in memory';
+  /** Its process is undefined where it runs elsewhere. */
+  async #startLog(): Promise<{ readonly url: string; readonly process?: Running }> {
+    const { servers } = this.results;
+    servers.log = 'the EventStoreDB of TEST_EVENTSTORE_URL';
+    if (process.env.TEST_EVENTSTORE_URL) return { url: process.env.TEST_EVENTSTORE_URL };
+    servers.log = 'the stand-in of the tests, not a real EventStoreDB: it holds the log in memory';
     const main = compiled('../test/support/eventstore/stand-in-main.js');
     const log = await launch(process.execPath, ['--no-warnings', main], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for await (const url of createInterface({ input: log.child.stdout ?? process.stdin }))
-      return { pid: log.pid, url, stop: () => stop(log) };
+      return { url, process: log };
     throw new Error(`the stand-in did not start: ${log.said()}`);
   }
 
@@ -223,37 +209,24 @@ export class Stage {
     this.#postgres ??= startPostgres(this.folder);
     const postgres = await this.#postgres;
     this.results.servers.postgres = postgres.version;
-    const database = basename(this.newPath(name));
     const main = join(INSTALLED_PEERS, `${name}.js`);
     copyFileSync(compiled(`./peers/${name}.js`), main);
-    const url = await postgres.database(database);
+    const database = basename(this.newPath(name));
     const server = await startServer([main], {
       NODE_ENV: 'production',
-      DATABASE_URL: url,
+      DATABASE_URL: await postgres.database(database),
       POOL_SIZE: `${POOL_SIZE}`,
       JWT_SECRET: this.folder,
       ...settings,
     });
     if (owners.length > 0) await postgres.run(database, writeFillingSql(this.newPath('fill.sql'), owners));
-    // PostgreSQL is shared, and ends with the part.
-    return new Target(server, this.#peerTokens, [{ pid: postgres.pid, url, stop: () => Promise.resolve() }]);
+    return new Target(server, this.#peerTokens, [postgres.process]);
   }
 }
 
-/** Asks a service rarely, and for a long time, whether it has come so far. */
-export const untilFarEnough = (
-  what: string,
-  { process }: Server,
-  isSo: () => Promise<boolean>,
-): Promise<void> => until(what, process, isSo, LOOK_EVERY_MS, LONG_MS);
-
-/** Waits until lists are answered. */
-export const untilReady = (service: Server): Promise<void> =>
-  untilFarEnough('lists are answered', service, () => answers(`${service.url}/health/ready`));
-
 /** Waits until the tree holds so many events. */
 export const untilAudited = (service: Server, events: number): Promise<void> =>
-  untilFarEnough('the tree holds the whole log', service, async () => {
+  until('the tree holds the whole log', service.process, async () => {
     const answer = await fetch(`${service.url}/log/checkpoint`);
     const size = Number((await answer.text()).split('\n')[1]);
     return answer.ok && size >= events;

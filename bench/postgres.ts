@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, launch, NotRun, output, succeeds, until, versionOf } from './processes.js';
+import { freePort, launch, NotRun, output, type Running, succeeds, until, versionOf } from './processes.js';
 
 /** Where Debian keeps the programs of each version: they are not on the PATH. */
 const DEBIAN = '/usr/lib/postgresql';
 
 /** A private PostgreSQL with the settings that it comes with, fsync included. */
 export interface Postgres {
-  readonly pid: number;
+  readonly process: Running;
   readonly version: string;
   /** Makes a database, and gives the URL that a client takes. */
   database(name: string): Promise<string>;
@@ -36,7 +36,7 @@ export const startPostgres = async (parent: string): Promise<Postgres> => {
   const connection = ['-h', '127.0.0.1', '-p', `${port}`, '-U', 'bench'];
   await until('PostgreSQL answers', server, () => succeeds(program('pg_isready'), connection));
   return {
-    pid: server.pid,
+    process: server,
     version,
     database: async (name) => {
       await output(program('createdb'), [...connection, name], options);

@@ -8,8 +8,11 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** How long a server may take until it answers, in milliseconds: one that reads a long log takes many seconds. */
-const START_MS = 60_000;
+/** How often somebody who waits looks, in milliseconds: rarely, since each look takes time from a server. */
+const LOOK_EVERY_MS = 100;
+
+/** What takes longest on a slow disk, in milliseconds. */
+const LONGEST_MS = 600_000;
 
 /** How long a server may take to end before it is ended, in milliseconds. */
 const STOP_MS = 20_000;
@@ -110,11 +113,11 @@ export const ask = async <Answer>(program: string, order: object): Promise<Answe
 };
 
 /** Asks a process to end, and waits until it has; ends it where it takes too long. */
-export const stop = async (process: Running, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
+export const stop = async (process: Running): Promise<void> => {
   if (hasEnded(process)) return;
   const tooLong = setTimeout(() => process.child.kill('SIGKILL'), STOP_MS);
   const ended = once(process.child, 'exit');
-  process.child.kill(signal);
+  process.child.kill();
   await ended;
   clearTimeout(tooLong);
 };
@@ -138,10 +141,9 @@ export const until = async (
   what: string,
   process: Running,
   isSo: () => Promise<boolean>,
-  everyMs = 20,
-  forMs = START_MS,
+  everyMs = LOOK_EVERY_MS,
 ): Promise<void> => {
-  const giveUp = performance.now() + forMs;
+  const giveUp = performance.now() + LONGEST_MS;
   while (!(await isSo())) {
     if (hasEnded(process))
       throw new Error(`${what}: the process ended with ${String(process.child.exitCode)}: ${process.said()}`);
@@ -150,11 +152,11 @@ export const until = async (
   }
 };
 
-/** Whether a URL answers with success. */
-export const answers = async (url: string, headers: Record<string, string> = {}): Promise<boolean> => {
+/** The status of an answer; 0 without one. */
+export const statusOf = async (url: string, headers: Record<string, string> = {}): Promise<number> => {
   const answer = await fetch(url, { headers }).catch(() => undefined);
   await answer?.arrayBuffer();
-  return answer?.ok ?? false;
+  return answer?.status ?? 0;
 };
 
 /** Environment variables. */
@@ -174,7 +176,7 @@ export interface ServerOptions {
   readonly everyMs?: number;
 }
 
-/** Starts a server in Node, which listens on PORT, and waits until it answers. */
+/** Starts a server in Node, which listens on PORT, and waits until it answers, if only that it has no such path. */
 export const startServer = async (
   args: readonly string[],
   settings: Settings,
@@ -184,6 +186,7 @@ export const startServer = async (
   const url = `http://127.0.0.1:${port}`;
   const env = { PATH: process.env.PATH ?? '', PORT: `${port}`, ...settings };
   const started = await launch(process.execPath, ['--no-warnings', ...args], { env });
-  await until(`the server answers at ${waitFor}`, started, () => answers(`${url}${waitFor}`), everyMs);
+  const answered = () => statusOf(`${url}${waitFor}`).then((status) => status > 0 && status < 500);
+  await until(`the server answers at ${waitFor}`, started, answered, everyMs);
   return { url, process: started, stop: () => stop(started) };
 };

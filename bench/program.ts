@@ -14,5 +14,6 @@ export const sampleOf = async (work: () => number | Promise<number>): Promise<Sa
   const count = await work();
   const seconds = (performance.now() - begin) / 1_000;
   const { user, system } = process.cpuUsage(before);
-  return { value: count / seconds, processor: (user + system) / count, seconds };
+  const peakMegabytes = (process.resourceUsage().maxRSS * 1_024) / 1e6;
+  return { value: count / seconds, processor: (user + system) / count, seconds, peakMegabytes };
 };

@@ -5,26 +5,11 @@ import { reachedOf } from './must-reach.js';
 import { type Figure, type Results, roundsOf, type Sample, type Sizes } from './results.js';
 import { median, spread } from './statistics.js';
 
-/** What a run was, and of the machine its shape, but never its name or its paths. */
-export interface About {
-  readonly command: string;
-  readonly at: string;
-  readonly quick: boolean;
-  readonly sizes: Sizes;
-  readonly cores: number;
-  readonly processor: string;
-  readonly memoryGiB: number;
-  readonly system: string;
-  readonly node: string;
-  readonly loadGenerator: string;
-  /** Whether the stores of the run stand in memory: then nothing durable is slow. */
-  readonly storesInMemory: boolean;
-}
-
 /** The `f_type` of Linux' file systems in memory: tmpfs and ramfs. */
 const IN_MEMORY = [0x01021994, 0x858458f6];
 
-export const aboutRun = (quick: boolean, sizes: Sizes): About => ({
+/** What a run was, and of the machine its shape, but never its name or its paths. */
+export const aboutRun = (quick: boolean, sizes: Sizes) => ({
   command: ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, ''),
   at: new Date().toISOString().slice(0, 10),
   quick,
@@ -35,8 +20,10 @@ export const aboutRun = (quick: boolean, sizes: Sizes): About => ({
   system: `${process.platform} ${process.arch}`,
   node: process.version,
   loadGenerator: loadGenerator ?? 'nothing',
+  /** Then nothing durable is slow. */
   storesInMemory: IN_MEMORY.includes(statfsSync(tmpdir()).type),
 });
+export type About = ReturnType<typeof aboutRun>;
 
 /** Everything of a run, for programs. */
 export const resultJson = (about: About, results: Results): string =>

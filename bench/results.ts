@@ -5,6 +5,8 @@ export interface Sample {
   readonly value: number;
   /** How long it took, where that is not what was measured. */
   readonly seconds?: number;
+  /** The most memory that the process had. */
+  readonly peakMegabytes?: number;
   /** Processor time of the answering process for one request (or event), in microseconds. */
   readonly processor?: number;
   /** The same of the databases that work for it. */

@@ -1,5 +1,5 @@
 import { type Load, type Loaded, run } from './load.js';
-import { ask, type Server } from './processes.js';
+import { ask, type Running, type Server } from './processes.js';
 import { creation, LIST_OF_20 } from './requests.js';
 import { type Sample } from './results.js';
 import { type SteadyLoad } from './steady-load.js';
@@ -18,14 +18,6 @@ const IDS_OF_A_LOAD = 10_000_000;
 /** The owner who has so many plants. */
 export const readerOf = (plants: number): string => `reader of ${plants}`;
 
-/** A database that was started for a contender. */
-export interface Database {
-  /** Undefined where it runs elsewhere. */
-  readonly pid?: number;
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
 /** A contender that runs, and how it is loaded. */
 export class Target {
   #nextId = 0;
@@ -33,16 +25,12 @@ export class Target {
   constructor(
     readonly server: Server,
     readonly tokens: Tokens,
-    private readonly databases: readonly Database[] = [],
+    /** The databases that work for it. */
+    private readonly databases: readonly Running[] = [],
   ) {}
 
   get url(): string {
     return this.server.url;
-  }
-
-  async stop(): Promise<void> {
-    await this.server.stop();
-    for (const database of this.databases) await database.stop();
   }
 
   /** Gives the reader of so many plants those plants. */
@@ -109,7 +97,7 @@ export class Target {
   /** Counts the processor time that a load takes. */
   async counted(loading: () => Promise<Loaded>): Promise<Sample> {
     const ours = [this.server.process.pid];
-    const databases = this.databases.flatMap(({ pid }) => pid ?? []);
+    const databases = this.databases.map(({ pid }) => pid);
     const before = [processorSeconds(ours), processorSeconds(databases)] as const;
     const { requests, seconds, failed, p50, p99, p999 } = await loading();
     const processor = (1e6 * (processorSeconds(ours) - before[0])) / requests;

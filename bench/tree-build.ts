@@ -12,18 +12,12 @@ import { type EventLog } from '../src/ports/event-log.js';
 import { type TreeStore } from '../src/ports/tree-store.js';
 import { limitHeapGrowth } from '../src/service/heap-growth.js';
 import { answer, order, sampleOf } from './program.js';
-import { type Sample } from './results.js';
 
 /** What is built where. */
 export interface TreeBuild {
   readonly log: string;
   readonly tree: string;
   readonly part: 'events' | 'state';
-}
-
-/** A sample in seconds, and the most memory that its process has had. */
-export interface TreeBuilt extends Sample {
-  readonly mebibytes: number;
 }
 
 /** Leaves of one append, as in the auditor. */
@@ -58,10 +52,7 @@ limitHeapGrowth(); // as the service does
 const { log: file, tree, part } = order<TreeBuild>();
 const log = await openSqliteEventLog(file);
 const store = await openSqliteTreeStore(tree, log.identity());
-const { seconds = NaN, processor = NaN } = await sampleOf(() =>
-  part === 'events' ? buildEvents(log, store) : buildState(log, store),
-);
+const sample = await sampleOf(() => (part === 'events' ? buildEvents(log, store) : buildState(log, store)));
 await store.close();
 await log.close();
-const built: TreeBuilt = { value: seconds, processor, mebibytes: process.resourceUsage().maxRSS / 1_024 };
-answer(built);
+answer({ ...sample, value: sample.seconds });

@@ -69,11 +69,6 @@ const newPlant = ({ name, tag, id, ...others }) => {
 const streamOf = (owner: string, id: number): string => `plant-${encodeURIComponent(owner)}/${id}`;
 
 const plants = (router) => {
-  router.get(
-    '/health/ready',
-    on(() => OK({ body: { status: 'ok' } })),
-  );
-
   router.post(
     '/plants',
     authenticate,

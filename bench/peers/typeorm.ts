@@ -138,14 +138,6 @@ class PlantsController {
   }
 }
 
-@Controller('health')
-class HealthController {
-  @Get('ready')
-  ready() {
-    return { status: 'ok' };
-  }
-}
-
 /**
  * A text, as the documentation of NestJS has it: jsonwebtoken then tries with each request to read a public key from
  * it, which takes half of the request. Or a key, which nobody documents, and which spares that.
@@ -169,7 +161,7 @@ const SECRET = process.env.SECRET_AS_KEY
     TypeOrmModule.forFeature([Plant]),
     JwtModule.register({ secret: SECRET }),
   ],
-  controllers: [PlantsController, HealthController],
+  controllers: [PlantsController],
 })
 class AppModule {}
 

@@ -6,12 +6,6 @@ import { type Context } from '../results.js';
 
 const CONNECTIONS = 256;
 
-/** What clients know of their plants. */
-interface Known {
-  readonly asked: Set<number>;
-  readonly acknowledged: Set<number>;
-}
-
 /**
  * Kills the service as a power cut of the process would (SIGKILL) in the middle of creates by 256 connections, starts it
  * again on the same data, and reads everything back: each acknowledged plant is there, and none that nobody asked for.
@@ -21,11 +15,11 @@ export const durability = async (context: Context): Promise<void> => {
   const { stage, sizes, results, say } = context;
   const dataDir = stage.newDataDir();
   const authorization = await stage.tokens.authorization('durable');
-  const { asked, acknowledged }: Known = { asked: new Set(), acknowledged: new Set() };
+  const [asked, acknowledged] = [new Set<number>(), new Set<number>()];
   for (let kill = 1; kill <= sizes.kills; kill++) {
     const service = await stage.service(dataDir);
     const before = acknowledged.size;
-    const creating = create(service.url, authorization, { asked, acknowledged });
+    const creating = create(service.url, authorization, asked, acknowledged);
     await delay(1_000 * Math.max(1, sizes.seconds / 2) + Math.random() * 200);
     service.process.child.kill('SIGKILL');
     await creating;
@@ -47,7 +41,12 @@ export const durability = async (context: Context): Promise<void> => {
 };
 
 /** Creates plants until the service is gone. */
-const create = async (url: string, authorization: string, { asked, acknowledged }: Known): Promise<void> => {
+const create = async (
+  url: string,
+  authorization: string,
+  asked: Set<number>,
+  acknowledged: Set<number>,
+): Promise<void> => {
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   let gone = false;
   const worker = async (): Promise<void> => {

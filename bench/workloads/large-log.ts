@@ -1,13 +1,13 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Rebuild } from '../bare-rebuild.js';
-import { untilAudited, untilFarEnough, untilReady } from '../contenders.js';
+import { untilAudited } from '../contenders.js';
 import { fillLog } from '../filled.js';
-import { answers, ask, Broken, NotRun, type Server, type Settings, until } from '../processes.js';
+import { ask, Broken, NotRun, type Server, type Settings, statusOf, until } from '../processes.js';
 import { LIST_OF_20 } from '../requests.js';
-import { type Context, interleaved, type Sample } from '../results.js';
+import { type Context, interleaved, roundsOf, type Sample } from '../results.js';
 import { type Target } from '../target.js';
-import { type TreeBuild, type TreeBuilt } from '../tree-build.js';
+import { type TreeBuild } from '../tree-build.js';
 import { type MemoryCourse, watchMemory } from '../usage.js';
 import { proofs, PROOFS_OF_LARGE } from './proofs.js';
 
@@ -48,7 +48,7 @@ export const largeLog = async (context: Context): Promise<void> => {
     if (context.wants('audit')) await auditStream(context, target);
     const others = owners.slice(0, sizes.activeOwners).map(({ name }) => name);
     await proofs(context, target, dataDir, others);
-    await target.stop();
+    await target.server.stop();
   }
   rmSync(dataDir, { recursive: true });
 };
@@ -93,7 +93,11 @@ const firstBuild = async (
 ): Promise<Sample> => {
   const service = await stage.service(dataDir, settings, { waitFor: '/health/live' });
   const begin = performance.now();
-  await untilReady(service);
+  await until(
+    'lists are answered',
+    service.process,
+    async () => (await statusOf(`${service.url}/health/ready`)) === 200,
+  );
   const value = (1_000 * sizes.events) / (performance.now() - begin);
   await service.stop();
   return { value };
@@ -124,7 +128,7 @@ const operatorRebuild = async ({ stage, sizes }: Context, service: Server): Prom
   const begin = performance.now();
   let built: number | undefined;
   let outcome: string | undefined;
-  await untilFarEnough('the rebuild ends', service, async () => {
+  await until('the rebuild ends', service.process, async () => {
     const answer = await fetch(`${service.url}/operations/status`, { headers });
     if (!answer.ok) throw new Broken(`the status was answered with ${answer.status}`);
     const status = (await answer.json()) as SeenStatus;
@@ -164,32 +168,23 @@ const rebuildsToRedis = async (context: Context, dataDir: string, log: string): 
 /** How long the trees of a log take to build, in seconds, and the most memory: of its events, then of its state. */
 const treeBuilds = async (context: Context, log: string): Promise<void> => {
   const tree = context.stage.newPath('built-tree.db');
-  const names = { events: 'tree of the events', state: 'state tree beside it' } as const;
-  const memory = { events: [] as number[], state: [] as number[] };
-  const build = async (part: TreeBuild['part']): Promise<Sample> => {
+  const build = (part: TreeBuild['part']) => async (): Promise<Sample> => {
     if (part === 'events') removeDatabase(tree);
-    const { mebibytes, ...sample } = await ask<TreeBuilt>('tree-build', {
-      log,
-      tree,
-      part,
-    } satisfies TreeBuild);
-    memory[part].push(mebibytes);
-    return sample;
+    return ask<Sample>('tree-build', { log, tree, part } satisfies TreeBuild);
   };
-  await interleaved(context, 'state-build', 's', {
-    [names.events]: () => build('events'),
-    [names.state]: () => build('state'),
-  });
+  const parts = { 'tree of the events': build('events'), 'state tree beside it': build('state') };
+  await interleaved(context, 'state-build', 's', parts);
   removeDatabase(tree);
-  for (const part of ['events', 'state'] as const)
-    context.results.add('state-build, memory', names[part], 'MiB', memory[part]);
+  for (const name of Object.keys(parts)) {
+    const peaks = roundsOf(context.results.find('state-build', name), 'peakMegabytes');
+    context.results.add('state-build, memory', name, 'MB', peaks);
+  }
 };
 
 /** Lets the service bring its read model and its tree up to date. */
 const readOnce = async ({ stage, sizes, say }: Context, dataDir: string): Promise<void> => {
   say('letting the service read the whole log once');
-  const service = await stage.service(dataDir, {}, { waitFor: '/health/live' });
-  await untilReady(service);
+  const service = await stage.service(dataDir);
   await untilAudited(service, sizes.events);
   await service.stop();
 };
@@ -203,7 +198,7 @@ const starts = async (context: Context, dataDir: string): Promise<void> => {
   const startOn = async (folder: string): Promise<Sample> => {
     const begin = performance.now();
     const service = await stage.service(folder, {}, { waitFor: '/health/live', everyMs: ASK_EVERY_MS });
-    const listed = () => answers(`${service.url}/plants`, { authorization });
+    const listed = async () => (await statusOf(`${service.url}/plants`, { authorization })) === 200;
     await until('a list is answered', service.process, listed, ASK_EVERY_MS);
     const value = (performance.now() - begin) / 1_000;
     await service.stop();
@@ -243,9 +238,7 @@ export const ownerSize = async (context: Context): Promise<void> => {
     { name: 'large', plants: sizes.events },
     { name: 'small', plants: 1_000 },
   ]);
-  const service = await stage.service(dataDir, NO_AUDITOR, { waitFor: '/health/live' });
-  await untilReady(service);
-  const target = stage.target(service);
+  const target = stage.target(await stage.service(dataDir, NO_AUDITOR));
   const lists = async (owner: string): Promise<Sample> => {
     const authorizations = await target.tokens.file([owner]);
     const load = { kind: 'list', path: LIST_OF_20, authorizations, connections: CONNECTIONS } as const;

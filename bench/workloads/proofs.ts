@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { verifyListProof } from '../../src/audit/state-tree/list-proof.js';
 import { verifierKey } from '../../src/audit/note.js';
-import { untilFarEnough } from '../contenders.js';
-import { Broken } from '../processes.js';
+import { Broken, until } from '../processes.js';
 import { type Context, interleaved, type Sample } from '../results.js';
 import { percentiles } from '../statistics.js';
 import { readerOf, type Target } from '../target.js';
@@ -126,7 +125,7 @@ const erased = async ({ server, url, tokens }: Target, owner: string): Promise<n
   if (ordered.status !== 202 || location === null)
     throw new Broken(`an erasure was answered with ${ordered.status}: ${await ordered.text()}`);
   let end = began;
-  await untilFarEnough('the erasure is finished', server, async () => {
+  await until('the erasure is finished', server.process, async () => {
     const answer = await fetch(new URL(location, url), { headers: { authorization } });
     end = performance.now();
     const { state } = (await answer.json()) as { state: string };

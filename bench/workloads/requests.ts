@@ -2,16 +2,10 @@ import { type Asked } from '../bare.js';
 import { type Commits } from '../bare-commits.js';
 import { type ContenderName, type Store } from '../contenders.js';
 import { ask, Broken, compiled, startServer } from '../processes.js';
-import { type Context, interleaved, type Sample } from '../results.js';
+import { type Context, interleaved, type Sample, type Sizes } from '../results.js';
 import { readerOf, type Target } from '../target.js';
 import { residentMegabytes } from '../usage.js';
 import { type WriteThenList, type WrittenAndListed } from '../write-then-list.js';
-
-const CREATES = [1, 8, 32, 256];
-const LISTS = [20, 100, 1_000];
-
-/** Clients that list right after their writes. */
-const READERS_OF_WRITES = [1, 32];
 
 /** Connections of lists, deletes and the mix. */
 const CONNECTIONS = 32;
@@ -19,120 +13,117 @@ const CONNECTIONS = 32;
 /** The rate of the steady run, in requests a second: less than the slowest contender can do. */
 const STEADY_RATE = 100;
 
-/** The parts of this workload, which can be asked for one by one. */
-export const REQUESTS = [
-  ...CREATES.map((connections) => `create-${connections}`),
-  ...LISTS.map((plants) => `list-${plants}`),
-  'delete',
-  'mix',
-  ...READERS_OF_WRITES.map((clients) => `write-list-${clients}`),
-  'steady',
-];
-
 /** Those that answer the whole interface, and those that only create and list. */
 const WHOLE: readonly Store[] = ['embedded', 'servers', 'crud', 'typeorm', 'emmett'];
 const LISTING: readonly Store[] = [...WHOLE, 'typeorm-key'];
 const CREATING: readonly Store[] = [...LISTING, 'stubbed'];
 
+interface Workload {
+  readonly unit: string;
+  readonly of: readonly ContenderName[];
+  /** How many plants the owner has whose lists are read. */
+  readonly plants?: number;
+  /** As many events as connections: beside it, a loop commits them together, and nobody can share a commit better. */
+  readonly together?: number;
+  measure(target: Target, sizes: Sizes): Promise<Sample>;
+}
+
+const create = (connections: number): Workload => ({
+  unit: 'requests/s',
+  of: CREATING,
+  together: connections,
+  measure: (target, { seconds }) => target.creates(connections, seconds),
+});
+
+const list = (plants: number): Workload => ({
+  unit: 'requests/s',
+  of: [...LISTING, 'bare'],
+  plants,
+  measure: (target, { seconds }) => target.lists(plants, CONNECTIONS, seconds),
+});
+
+const writeAndList = (clients: number): Workload => ({
+  unit: 'pairs/s',
+  of: WHOLE,
+  measure: (target, { seconds }) => writeThenList(target, clients, seconds),
+});
+
+const WORKLOADS: Readonly<Record<string, Workload>> = {
+  'create-1': create(1),
+  'create-8': create(8),
+  'create-32': create(32),
+  'create-256': create(256),
+  'list-20': list(20),
+  'list-100': list(100),
+  'list-1000': list(1_000),
+  mix: {
+    unit: 'requests/s',
+    of: WHOLE,
+    measure: (target, { seconds }) => target.mix(CONNECTIONS, seconds),
+  },
+  'write-list-1': writeAndList(1),
+  'write-list-32': writeAndList(32),
+  delete: {
+    unit: 'requests/s',
+    of: WHOLE,
+    measure: (target, { seconds }) => target.deletes(CONNECTIONS, seconds),
+  },
+  steady: {
+    unit: 'ms',
+    of: WHOLE,
+    plants: 20,
+    measure: async (target, { steadySeconds: seconds }) => {
+      const authorizations = await target.tokens.file([readerOf(20)]);
+      return target.steady({ authorizations, perSecond: STEADY_RATE, seconds, creates: true });
+    },
+  },
+};
+
+/** The parts of this workload, which can be asked for one by one. */
+export const REQUESTS = Object.keys(WORKLOADS);
+
 /** Creates, lists, deletes and a mix by many connections, of everyone who can. */
 export const requests = async (context: Context): Promise<void> => {
-  const wanted = REQUESTS.filter(context.wants);
+  const wanted = Object.entries(WORKLOADS).filter(([name]) => context.wants(name));
   if (wanted.length === 0) return;
   const { stage, sizes, results, say } = context;
-  const started = await stage.startAll(storesFor(wanted), say);
-  const targets = new Map<ContenderName, Target>(started);
-  const embedded = started.get('embedded')?.server.process.pid ?? 0;
-  const atRest = residentMegabytes(embedded);
-  const lists = LISTS.filter((plants) => wanted.includes(`list-${plants}`));
-  await prepareLists(context, targets, wanted.includes('steady') ? [20, ...lists] : lists);
-  if (sizes.warmUpSeconds > 0) await warmUp(context, targets, wanted, lists[0]);
-
-  const measure = async (
-    workload: string,
-    unit: string,
-    names: readonly ContenderName[],
-    sample: (target: Target) => Promise<Sample>,
-    {
-      limits = {},
-      rounds = sizes.repeats,
-    }: { limits?: Record<string, () => Promise<Sample>>; rounds?: number } = {},
-  ): Promise<void> => {
-    if (!wanted.includes(workload)) return;
-    const taking = [...targets].filter(([name]) => names.includes(name));
-    const contenders = taking.map(([name, target]) => [name, () => sample(target)] as const);
-    await interleaved(context, workload, unit, { ...Object.fromEntries(contenders), ...limits }, rounds);
-  };
-  const { seconds } = sizes;
-  for (const connections of CREATES)
-    await measure(
-      `create-${connections}`,
-      'requests/s',
-      CREATING,
-      (target) => target.creates(connections, seconds),
-      { limits: { commits: () => commits(context, connections) } },
+  const needed = CREATING.filter((name) => wanted.some(([, { of }]) => of.includes(name)));
+  const targets = new Map<ContenderName, Target>(await stage.startAll(needed, say));
+  const embedded = targets.get('embedded')?.server.process.pid ?? 0;
+  results.add('memory', 'embedded, at rest', 'MB', [residentMegabytes(embedded)]);
+  const lists = [...new Set(wanted.flatMap(([, { plants }]) => plants ?? []))];
+  for (const [name, target] of targets) {
+    say(`adding the plants of lists to ${name}, and warming up`);
+    for (const plants of lists) await target.fill(plants);
+    if (sizes.warmUpSeconds > 0) await target.creates(CONNECTIONS, sizes.warmUpSeconds);
+    for (const plants of sizes.warmUpSeconds > 0 ? lists.slice(0, 1) : [])
+      await target.lists(plants, CONNECTIONS, sizes.warmUpSeconds);
+  }
+  if (lists.length > 0) targets.set('bare', await startBare(context, lists, targets.get('embedded')));
+  for (const [name, { unit, of, together, measure }] of wanted) {
+    const taking = [...targets].filter(([contender]) => of.includes(contender));
+    const contenders = taking.map(
+      ([contender, target]) => [contender, () => measure(target, sizes)] as const,
     );
-  for (const plants of lists)
-    await measure(`list-${plants}`, 'requests/s', [...LISTING, 'bare'], (target) =>
-      target.lists(plants, CONNECTIONS, seconds),
-    );
-  await measure('mix', 'requests/s', WHOLE, (target) => target.mix(CONNECTIONS, seconds));
-  for (const clients of READERS_OF_WRITES)
-    await measure(`write-list-${clients}`, 'pairs/s', WHOLE, (target) =>
-      writeThenList(target, clients, seconds),
-    );
-  await measure('delete', 'requests/s', WHOLE, (target) => target.deletes(CONNECTIONS, seconds));
-  const steady = async (target: Target): Promise<Sample> => {
-    const authorizations = await target.tokens.file([readerOf(20)]);
-    const load = { authorizations, perSecond: STEADY_RATE, seconds: sizes.steadySeconds, creates: true };
-    return target.steady(load);
-  };
-  await measure('steady', 'ms', WHOLE, steady, { rounds: 1 });
-  results.add('memory', 'embedded, at rest', 'MB', [atRest]);
+    await interleaved(context, name, unit, {
+      ...Object.fromEntries(contenders),
+      ...(together === undefined ? {} : { commits: () => commits(context, together) }),
+    });
+  }
   results.add('memory', 'embedded, after all loads', 'MB', [residentMegabytes(embedded)]);
 };
 
-const storesFor = (wanted: readonly string[]): readonly Store[] => {
-  if (wanted.some((name) => name.startsWith('create'))) return CREATING;
-  return wanted.some((name) => name.startsWith('list')) ? LISTING : WHOLE;
-};
-
-/** Gives each its readers' plants, and starts the bare server with what the embedded service answers. */
-const prepareLists = async (
-  { stage, say }: Context,
-  targets: Map<ContenderName, Target>,
-  lists: readonly number[],
-): Promise<void> => {
-  if (lists.length === 0) return;
-  for (const [name, target] of targets) {
-    say(`adding the plants of lists to ${name}`);
-    for (const plants of new Set(lists)) await target.fill(plants);
-  }
+/** Starts the bare server with what the embedded service answers. */
+const startBare = async ({ stage }: Context, lists: number[], embedded?: Target): Promise<Target> => {
   const asked: Asked[] = [];
-  for (const plants of lists)
-    asked.push({
-      path: `/plants?limit=${plants}`,
-      authorization: await stage.tokens.authorization(readerOf(plants)),
-    });
-  const settings = { SERVICE: targets.get('embedded')?.url ?? '', ASKED: JSON.stringify(asked) };
-  targets.set('bare', stage.target(await startServer([compiled('./bare.js')], settings)));
-};
-
-/** Code is compiled as it runs hot: the first second of a process says nothing. */
-const warmUp = async (
-  { sizes, say }: Context,
-  targets: ReadonlyMap<ContenderName, Target>,
-  wanted: readonly string[],
-  plants: number | undefined,
-): Promise<void> => {
-  say('warming up');
-  for (const [name, target] of targets) {
-    if (name !== 'bare' && wanted.some((one) => !one.startsWith('list')))
-      await target.creates(CONNECTIONS, sizes.warmUpSeconds);
-    if (plants !== undefined) await target.lists(plants, CONNECTIONS, sizes.warmUpSeconds);
+  for (const plants of lists) {
+    const authorization = await stage.tokens.authorization(readerOf(plants));
+    asked.push({ path: `/plants?limit=${plants}`, authorization });
   }
+  const settings = { SERVICE: embedded?.url ?? '', ASKED: JSON.stringify(asked) };
+  return stage.target(await startServer([compiled('./bare.js')], settings));
 };
 
-/** A loop that commits as many events together as there are connections: nobody can share a commit better. */
 const commits = ({ stage, sizes: { seconds } }: Context, together: number): Promise<Sample> => {
   const order: Commits = { file: stage.newPath('commits.db'), seconds, together };
   return ask<Sample>('bare-commits', order);

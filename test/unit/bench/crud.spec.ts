@@ -18,7 +18,7 @@ describe('the contender without events', () => {
   });
 
   afterAll(async () => {
-    await crud.stop();
+    await crud.server.stop();
     rmSync(folder, { recursive: true });
   });
 
