@@ -46,6 +46,7 @@ const PATHS = [
   '/health/ready',
   '/metrics',
   '/docs/problems',
+  '/operations/rebuilds',
   '/nothing',
 ];
 

@@ -63,6 +63,9 @@ export const FIELDS: readonly Rule[] = [
       'application/json; charset=utf-16',
       '',
     ].flatMap((accepted) => everywhere(`Accept: ${accepted}`)),
+    ...['GET /operations/status', 'POST /operations/rebuilds', 'POST /operations/skips'].map(
+      (line) => `${line}\nAuthorization: Bearer {token plants:operate}\nAccept: text/html`,
+    ),
     ...['image/*', 'application/json; charset=utf-8; q=0'].map(
       (accepted) => `GET /plants\nAccept: ${accepted}`,
     ),

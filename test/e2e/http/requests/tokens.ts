@@ -1,4 +1,4 @@
-import { type BadTokens, type Claims, type TokenMint } from '../../../support/auth-tokens.js';
+import { type BadTokens, type Claims, TokenMint } from '../../../support/auth-tokens.js';
 import { each, plant, post, type Rule } from './table.js';
 
 const PLANT = plant({ id: '1' });
@@ -177,6 +177,11 @@ export const TOKENS: readonly Rule[] = [
     ...bad('otherKey'),
     ...bad('tamperedPayload'),
     ...bad('tamperedSignature'),
+    // One that carries the key for it (RFC 8725, 3.10).
+    async (mint) => {
+      const other = await TokenMint.make(mint.publicJwk.kid ?? '');
+      return list(await other.token({}, { jwk: other.publicJwk, jku: 'https://evil.example/jwks' }));
+    },
   ),
   invalid('a claim of the token has the wrong type (exp)', signed({ exp: '2999-01-01' })),
   invalid('a claim of the token has the wrong type (nbf)', signed({ nbf: 'now' })),
