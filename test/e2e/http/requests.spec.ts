@@ -81,7 +81,7 @@ beforeAll(async () => {
   await Promise.all(Array.from({ length: CONNECTIONS }, work));
 });
 afterAll(async () => {
-  await http.finish();
+  await http.service.remove();
 });
 
 const documentIn = ({ text }: Answer): Partial<ProblemDocument> =>
@@ -174,6 +174,10 @@ describe('whatever was sent', () => {
     const deleted = answers.filter(({ status, headers }) => status === 204 && headers.allow === undefined);
     // A second request with a key writes nothing, and the first one the key too.
     expect(await http.service.eventCount()).toBe(added.length + deleted.length);
+  });
+
+  it('no token has come back, in an answer or in the log', () => {
+    http.expectNoSecrets();
   });
 
   it('the log has no line of an error, and the service goes on', async () => {

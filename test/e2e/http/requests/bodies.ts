@@ -88,12 +88,7 @@ export const BODIES: readonly Rule[] = [
     post(`${'{"a":'.repeat(2_700)}1${'}'.repeat(2_700)}`),
     post(plant({ name: '['.repeat(8_000) + ']'.repeat(8_000) })),
   ],
-  faulty(
-    'a plant is a JSON object',
-    'body',
-    ...each('null true 7 "plant" []', String).map(String),
-    `[${plant()}]`,
-  ),
+  faulty('a plant is a JSON object', 'body', ...['null', 'true', '7', '"plant"', '[]'], `[${plant()}]`),
   faulty('a plant has a name, a tag and an id', '/name /tag /id', '{}'),
   faulty(
     'each field has its type',
@@ -109,7 +104,7 @@ export const BODIES: readonly Rule[] = [
   faulty('names of fields are in small letters', '/name /tag /Name /TAG', '{"Name":"n","TAG":"t","id":7}'),
   ...['colour', 'toString', 'constructor', '__proto__'].map((name) =>
     faulty(
-      'a field that is not known is not overlooked',
+      `a field that is not known is not overlooked: ${name}`,
       `/${name}`,
       `${plant().slice(0, -1)},"${name}":{"id":7}}`,
     ),
@@ -148,7 +143,7 @@ export const BODIES: readonly Rule[] = [
       (text) => `"${text}"`,
     ),
   ),
-  faulty('a tag has at most 200', '/tag', plant({ tag: `"${'a'.repeat(201)}"` })),
+  faulty('a tag has at most 200 characters', '/tag', plant({ tag: `"${'a'.repeat(201)}"` })),
   misnamed(
     'a name is well-formed Unicode: half a surrogate pair is no character',
     String.raw`"a\ud83cb"`,
@@ -163,16 +158,29 @@ export const BODIES: readonly Rule[] = [
     '"a\u007f"',
     '"a\u0085"',
   ),
-  faulty('nor does a tag', '/tag', plant({ tag: String.raw`"a\nb"` }), plant({ tag: String.raw`"\ud83c"` })),
+  faulty(
+    'a tag is well-formed Unicode without control characters, as a name is',
+    '/tag',
+    plant({ tag: String.raw`"a\nb"` }),
+    plant({ tag: String.raw`"\ud83c"` }),
+  ),
   faulty(
     'a name occurs once in an object: others would read the first, or the last (RFC 8259, 4)',
     '/name',
     '{"name":"n","name":"n","tag":"t","id":7}',
     '{"name":"n","name":"m","tag":"t","id":7}',
   ),
-  faulty('also where it is escaped', '/id', String.raw`{"name":"n","tag":"t","id":7,"\u0069d":8}`),
-  faulty('also deep inside', '/more/0/a', plant({ more: '[{"a":1,"a":2}]' })),
-  faulty('also __proto__', '/__proto__', '{"__proto__":1,"__proto__":2}'),
+  faulty(
+    'a name occurs once in an object, also where it is escaped',
+    '/id',
+    String.raw`{"name":"n","tag":"t","id":7,"\u0069d":8}`,
+  ),
+  faulty(
+    'a name occurs once in an object, also deep inside',
+    '/more/0/a',
+    plant({ more: '[{"a":1,"a":2}]' }),
+  ),
+  faulty('a name occurs once in an object, also __proto__', '/__proto__', '{"__proto__":1,"__proto__":2}'),
   faulty(
     'every name that occurs twice is named',
     '/name /tag /id',
@@ -201,7 +209,7 @@ export const BODIES: readonly Rule[] = [
     chunked(plant().padEnd(LIMIT)),
   ],
   [
-    'a longer one is not',
+    'a body of more than 16 KiB is not read',
     { are: '413 body_too_large', detail: new RegExp(String(LIMIT)) },
     post(plant().padEnd(LIMIT + 1)),
     chunked(plant().padEnd(LIMIT + 1)),
@@ -225,8 +233,17 @@ export const BODIES: readonly Rule[] = [
     'DELETE /operations/rebuilds/7\nAuthorization: Bearer {token plants:operate}\n\n{}',
   ],
   ['an operation has a body of JSON', '400 malformed_json', ...operations('{')],
-  ['which says that it is', '415 unsupported_media_type', ...operations('{}', 'Content-Type: text/plain')],
-  ['and is an object', '400 invalid_request body', ...operations('[]'), ...operations('null')],
+  [
+    'a body of an operation says that it is JSON',
+    '415 unsupported_media_type',
+    ...operations('{}', 'Content-Type: text/plain'),
+  ],
+  [
+    'a body of an operation is an object',
+    '400 invalid_request body',
+    ...operations('[]'),
+    ...operations('null'),
+  ],
   [
     'with a key that is none, an operation is not begun',
     '400 invalid_request Idempotency-Key',

@@ -4,12 +4,13 @@ const METHODS = 'GET POST PUT PATCH DELETE TRACE PROPFIND MKCOL LOCK SEARCH QUER
 
 /** A path answers the methods that it knows, and names them to every other one, before it looks at a token or a body. */
 const knows = (path: string, ...methods: string[]): Rule[] => {
+  const shown = path.slice(0, 40);
   const others = METHODS.split(' ').filter((method) => !methods.includes(method));
   const fields = { allow: [...methods, 'OPTIONS'].sort().join(', ') };
   const stranger = (method: string) => `${method} ${path}\n-Authorization`;
   return [
-    [`${path} says which methods it knows`, { are: '204', fields }, stranger('OPTIONS')],
-    [`${path} knows no other`, { are: '405 method_not_allowed', fields }, ...others.map(stranger)],
+    [`${shown} says which methods it knows`, { are: '204', fields }, stranger('OPTIONS')],
+    [`${shown} knows no other method`, { are: '405 method_not_allowed', fields }, ...others.map(stranger)],
   ];
 };
 
@@ -54,7 +55,7 @@ export const PATHS: readonly Rule[] = [
     ['/plants/?limit=1', '/plants'],
     ['/health/live/', '/health/live'],
   ].map(([path, meant]): Rule => [
-    `a slash too many is no path: it may be ${meant} that is meant`,
+    `${path} has a slash too many: ${meant} may be meant`,
     { are: '404 route_not_found', detail: new RegExp(`Do you mean ${meant}\\?$`) },
     `GET ${path}`,
   ]),

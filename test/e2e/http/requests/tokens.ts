@@ -141,8 +141,16 @@ export const TOKENS: readonly Rule[] = [
     ),
     'GET /plants?access_token={token}\n-Authorization',
   ],
-  ['under another name it is not known', '400 invalid_request ?token', 'GET /plants?token={token}'],
-  ['nor is it looked for there', none, 'GET /plants?token={token}\n-Authorization'],
+  [
+    'a token in the query under another name is a parameter that is not known',
+    '400 invalid_request ?token',
+    'GET /plants?token={token}',
+  ],
+  [
+    'a token in the query under another name is not looked for',
+    none,
+    'GET /plants?token={token}\n-Authorization',
+  ],
   [
     'a token in a body is not looked at, as RFC 6750, 2.2 once allowed',
     none,
@@ -151,12 +159,12 @@ export const TOKENS: readonly Rule[] = [
       `POST /plants\n-Authorization\nContent-Type: application/x-www-form-urlencoded\n\naccess_token=${await mint.token()}`,
   ],
   [
-    'beside a plant it is a field that is not known, and is not repeated',
+    'a token in a body is a field that is not known, and is not repeated',
     '400 invalid_request /access_token',
     async (mint) => `POST /plants\n\n${await inBody(mint)}`,
   ],
   [
-    'not even where the body is broken',
+    'a token in a body that is broken is not repeated',
     '400 malformed_json',
     async (mint) => `POST /plants\n\n${(await inBody(mint)).slice(0, -1)},`,
   ],
@@ -215,8 +223,11 @@ export const TOKENS: readonly Rule[] = [
       return token.slice(0, -1) + (letters[letters.indexOf(token.at(-1) ?? '') ^ 1] ?? '');
     }),
   ),
-  lacking('plants:write', ...withScope(`POST /plants`, 'plants:read', 'plants:operate', '')),
-  lacking('plants:write', ...withScope('DELETE /plants/7', 'plants:read')),
+  lacking(
+    'plants:write',
+    ...withScope('POST /plants', 'plants:read', 'plants:operate', ''),
+    ...withScope('DELETE /plants/7', 'plants:read'),
+  ),
   lacking(
     'plants:read',
     ...withScope('GET /plants', 'plants:write', 'plants:audit', '', 'PLANTS:READ', 'plants:readonly'),
@@ -224,8 +235,10 @@ export const TOKENS: readonly Rule[] = [
     signed({ scope: '', scp: ['plants:read'] }),
   ),
   lacking('plants:audit', ...withScope('GET /audit/events', 'plants:read plants:write plants:operate')),
-  ...OPERATIONS.map((line) =>
-    lacking('plants:operate', line, ...withScope(line, 'plants:read plants:write plants:audit')),
+  lacking(
+    'plants:operate',
+    ...OPERATIONS,
+    ...OPERATIONS.flatMap((line) => withScope(line, 'plants:read plants:write plants:audit')),
   ),
   [
     'a scope is looked at before a body is read',
