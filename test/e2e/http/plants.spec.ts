@@ -334,12 +334,6 @@ describe('GET /plants/{id}', () => {
     const far = { ...owner, headers: { 'plants-position': '9'.repeat(position.length) } };
     await http.refused(read(1, far), 400, 'position_unknown', ['Plants-Position']);
   });
-
-  it('400 for what is no id, and for a query', async () => {
-    const owner = await stranger();
-    await http.refused(read('01', owner), 400, 'invalid_request', ['id']);
-    await http.refused(read('7?view=full', owner), 400, 'invalid_request', ['?view']);
-  });
 });
 
 describe('DELETE /plants/{id}', () => {

@@ -66,6 +66,7 @@ export const FIELDS: readonly Rule[] = [
     ...['GET /operations/status', 'POST /operations/rebuilds', 'POST /operations/skips'].map(
       (line) => `${line}\nAuthorization: Bearer {token plants:operate}\nAccept: text/html`,
     ),
+    'GET /plants/7/history\nAccept: text/html',
     ...['image/*', 'application/json; charset=utf-8; q=0'].map(
       (accepted) => `GET /plants\nAccept: ${accepted}`,
     ),

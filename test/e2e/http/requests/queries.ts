@@ -8,6 +8,11 @@ const names = Array.from({ length: 900 }, (_, index) => `p${index}=`).join('&');
 /** An answer of fewer than 2,500 characters. */
 const FEW_WORDS = /^.{1,2499}$/s;
 
+const AUDITOR = 'Authorization: Bearer {token plants:audit}';
+const auditing = (query: string, ...fields: string[]): string =>
+  [`GET /audit/events?${query}`, AUDITOR, ...fields].join('\n');
+const LIVE = 'Accept: text/event-stream';
+
 export const QUERIES: readonly Rule[] = [
   [
     'a limit is an integer from 1 to 2^31-1, in its plain decimal form',
@@ -39,6 +44,11 @@ export const QUERIES: readonly Rule[] = [
     ...each('noon 3000-01-01T00:00:00Z 2026-02-30T00:00:00Z 2026-01-31T12:00:00+01:00', (at) =>
       listing(`asOf=${at}`),
     ),
+  ],
+  [
+    'a list of the past is at a position that the log has given',
+    '400 position_unknown ?asOf',
+    ...each('1 9999999999999999', (at) => listing(`asOf=${at}`)),
   ],
   ['a list is shown in full, or as it is', '400 invalid_request ?view', ...each('view=all view=', listing)],
   [
@@ -80,8 +90,30 @@ export const QUERIES: readonly Rule[] = [
     'DELETE /plants/1?x=1',
     'GET /operations/status?x=1\nAuthorization: Bearer {token plants:operate}',
     'POST /operations/rebuilds?x=1\nAuthorization: Bearer {token plants:operate}',
-    'GET /audit/events?x=1\nAuthorization: Bearer {token plants:audit}',
+    auditing('x=1'),
   ],
+  ...[
+    ['since', 'yesterday'],
+    ['until', '2026-01-31T12:00:00+01:00'],
+    ['plant', '7'],
+    ['limit', '0'],
+    ['colour', 'green'],
+  ].map(([name, value]): Rule => [
+    `events are not sought by what is not understood: ${name}=${value}`,
+    `400 invalid_request ?${name}`,
+    auditing(`${name}=${value}`),
+  ]),
+  ['a stream of events has no limit', '400 invalid_request ?limit', auditing('limit=1', LIVE)],
+  ...[
+    ['?after', (at: string) => auditing(`after=${at}`)] as const,
+    ['?upTo', (at: string) => auditing(`upTo=${at}`)] as const,
+    ['Last-Event-ID', (at: string) => auditing('', LIVE, `Last-Event-ID: ${at}`)] as const,
+  ].map(([where, request]): Rule => [
+    `events come from a position that the log has given: ${where}`,
+    `400 position_unknown ${where}`,
+    ...each('x 1 9999999999999999', request),
+  ]),
+  ['a plant that never was has no history', '404 plant_not_found', 'GET /plants/9/history', 'GET /plants/9'],
   [
     'a list ends where its limit says, and tells where to go on',
     {

@@ -152,6 +152,23 @@ export const TOKENS: readonly Rule[] = [
     'GET /plants?token={token}\n-Authorization',
   ],
   [
+    'a token in a path is in no answer and no line of the log',
+    '404 route_not_found',
+    ...each('/{token}/plants /callback/{token} /plants/7/{token}', (path) => `GET ${path}\n-Authorization`),
+    async (mint) => `GET /callback/${(await mint.token()).replaceAll('.', '/')}\n-Authorization`,
+  ],
+  [
+    'a token in place of an id is in no answer and no line of the log',
+    '400 invalid_request id',
+    'DELETE /plants/{token}',
+  ],
+  [
+    'a token in a fragment, or in place of a user name, is in no answer and no line of the log',
+    '400 malformed_request',
+    'GET /plants#access_token={token}',
+    'GET http://{token}@plants/plants',
+  ],
+  [
     'a token in a body is not looked at, as RFC 6750, 2.2 once allowed',
     none,
     async (mint) => `POST /plants\n-Authorization\n\n${await inBody(mint)}`,
@@ -231,6 +248,7 @@ export const TOKENS: readonly Rule[] = [
   lacking(
     'plants:read',
     ...withScope('GET /plants', 'plants:write', 'plants:audit', '', 'PLANTS:READ', 'plants:readonly'),
+    ...withScope('GET /plants/7/history', 'plants:audit'),
     signed({ scp: [] }),
     signed({ scope: '', scp: ['plants:read'] }),
   ),
