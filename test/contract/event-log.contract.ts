@@ -485,10 +485,8 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
           quiet.push(performance.now() - last);
           last = performance.now();
           expect(batch.caughtUp).toBe(true);
-          return quiet.length === 4;
+          return quiet.slice(1).some((ms) => ms < 1_000); // a busy machine may delay one batch, but not each
         });
-        // The port promises a second; a busy machine may delay one batch, but not each.
-        expect(Math.min(...quiet)).toBeLessThan(1_500);
       });
 
       it('gives another batch soon after the last event, then again only what the second asks for', async () => {

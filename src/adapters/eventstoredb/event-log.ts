@@ -31,7 +31,7 @@ import { commitOf, type LogPosition, toPosition } from './position.js';
 import { PROBE_STREAM, Scavenging, whyNotErase } from './scavenging.js';
 import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
-import { STAND_IN_TIMES, StandIns, type StandInTimes } from './stand-ins.js';
+import { StandIns } from './stand-ins.js';
 import { subscribeTo } from './subscription.js';
 import { Tail } from './tail.js';
 
@@ -42,8 +42,6 @@ export interface EventStoreOptions extends Partial<ServerLimits> {
   readonly stallMs?: number;
   /** The most appends in flight and waiting; one more is refused, since an unbounded queue hides a slow server. */
   readonly maxQueued?: number;
-  /** How long what is known of erased events is used: the same for all processes. Tests have shorter times. */
-  readonly standInTimes?: StandInTimes;
   /** Called when appends begin to fail, or to work again. Must not throw. */
   readonly onHealth?: (health: AppendHealth) => void;
 }
@@ -70,7 +68,6 @@ export const openEventStoreDb = async (
     openMs = 10_000,
     stallMs = 5_000,
     maxQueued = 10_000,
-    standInTimes = STAND_IN_TIMES,
     onHealth = () => undefined,
   } = options;
   const server = await Server.of(place, { deadlineMs, readDeadlineMs });
@@ -79,7 +76,7 @@ export const openEventStoreDb = async (
     const identity = await withRetries(server, openMs, () =>
       identify(server, namespace.onServer(LOG_STREAM)),
     );
-    const standIns = new StandIns(server, (stream) => namespace.onServer(stream), standInTimes);
+    const standIns = new StandIns(server, (stream) => namespace.onServer(stream));
     await withRetries(server, openMs, () => standIns.refresh());
     return new EventStoreLog(server, namespace, identity, standIns, { stallMs, maxQueued }, onHealth);
   } catch (error) {

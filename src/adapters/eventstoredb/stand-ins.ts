@@ -37,14 +37,6 @@ const VALID_MS = 4_000;
  */
 const SETTLE_MS = 6_000;
 
-/** How long what is known is used, in milliseconds. Only tests have others. */
-export interface StandInTimes {
-  readonly validMs: number;
-  readonly settleMs: number;
-}
-
-export const STAND_IN_TIMES: StandInTimes = { validMs: VALID_MS, settleMs: SETTLE_MS };
-
 /** Where the event that records an erasure stands, if that attempt has succeeded. */
 interface Recording {
   readonly stream: string;
@@ -102,7 +94,6 @@ export class StandIns {
   constructor(
     private readonly server: Server,
     private readonly onServer: (stream: string) => string,
-    readonly times: StandInTimes,
   ) {}
 
   get isEmpty(): boolean {
@@ -133,9 +124,9 @@ export class StandIns {
   fresh(): Promise<void> | undefined {
     // The first clock stands still while the machine sleeps, the second one is set now and then.
     const age = Math.max(monotonicMs() - this.#readAt, Math.abs(Date.now() - this.#readOn));
-    if (age >= this.times.validMs) return this.refresh();
+    if (age >= VALID_MS) return this.refresh();
     // In time, so that readers rarely wait; a failure is thrown once they have to.
-    if (age >= this.times.validMs / 2) void this.refresh().catch(() => undefined);
+    if (age >= VALID_MS / 2) void this.refresh().catch(() => undefined);
     return undefined;
   }
 
@@ -303,7 +294,7 @@ export class StandIns {
 
   /** Resolves when every process knows what was written before; earlier when `signal` aborts. */
   settled(signal: AbortSignal): Promise<void> {
-    return pause(this.times.settleMs, signal);
+    return pause(SETTLE_MS, signal);
   }
 }
 
