@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { addServe } from './commands/serve.js';
+import { addAll } from './commands/all.js';
 import { EXIT, EXITS, jsonErrors, outcomeOf } from './exit-status.js';
 import { version } from './package.js';
 import { printError } from './print-error.js';
@@ -12,9 +12,7 @@ const program = new Command('plants')
   .addHelpText('after', EXITS)
   .exitOverride();
 
-// A start loads no other command: 25 files fewer, 0.97 of its time (docs/performance.md).
-if (process.argv[2] === 'serve') addServe(program);
-else (await import('./commands/all.js')).addAll(program);
+addAll(program);
 
 // A reader that ends early (plants … | head) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,4 +1,4 @@
-import { Counter, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import {
   type EventLog,
   OutcomeUnknown,
@@ -14,7 +14,6 @@ import {
   type PartitionChanges,
   ReadModelIncomplete,
 } from '../ports/read-model.js';
-import { BoundHistogram, type Observe } from './histogram.js';
 import { showGauge } from './gauge.js';
 
 /**
@@ -63,13 +62,15 @@ export const measuredEventLog = (log: EventLog, registry: Registry): EventLog =>
 
 /** Adds a figure about the transactions of an embedded log; it is to be called with the appends of each one. */
 export const countCommits = (registry: Registry): ((appends: number) => void) => {
-  const commits = new BoundHistogram(
-    registry,
-    'plants_event_log_commit_appends',
-    'Appends that shared one transaction and one fsync of the embedded log.',
-    COMMITS,
-  );
-  return commits.bind({});
+  const commits = new Histogram({
+    name: 'plants_event_log_commit_appends',
+    help: 'Appends that shared one transaction and one fsync of the embedded log.',
+    buckets: COMMITS,
+    registers: [registry],
+  });
+  return (appends) => {
+    commits.observe(appends);
+  };
 };
 
 /** A read model whose lists, waits and changes are measured. */
@@ -143,17 +144,19 @@ const durations = <Outcome extends string>(
   help: string,
   outcomes: readonly Outcome[],
   buckets = DURATIONS,
-): Timers<Outcome> => {
-  const histogram = new BoundHistogram(registry, name, help, buckets);
-  const timers = outcomes.map((outcome) => [outcome, histogram.bind({ outcome })]);
-  return Object.fromEntries(timers) as Timers<Outcome>;
+): Durations<Outcome> => {
+  const histogram = new Histogram({ name, help, labelNames: ['outcome'], buckets, registers: [registry] });
+  for (const outcome of outcomes) histogram.zero({ outcome });
+  return (outcome, seconds) => {
+    histogram.observe({ outcome }, seconds);
+  };
 };
 
-type Timers<Outcome extends string> = Readonly<Record<Outcome, Observe>>;
+type Durations<Outcome extends string> = (outcome: Outcome, seconds: number) => void;
 
 /** Measures a call. `good` is the outcome of one that succeeds, `bad` tells that of an error. */
 const timed = async <Result, Outcome extends string>(
-  timers: Timers<Outcome>,
+  took: Durations<Outcome>,
   call: () => Promise<Result>,
   good: Outcome,
   bad: (error: unknown) => Outcome,
@@ -161,10 +164,10 @@ const timed = async <Result, Outcome extends string>(
   const began = performance.now();
   try {
     const result = await call();
-    timers[good](secondsSince(began));
+    took(good, secondsSince(began));
     return result;
   } catch (error) {
-    timers[bad(error)](secondsSince(began));
+    took(bad(error), secondsSince(began));
     throw error;
   }
 };
