@@ -47,6 +47,26 @@ const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClas
   [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
 ];
 
+const NOT_ALLOWED = 'run this as a user who may, such as that of the service, or change its permissions';
+const NO_PATH =
+  'correct the setting or option that names it (DATA_DIR, EVENT_LOG, READ_MODEL, TMPDIR, --to and the like)';
+
+/** What to do about errors of the file system. */
+const FILE_ADVICE: Readonly<Record<string, string>> = {
+  EACCES: NOT_ALLOWED,
+  EPERM: NOT_ALLOWED,
+  ENOTDIR: `a part of that path is no folder: ${NO_PATH}`,
+  ELOOP: `its symbolic links lead in a circle: ${NO_PATH}`,
+};
+
+const fileFault = (error: Error): string | undefined => {
+  const { code = '', path } = error as NodeJS.ErrnoException;
+  const advice = FILE_ADVICE[code];
+  return path === undefined || advice === undefined
+    ? undefined
+    : `${path} cannot be used (${code}): ${advice}`;
+};
+
 /** The text that is printed for an error (none where Commander has printed it) and its exit status. */
 export const outcomeOf = (
   error: unknown,
@@ -60,7 +80,7 @@ export const outcomeOf = (
   const known = KNOWN.find(([, classes]) => classes.some((known) => error instanceof known));
   return known
     ? { message: error.message, exitStatus: known[0] }
-    : { message: error.stack ?? error.message, exitStatus: EXIT.failed };
+    : { message: fileFault(error) ?? error.stack ?? error.message, exitStatus: EXIT.failed };
 };
 
 /** Whether errors are printed as JSON. Commander's own errors come before it has parsed any option. */

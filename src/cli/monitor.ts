@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { hash } from 'node:crypto';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { NoteRefused } from '../audit/note.js';
-import { replaceDurably } from '../files/new-file.js';
+import { isThere, replaceDurably } from '../files/new-file.js';
 import { askWitness } from '../witness/ask.js';
 import {
   LogRefused,
@@ -89,7 +89,7 @@ const openMonitor = (
     signal.throwIfAborted();
   };
   try {
-    const kept = state !== undefined && existsSync(state) ? readFileSync(state, 'utf8') : undefined;
+    const kept = state !== undefined && isThere(state) ? readFileSync(state, 'utf8') : undefined;
     return new Monitor({ ...options, ask: askWitness, waitForWitnesses, keep }, kept);
   } catch (error) {
     if (error instanceof NoteRefused)

@@ -1,6 +1,6 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type EventLogLocation } from '../adapters/store-locations.js';
+import { isThere } from '../files/new-file.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { StartError } from '../service/start-error.js';
@@ -11,7 +11,7 @@ import { settings } from './settings.js';
 
 /** Throws StartError where the embedded log of the settings has no file: a command never makes one. */
 export const assertLogExists = (eventLog: EventLogLocation): void => {
-  if (eventLog.kind === 'sqlite' && !existsSync(eventLog.file))
+  if (eventLog.kind === 'sqlite' && !isThere(eventLog.file))
     throw new StartError(
       `there is no event log ${eventLog.file}: give this command the settings (DATA_DIR, EVENT_LOG) of the service`,
     );
@@ -52,7 +52,7 @@ export const withStores = (
 ): Promise<void> =>
   withLog(options, async (context) => {
     const { readModel } = settings();
-    if (readModel.kind === 'sqlite' && !existsSync(readModel.file))
+    if (readModel.kind === 'sqlite' && !isThere(readModel.file))
       throw new StartError(
         `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
       );
@@ -74,7 +74,7 @@ export const withTreeOf = async <T>(
   work: (tree: TreeStore | undefined) => Promise<T>,
 ): Promise<T> => {
   const file = join(dataDir, 'tree.db');
-  if (!existsSync(file)) return work(undefined);
+  if (!isThere(file)) return work(undefined);
   const { openTreeStore } = await import('../adapters/stores.js');
   const tree = await openTreeStore(file, log.identity());
   try {
@@ -95,7 +95,7 @@ export const withTree = async (
   const { eventLog, dataDir } = settings();
   const file = join(dataDir, 'tree.db');
   assertLogExists(eventLog);
-  if (!existsSync(file)) throw new StartError(missing(file));
+  if (!isThere(file)) throw new StartError(missing(file));
   const { openEventLog } = await import('../adapters/stores.js');
   const log = await openEventLog(eventLog);
   try {

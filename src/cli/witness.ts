@@ -1,8 +1,8 @@
-import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../audit/key.js';
 import { formatVerifierKey, NoteRefused, type VerifierKey } from '../audit/note.js';
+import { isThere } from '../files/new-file.js';
 import { type WitnessStore } from '../ports/witness-store.js';
 import { createLogger } from '../service/logging/logger.js';
 import { StartError } from '../service/start-error.js';
@@ -32,7 +32,7 @@ export const runWitness = async (
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
   });
   const file = join(folder, 'witness.db');
-  if (!existsSync(file) && (await hasWitnessKey(folder)))
+  if (!isThere(file) && (await hasWitnessKey(folder)))
     throw new AuditKeyError(
       `there is no ${file} beside the key: a key that has lost its memory could cosign a second history. Put the file back; if it is lost, move the key away, and give the logs the new one (docs/witnesses.md)`,
     );

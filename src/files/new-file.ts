@@ -94,6 +94,9 @@ const make = (path: string, parent: string): void => {
 const ownerOf = (folder: string): { readonly uid: number; readonly gid: number } | undefined =>
   process.geteuid?.() === 0 ? statSync(folder) : undefined;
 
+/** Throws an error of the file system where that cannot be said, unlike `existsSync`, which says no: EACCES, ENOTDIR. */
+export const isThere = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined;
+
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /** Replaces the content of a file, or makes it: whoever reads it finds the one or the other whole. It is not synced. */

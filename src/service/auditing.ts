@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Logger } from 'pino';
 import { fileLock } from '../adapters/sqlite/file-lock.js';
@@ -8,6 +7,7 @@ import { Auditor } from '../audit/auditor.js';
 import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
 import { WitnessedBefore } from '../audit/witnessed-before.js';
 import { Witnessing, type WitnessTarget } from '../audit/witnessing.js';
+import { isThere } from '../files/new-file.js';
 import { askWitness } from '../witness/ask.js';
 import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
@@ -71,7 +71,7 @@ export const openTree = async (
   } = await openAuditKey(dataDir, auditOrigin ?? originOf(log.identity()));
   const file = join(dataDir, 'tree.db');
   const notice =
-    created || existsSync(file)
+    created || isThere(file)
       ? undefined
       : `there was no ${file} beside ${keyFile}, so the tree is built anew from the log, and of what was signed before this start only what the log records is known here: if it was moved or lost, stop the service, put it back from there or from a backup, and keep the new one too; else compare with checkpoints that auditors have kept (docs/audit.md)`;
   if (notice !== undefined) logger.warn(notice);

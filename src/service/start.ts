@@ -241,11 +241,9 @@ const serve = async (
   if (typeof config.metrics === 'object') {
     const metricsApp = await createMetricsApp(parts, options);
     apps.push(metricsApp);
-    await listen(metricsApp, config.metrics, { host: 'METRICS_LISTEN', port: 'METRICS_LISTEN' });
-    metricsUrl = await metricsApp.getUrl();
+    metricsUrl = await listen(metricsApp, config.metrics, { host: 'METRICS_LISTEN', port: 'METRICS_LISTEN' });
   }
-  await listen(app, config, { host: 'HOST', port: 'PORT' });
-  return { url: await app.getUrl(), metricsUrl };
+  return { url: await listen(app, config, { host: 'HOST', port: 'PORT' }), metricsUrl };
 };
 
 type Http = Awaited<ReturnType<typeof loadHttp>>;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, rmSync, statSync } from 'node:fs';
+import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
@@ -73,6 +73,27 @@ describe('plants', () => {
     const { status, stdout, stderr } = await runCli(args, { DATA_DIR: '/nonexistent' });
     expect({ status, stdout }).toEqual({ status: exitStatus, stdout: '' });
     expect(JSON.parse(stderr)).toEqual({ error: expect.stringMatching(says) as unknown, exitStatus });
+  });
+
+  it.each([
+    ['status', 1],
+    ['restore --from package.json', 1],
+    ['audit-key', 1],
+    ['copy --from sqlite:DIR/x.db --to sqlite:DIR/y.db', 1],
+    ['demo --no-open', 1],
+    ['serve', 1],
+  ])('says of a folder that is a file what it is, not that there is no log: %s', async (command, status) => {
+    const folder = temporaryFolder();
+    try {
+      const file = join(folder, 'file');
+      writeFileSync(file, '');
+      const args = command.replaceAll('DIR', file).split(' ');
+      const ended = await runCli(args, { DATA_DIR: file, TMPDIR: file });
+      expect(ended).toMatchObject({ status, stdout: '' });
+      expect(ended.stderr).toMatch(/^[^\n]*\/file\/\S+ cannot be used \(ENOTDIR\): [^\n]*DATA_DIR[^\n]*\n$/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it.each([

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, linkSync, rmSync, statSync } from 'node:fs';
+import { linkSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
+import { isThere, makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
 import { type Position, START } from '../../ports/event-log.js';
 import { BackupRefused } from './backup-refused.js';
 import {
@@ -87,7 +87,7 @@ export const backUp = (log: string, target: string, watch: BackupWatch): Promise
 export const restore = async (backup: string, log: string, watch: BackupWatch): Promise<CopiedLog> => {
   assertNew(log);
   for (const left of ['-wal', '-shm', '-journal'].map((suffix) => `${log}${suffix}`))
-    if (existsSync(left))
+    if (isThere(left))
       throw new BackupRefused(`${left} is there, and belongs to a log that is not: move it away`);
   makeLogFolder(log);
   return published(log, async (partial) => {
@@ -125,7 +125,7 @@ interface About {
 export const published = async <T>(file: string, make: (partial: string) => Promise<T>): Promise<T> => {
   const target = resolve(file);
   assertNew(file);
-  if (!existsSync(dirname(target)))
+  if (!isThere(dirname(target)))
     throw new BackupRefused(
       `there is no folder ${dirname(target)}: if it is on a disk of its own, mount that first; otherwise make it`,
     );
@@ -161,7 +161,7 @@ const makeLogFolder = (log: string): void => {
 };
 
 const assertNew = (file: string): void => {
-  if (existsSync(file))
+  if (isThere(file))
     throw new BackupRefused(`${file} exists, and nothing is overwritten: name another file, or move it away`);
 };
 

@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command } from 'commander';
 import { type EventLogLocation, howToSetAside, type SqliteLocation } from '../../adapters/store-locations.js';
+import { isThere } from '../../files/new-file.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 import { recordRun } from '../record-run.js';
@@ -64,7 +64,7 @@ const backup = async ({ to, json }: { readonly to: string; readonly json?: true 
 const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {
   const { eventLog, readModel, dataDir } = settings();
   const { file } = inFile(eventLog);
-  if (!existsSync(from)) throw new UsageError(`--from: there is no file ${from}`);
+  if (!isThere(from)) throw new UsageError(`--from: there is no file ${from}`);
   const context = { json: json ?? false, signal: stopSignal('interrupted: nothing was restored') };
   const [commands, adapter, { leavesIn }] = await Promise.all([
     import('../backup.js'),
@@ -73,8 +73,7 @@ const restore = async ({ from, json }: { readonly from: string; readonly json?: 
   ]);
   const tree = join(dataDir, 'tree.db');
   await commands.restore(context, file, (watch) => adapter.restore(from, file, watch), {
-    readModel:
-      readModel.kind === 'redis' || existsSync(readModel.file) ? howToSetAside(readModel) : undefined,
+    readModel: readModel.kind === 'redis' || isThere(readModel.file) ? howToSetAside(readModel) : undefined,
     tree: { file: tree, leaves: leavesIn(tree) },
   });
 };

@@ -1,6 +1,6 @@
-import { existsSync } from 'node:fs';
 import { type Command } from 'commander';
 import { type VerifierKey } from '../../audit/note.js';
+import { isThere } from '../../files/new-file.js';
 import { positiveInteger } from '../arguments.js';
 import { readWhole } from '../check-files.js';
 import { EXIT, UsageError } from '../exit-status.js';
@@ -64,7 +64,7 @@ const checkFile = async (
   { key, witness, witnessesRequired, against, previous, owner, json }: CheckOptions,
 ): Promise<void> => {
   for (const needed of [file, against, previous])
-    if (needed !== undefined && !existsSync(needed)) throw new UsageError(`there is no file ${needed}`);
+    if (needed !== undefined && !isThere(needed)) throw new UsageError(`there is no file ${needed}`);
   const demand = demandOf(witness, witnessesRequired);
   const lists = await import('../check-list.js');
   if (await lists.isListProof(file)) {

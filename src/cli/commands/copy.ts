@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
 import { type Command } from 'commander';
 import { type EventLogLocation, isSameLocation, parseEventLogUrl } from '../../adapters/store-locations.js';
 import { BadStoreUrl } from '../../adapters/store-url.js';
+import { isThere } from '../../files/new-file.js';
 import { type EventLog } from '../../ports/event-log.js';
 import { refusePlaintext } from '../../service/config.js';
 import { copyLog } from '../copy-log.js';
@@ -42,7 +42,7 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
   const source = locationOf('--from', from);
   const target = locationOf('--to', to);
   if (isSameLocation(source, target)) throw new UsageError('--from and --to name the same log');
-  if (source.kind === 'sqlite' && !existsSync(source.file))
+  if (source.kind === 'sqlite' && !isThere(source.file))
     throw new UsageError(`--from: there is no file ${source.file}`);
   const stopping = stopSignal('interrupted: run the same command again to go on');
   // databases and bars, which other commands do not need

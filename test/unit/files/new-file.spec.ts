@@ -1,7 +1,7 @@
-import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { makeFile, makeFolder, syncFolder } from '../../../src/files/new-file.js';
+import { isThere, makeFile, makeFolder, syncFolder } from '../../../src/files/new-file.js';
 import { temporaryFolder } from '../../support/log-events.js';
 
 const root = process.geteuid?.() === 0;
@@ -37,6 +37,19 @@ describe('new files and folders', () => {
     expect(() => {
       makeFile(at('file'));
     }).toThrow('EEXIST');
+  });
+
+  it('are there, or not, or it cannot be said', () => {
+    writeFileSync(at('file'), 'text');
+    expect([isThere(at('file')), isThere(at('other'))]).toEqual([true, false]);
+    chmodSync(folder.path, 0);
+    if (root) process.seteuid?.(NOBODY); // whom permissions hold for
+    try {
+      expect(() => isThere(at('file'))).toThrow('EACCES');
+    } finally {
+      if (root) process.seteuid?.(0);
+      chmodSync(folder.path, 0o700);
+    }
   });
 
   (process.platform === 'linux' ? it : it.skip)(
