@@ -17,6 +17,9 @@ export class CsvFault extends Error {
   }
 }
 
+/** The first line of a file, after a byte order mark: without one, Excel takes UTF-8 for another encoding. */
+export const csvHead = (names: readonly string[]): string => `\uFEFF${csvLine(names)}`;
+
 /** What separates fields: spreadsheets of some countries write semicolons. The most frequent one in the first line. */
 export const separatorOf = (text: string): string => {
   const [first = ''] = text.split(/\r?\n/, 1);

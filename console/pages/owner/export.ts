@@ -1,6 +1,6 @@
 /** The whole list as a file. */
 import { nextPage, send } from '../../api.js';
-import { csvLine } from './csv.js';
+import { csvHead, csvLine } from './csv.js';
 import { type Plant } from './plant-list.js';
 
 /** Formats of a file, which an import takes as well. */
@@ -8,7 +8,7 @@ export const FORMATS = {
   csv: {
     title: 'CSV, for spreadsheets',
     type: 'text/csv',
-    head: csvLine(['name', 'tag', 'id']),
+    head: csvHead(['name', 'tag', 'id']),
     line: ({ name, tag, id }: Plant): string => csvLine([name, tag, String(id)]),
   },
   ndjson: {

@@ -1,6 +1,6 @@
 /** Plants of a file, as lines that POST /plants/import takes. */
 import { bodyOf } from './plant-body.js';
-import { CsvFault, csvLine, parseCsv, separatorOf } from './csv.js';
+import { CsvFault, csvHead, csvLine, parseCsv, separatorOf } from './csv.js';
 
 /** One plant to add. */
 export interface ImportLine {
@@ -89,7 +89,7 @@ const readCsv = (text: string): ReadFile => {
     if (!(error instanceof CsvFault)) throw error;
     faults.push({ line: error.line, source: '', detail: `${error.message}; nothing after it was read` });
   }
-  return { format: 'CSV', head: csvLine(names), lines, faults };
+  return { format: 'CSV', head: csvHead(names), lines, faults };
 };
 
 /** The next lines to send at once, from the beginning of those that are left. */

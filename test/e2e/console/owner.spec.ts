@@ -150,7 +150,13 @@ describeInBrowser('an owner at the console', () => {
   it('imports a file, whose refusals are told by line, and which is safe to be sent again', async () => {
     const page = await begin();
     const file = [
-      ...['name,tag,id', `${fern.name},${fern.tag},1`, ',no name,3', '"Aloe, ""vera""",kitchen,4', 'x,y'],
+      ...[
+        '\uFEFF"name",tag,id',
+        `${fern.name},${fern.tag},1`,
+        ',no name,3',
+        '"Aloe, ""vera""",kitchen,4',
+        'x,y',
+      ],
     ].join('\r\n');
     const choose = async (): Promise<void> => {
       await page.getByRole('button', { name: 'Import' }).click();
@@ -169,7 +175,7 @@ describeInBrowser('an owner at the console', () => {
     ]);
     const saving = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save the refused lines' }).click();
-    expect(readFileSync(await (await saving).path(), 'utf8')).toBe('name,tag,id\r\n,no name,3\nx,y\n');
+    expect(readFileSync(await (await saving).path(), 'utf8')).toBe('\uFEFFname,tag,id\r\n,no name,3\nx,y\n');
     await page.getByRole('button', { name: 'Close', exact: true }).last().click();
     await row(page, 'Aloe, "vera"').waitFor();
     await choose();
@@ -187,7 +193,7 @@ describeInBrowser('an owner at the console', () => {
       await page.getByRole('button', { name: 'Save' }).click();
       return readFileSync(await (await saving).path(), 'utf8');
     };
-    expect(await saved('CSV')).toBe(`name,tag,id\r\n"a ""b"", c",,-3\r\n${fern.name},fern,1\r\n`);
+    expect(await saved('CSV')).toBe(`\uFEFFname,tag,id\r\n"a ""b"", c",,-3\r\n${fern.name},fern,1\r\n`);
     expect(await saved('NDJSON')).toBe(
       `{"name":"a \\"b\\", c","tag":"","id":-3}\n{"name":"${fern.name}","tag":"fern","id":1}\n`,
     );
