@@ -2,7 +2,7 @@ import { type Generation, type PartitionChanges } from '../../ports/read-model.j
 import { type Database, DatabaseSync } from './database.js';
 import { generationWrites } from './generation-writes.js';
 import { applyingWith, listWrites } from './list-writes.js';
-import { inTransaction } from './open-file.js';
+import { inTransaction, WAL_LIMIT } from './open-file.js';
 import { type Applied, type WriterData } from './read-model-work.js';
 
 /** Rows and positions of an apply that is made directly: more would take longer than a message to the writer thread. */
@@ -37,7 +37,7 @@ export class DirectApplies {
     this.#db = db;
     try {
       db.exec(
-        `PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}`,
+        `PRAGMA busy_timeout = ${OPEN_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}`,
       );
       this.#apply = applyingWith(generationWrites(db, log), listWrites(db, file));
       db.exec('PRAGMA busy_timeout = 0');

@@ -25,7 +25,7 @@ import {
   type Written,
 } from './event-log-work.js';
 import { LOOK_EVERY_MS } from './file-watch.js';
-import { assertScrubbed, SCRUB, whileBusy } from './open-file.js';
+import { assertScrubbed, SCRUB, WAL_LIMIT, whileBusy } from './open-file.js';
 import { answerOrders, postNotice } from './worker-thread.js';
 
 /** PRAGMA synchronous: each commit is durable when it returns. */
@@ -89,7 +89,7 @@ class Writer {
       const journalMode = useWriteAheadLog(db, file);
       // An automatic checkpoint hides its errors, and a failed fsync must be seen.
       db.exec(
-        `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; BEGIN IMMEDIATE`,
+        `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}; BEGIN IMMEDIATE`,
       );
       if (!isOurs(db, file)) {
         db.exec(SCHEMA);

@@ -6,6 +6,12 @@ import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma, SQLITE, sqliteCod
 /** Pause before another attempt while another process creates the file, in milliseconds. */
 const RETRY_MS = 20;
 
+/**
+ * To what a commit shortens a write-ahead log that has grown while somebody read an old state of it, in bytes: four times
+ * what is in it between two checkpoints. Otherwise it would keep its largest size.
+ */
+export const WAL_LIMIT = 16 * 1024 * 1024;
+
 /** The identification of files of one kind, and how to create one. */
 export interface FileFormat {
   readonly file: string;
@@ -69,7 +75,7 @@ export const openFile = (format: FileFormat): Database =>
 
 const prepareFile = (db: Database, format: FileFormat): void => {
   db.exec(
-    `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
+    `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
   );
   inTransaction(db, 'BEGIN', () => isNew(db, format)); // before anything is changed
   if (pragma(db, 'journal_mode = WAL') !== 'wal')

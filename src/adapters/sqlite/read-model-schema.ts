@@ -14,9 +14,6 @@ const SCHEMA_VERSION = 1;
  */
 const CACHE_KIB = 4 * 1024;
 
-/** The write-ahead log is truncated to this after a rebuild, in bytes; else it would keep its largest size. */
-const WAL_LIMIT = 64 * 1024 * 1024;
-
 const SCHEMA = `
   -- AUTOINCREMENT: the number of a dropped generation never comes back, somebody may still hold it.
   CREATE TABLE generations (
@@ -83,7 +80,7 @@ export const openReadModelFile = (file: string): Database =>
     version: SCHEMA_VERSION,
     // NORMAL: a loss of power may undo the last commits, but leaves the state after one of them. The projector
     // finds its positions there and goes on from them, so an fsync for each commit would buy nothing.
-    settings: `PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA journal_size_limit = ${WAL_LIMIT}`,
+    settings: `PRAGMA synchronous = NORMAL; PRAGMA cache_size = -${CACHE_KIB}`,
     make: (db, isNew) => {
       if (isNew) db.exec(SCHEMA);
       db.exec(ADDED_LATER);

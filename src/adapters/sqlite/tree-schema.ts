@@ -10,9 +10,6 @@ const APPLICATION_ID = 0x706c7472;
 
 const SCHEMA_VERSION = 1;
 
-/** The write-ahead log is truncated to this after a long log was read, in bytes. */
-const WAL_LIMIT = 16 * 1024 * 1024;
-
 /** The writer's page cache, in KiB: changes of the state are all over the file. */
 const CACHE_KIB = 16_384;
 
@@ -86,7 +83,7 @@ export const openTreeFile = (file: string, log: string): Database =>
     file,
     application: APPLICATION_ID,
     version: SCHEMA_VERSION,
-    settings: `PRAGMA synchronous = FULL; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}`,
+    settings: `PRAGMA synchronous = FULL; PRAGMA cache_size = -${CACHE_KIB}`,
     check: (db) => {
       const found = db.prepare('SELECT identity FROM log').get() as { identity: string } | undefined;
       if (found?.identity !== log)

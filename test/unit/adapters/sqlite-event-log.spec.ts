@@ -208,6 +208,25 @@ describe('the SQLite event log', () => {
       expect(log.health().state).toBe('ok');
     });
 
+    it('gives back the disk that its write-ahead log took while somebody read an old state of it', async () => {
+      const log = await open();
+      const note = 'x'.repeat(100_000);
+      const grow = (events: number): Promise<unknown> =>
+        Promise.all(
+          Array.from({ length: events }, () => log.append(freshStream(), 'none', [newEvent({ note })])),
+        );
+      const reader = direct();
+      reader.exec('BEGIN');
+      reader.prepare('SELECT count(*) FROM events').get();
+      await grow(300);
+      expect(statSync(`${file}-wal`).size).toBeGreaterThan(30_000_000);
+      reader.exec('ROLLBACK');
+      await grow(50); // until the next checkpoint, and one commit more
+      await append(log);
+      expect(statSync(`${file}-wal`).size).toBeLessThanOrEqual(16 * 1024 * 1024);
+      expect(log.health().state).toBe('ok');
+    });
+
     it('may hold what is no JSON: it is read as a text', async () => {
       const log = await open();
       const stream = freshStream();
