@@ -17,7 +17,7 @@ const project = {
 
 /** What `npm test` runs end to end, for each kind of user. */
 const JOURNEYS = [
-  ...['houseplants', 'http/plants', 'http/head', 'http/openapi'], // clients
+  ...['houseplants', 'http/plants', 'http/requests', 'http/head', 'http/openapi'], // clients
   ...['http/log', 'bundle', 'golden'], // auditors
   ...['http/operations', 'rebuild', 'operate'], // operators
   'readme', // who has just found it
@@ -29,9 +29,9 @@ const JOURNEYS_ON_SERVERS = ['http/plants', 'http/log', 'http/operations'];
 /** End-to-end tests that are about SQLite files, or pass whatever the store is: they run on SQLite alone. */
 const ON_SQLITE_ALONE = [
   ...['backup', 'bundle', 'cli', 'crash', 'foreign-verifier', 'garbage-collection', 'golden', 'hostile'],
-  ...['packed', 'readme', 'rebuild-from-log', 'terminal', 'tracing', 'http/auth', 'http/bad-body'],
-  ...['http/bad-request', 'http/cors', 'http/generated-clients', 'http/generated-requests', 'http/head'],
-  ...['http/metrics-listen', 'http/odd-requests', 'http/open-files', 'http/openapi', 'http/problem-page'],
+  ...['packed', 'readme', 'rebuild-from-log', 'terminal', 'tracing', 'http/auth', 'http/cors'],
+  ...['http/generated-clients', 'http/generated-requests', 'http/head', 'http/requests'],
+  ...['http/metrics-listen', 'http/slow-requests', 'http/open-files', 'http/openapi', 'http/problem-page'],
   ...['http/request-log', 'http/starting'],
 ];
 

@@ -257,7 +257,7 @@ class Watch {
       return;
     }
     this.#reported = true;
-    if (progress.problem !== undefined) this.say(`it does not get on: ${progress.problem}`);
+    if (progress.problem !== undefined) this.say(`it is failing, retrying: ${progress.problem}`);
     else this.#progress.showShare('rebuild', progress.share, rebuildDetail(progress));
   }
 

@@ -60,7 +60,7 @@ export type ErasureStep = (typeof ERASURE_STEPS)[number];
 export interface ErasureProgress {
   readonly erasure: string;
   readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
-  /** Why it does not get on, in one line without the owner's name; undefined where it does. */
+  /** Why it is failing, in one line without the owner's name; undefined where it is not. */
   readonly problem: string | undefined;
 }
 
@@ -70,7 +70,7 @@ export interface EraserOptions {
   readonly onStep?: (step: ErasureStep) => void;
   /** Called with what was done, for the log. */
   readonly onDone: (message: string) => void;
-  /** Called when an erasure does not get on, for the log. */
+  /** Called when an erasure is failing, for the log. */
   readonly onProblem: (reason: string) => void;
 }
 
@@ -118,7 +118,7 @@ export class Eraser {
     return [...this.#progress.values()];
   }
 
-  /** Why an erasure does not get on, in one line without an owner's name; undefined where none is held up. */
+  /** Why an erasure is failing, in one line without an owner's name; undefined where none is. */
   get problem(): string | undefined {
     return this.#lastProblem;
   }

@@ -98,7 +98,7 @@ export const showErasures = (registry: Registry, eraser: Pick<Eraser, 'progress'
     'Erasures of owners that are not over.',
     () => eraser.progress.length,
   );
-  showGauge(registry, 'plants_erasure_held_up', '1 while an erasure does not get on, else 0.', () =>
+  showGauge(registry, 'plants_erasure_held_up', '1 while an erasure is failing, else 0.', () =>
     eraser.problem === undefined ? 0 : 1,
   );
 };

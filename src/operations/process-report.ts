@@ -48,11 +48,14 @@ const Report = z.object({
   rebuildProblem: z
     .string()
     .optional()
-    .meta({ description: 'Why a rebuild, or what follows one, fails; absent where nothing does.' }),
+    .meta({
+      description:
+        'Why generations of the lists cannot be looked after, as a rebuild and what follows it demand; absent where they can.',
+    }),
   erasureProblem: z
     .string()
     .optional()
-    .meta({ description: 'Why an erasure does not get on; absent where none is held up.' }),
+    .meta({ description: 'Why an erasure is failing; absent where none is.' }),
   verified: z
     .object({ at: z.string(), differing: z.number() })
     .optional()

@@ -208,7 +208,7 @@ const problemsOf = (
   if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
   for (const { process, host, pid, projector, rebuildProblem, erasureProblem, auditor } of processes) {
     if (erasureProblem !== undefined)
-      problems.push(`${host}/${pid} does not get on with an erasure: ${erasureProblem}`);
+      problems.push(`an erasure is failing on ${host}/${pid}, retrying: ${erasureProblem}`);
     if (auditor?.alarm)
       problems.push(
         `ALARM of the auditor ${host}/${pid}: ${auditor.alarm.message} (nothing is signed until plants audit-lift; see docs/audit.md)`,
@@ -224,7 +224,9 @@ const problemsOf = (
     if (projector?.state === 'disconnected')
       problems.push(`${host}/${pid} (${process}) is disconnected: ${projector.reason ?? ''}`);
     if (rebuildProblem !== undefined && rebuildProblem !== rebuild?.problem)
-      problems.push(`${host}/${pid} (${process}) does not get on with a rebuild: ${rebuildProblem}`);
+      problems.push(
+        `generations of the lists cannot be looked after by ${host}/${pid} (${process}), retrying: ${rebuildProblem}`,
+      );
   }
   if (!workingProjector(processes))
     problems.push(
@@ -236,7 +238,7 @@ const problemsOf = (
     if (problem !== null) problems.push(`generation ${generation} cannot be read: ${problem}`);
   if (!active)
     problems.push('no list is answered: the lists are being built for the first time, or were lost');
-  if (rebuild?.problem) problems.push(`the rebuild does not get on: ${rebuild.problem}`);
+  if (rebuild?.problem) problems.push(`the rebuild is failing, retrying: ${rebuild.problem}`);
   return problems;
 };
 

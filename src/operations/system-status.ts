@@ -49,7 +49,7 @@ export const SystemStatus = z
         eventsPerSecond: orUnknown(z.number(), 'How fast it is'),
         share: orUnknown(z.number(), 'How much of it all is done, from 0 to 1'),
         secondsLeft: orUnknown(z.number(), 'Until it is over, as far as it can be foreseen'),
-        problem: z.string().nullable().meta({ description: 'Why it does not get on, if so.' }),
+        problem: z.string().nullable().meta({ description: 'Why it is failing, if so.' }),
       })
       .nullable()
       .meta({ description: 'The rebuild that is under way.' }),

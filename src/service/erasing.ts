@@ -23,7 +23,7 @@ export const startEraser = (
       logger.info(message);
     },
     onProblem: (reason) => {
-      logger.warn({ reason }, 'an erasure does not get on, it is tried again');
+      logger.warn({ reason }, 'an erasure is failing, retrying');
     },
   });
   showErasures(registry, eraser);

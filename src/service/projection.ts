@@ -92,7 +92,10 @@ export const startProjector = (
       },
       onCompared,
       onProblem: (reason) => {
-        logger.warn({ reason }, 'rebuild does not get on, it is tried again');
+        const what = projector.rebuild
+          ? 'the rebuild is failing'
+          : 'generations of the lists cannot be looked after';
+        logger.warn({ reason }, `${what}, retrying`);
       },
       onRefusal: (notice) => {
         logRefusal(logger, notice);

@@ -34,10 +34,10 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
     /cannot write the event log/,
     'Make room on its disk, or mend what the reason names. Writes are refused until then, and lists are answered.',
   ],
-  [/does not get on with an erasure/, 'Mend what the reason names: it is tried again by itself.'],
+  [/^an erasure is failing/, 'Mend what the reason names: it is tried again by itself.'],
   [
-    /the rebuild does not get on|not get on with a rebuild/,
-    'Mend what the reason names, or cancel the rebuild.',
+    /^the rebuild is failing|^generations of the lists cannot be looked after/,
+    'Mend what the reason names, or cancel the rebuild if there is one.',
   ],
   [
     / is disconnected: /,

@@ -178,7 +178,7 @@ describe('an operator', () => {
       await rebuild(desk, { ...OPTIONS, rate: 10, wait: true });
       expect(office.err.split('\n').slice(1, -1)).toEqual([
         'rebuild: 25% building, 2 events, 2000/s, 3 s left',
-        'it does not get on: the disk is full',
+        'it is failing, retrying: the disk is full',
         'rebuild: 80% verifying',
       ]);
       expect(await office.log.readStream('operation-rebuilds')).toContainEqual(

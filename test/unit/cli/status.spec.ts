@@ -200,7 +200,7 @@ describe('the status', () => {
     });
     await office.tell(live, { ...progress, elapsedMs: 500, secondsLeft: 2, problem: 'the disk is full' });
     expect((await readStatus(office.desk())).problems).toEqual([
-      'the rebuild does not get on: the disk is full',
+      'the rebuild is failing, retrying: the disk is full',
     ]);
     await status(office.desk());
     expect(office.out).toContain(`${rebuild}: building, 1 of 5 events, 2/s, 2 s left\n`);
@@ -408,7 +408,7 @@ describe('the status', () => {
     );
   });
 
-  it('tells who cannot write the log, what the auditors hold, and whose rebuild does not get on', async () => {
+  it('tells who cannot write the log, what the auditors hold, and whose rebuild is failing', async () => {
     await live(await office.answer());
     const since = NOON.toISOString();
     const elm = { host: 'elm', pid: 8, roles: [], version: '9', address: '', since, rebuild: null };
@@ -440,8 +440,8 @@ describe('the status', () => {
       `elm/9 cannot write the event log since ${since}: its file is gone (a restart of it is expected to help)`,
       'the auditor elm/8 is blocked at position 7',
       'the auditor elm/9 is disconnected: the log is away',
-      'elm/8 (two) does not get on with a rebuild: generation 2 is gone',
-      'elm/8 does not get on with an erasure: an alarm stands',
+      'generations of the lists cannot be looked after by elm/8 (two), retrying: generation 2 is gone',
+      'an erasure is failing on elm/8, retrying: an alarm stands',
     ])
       expect(office.out).toContain(`PROBLEM  ${problem}\n`);
     const shown = await readStatus(office.desk());
