@@ -45,13 +45,10 @@ const Report = z.object({
     })
     .nullable()
     .meta({ description: 'What it rebuilds.' }),
-  rebuildProblem: z
-    .string()
-    .optional()
-    .meta({
-      description:
-        'Why generations of the lists cannot be looked after, as a rebuild and what follows it demand; absent where they can.',
-    }),
+  rebuildProblem: z.string().optional().meta({
+    description:
+      'Why generations of the lists cannot be looked after, as a rebuild and what follows it demand; absent where they can.',
+  }),
   erasureProblem: z
     .string()
     .optional()
