@@ -75,7 +75,8 @@ const readAll = async (url: string, authorization: string): Promise<Set<number>>
       if (found.has(id)) throw new Broken(`plant ${id} is in the list twice`);
       found.add(id);
     }
-    path = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    path = next && `/plants${next}`;
   }
   return found;
 };

@@ -50,7 +50,7 @@ const proofOf = async ({ url, tokens }: Target, plants: number): Promise<() => P
   const path = /<([^>]*)>; rel="proof"/.exec(listed.headers.get('link') ?? '')?.[1];
   if (path === undefined) throw new Broken(`a list of ${plants} has no link to its proof`);
   return async () => {
-    const answer = await fetch(new URL(path, url), { headers: { authorization } });
+    const answer = await fetch(new URL(path, listed.url), { headers: { authorization } });
     const text = await answer.text();
     if (!answer.ok) throw new Broken(`a list proof was answered with ${answer.status}: ${text}`);
     return text;
@@ -126,7 +126,7 @@ const erased = async ({ server, url, tokens }: Target, owner: string): Promise<n
     throw new Broken(`an erasure was answered with ${ordered.status}: ${await ordered.text()}`);
   let end = began;
   await until('the erasure is finished', server.process, async () => {
-    const answer = await fetch(new URL(location, url), { headers: { authorization } });
+    const answer = await fetch(new URL(location, ordered.url), { headers: { authorization } });
     end = performance.now();
     const { state } = (await answer.json()) as { state: string };
     if (state === 'cancelled') throw new Broken('the erasure was cancelled');

@@ -40,7 +40,7 @@ export const createApp = async (
   { logger, version, tracing, onAnswered }: Surroundings,
 ): Promise<NestFastifyApplication> => {
   const routes = new KnownRoutes();
-  const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
+  const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown, parts.corsOrigins);
   const unsent = new UnsentAnswers(adapter.getHttpServer());
   refuseTooMuch(adapter.getInstance(), unsent);
   answerOptions(adapter.getInstance(), routes, parts.corsOrigins);

@@ -1,4 +1,3 @@
-import cors from '@fastify/cors';
 import { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { type CorsOrigins } from '../service/network-config.js';
 import { Problem } from './problem.js';
@@ -28,13 +27,28 @@ const ANSWER_FIELDS = [
   ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate', 'X-Request-Id'],
 ];
 
-/** The methods that a page may use: all of the API. */
-const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'];
+/** The answer to a preflight. The methods are all of the API. */
+const PREFLIGHT = {
+  'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
+  'access-control-allow-headers': REQUEST_FIELDS.join(', '),
+  'access-control-max-age': String(PREFLIGHT_SECONDS),
+};
+
+/** The header fields by which a browser lets a page of another origin read an answer, where it is one of `origins`. */
+export const corsFields = (origins: CorsOrigins, origin: string | undefined): Record<string, string> => {
+  const allowed = origins === '*' ? origins : origins.find((one) => one === origin);
+  return {
+    ...(origins !== '*' && origins.length > 0 && { vary: 'Origin' }),
+    ...(allowed !== undefined && {
+      'access-control-allow-origin': allowed,
+      'access-control-expose-headers': ANSWER_FIELDS.join(', '),
+    }),
+  };
+};
 
 /**
- * Answers OPTIONS on every path that is there, before a token is looked at: with `Allow` (RFC 9110, section 9.3.7), or as
- * the preflight of a page of one of these origins (https://fetch.spec.whatwg.org/#http-cors-protocol). Where there are
- * any, other answers say that such a page may read them.
+ * Answers OPTIONS on every path that is there, before a token is looked at: with `Allow` (RFC 9110, section 9.3.7), and as
+ * the preflight of a page of one of these origins (https://fetch.spec.whatwg.org/#http-cors-protocol).
  */
 export const answerOptions = (fastify: FastifyInstance, routes: KnownRoutes, origins: CorsOrigins): void => {
   fastify.addHook('onRequest', (request, reply, done) => {
@@ -48,19 +62,10 @@ export const answerOptions = (fastify: FastifyInstance, routes: KnownRoutes, ori
       return;
     }
     reply.header('allow', allowed.join(', '));
-    if (isPreflight(request, origins)) done();
-    else void reply.status(204).send();
+    if (isPreflight(request, origins)) reply.headers(PREFLIGHT);
+    void reply.status(204).send();
   });
-  if (origins.length === 0) return;
-  void fastify.register(cors, {
-    origin: origins === '*' ? '*' : [...origins],
-    methods: METHODS,
-    allowedHeaders: REQUEST_FIELDS,
-    exposedHeaders: ANSWER_FIELDS,
-    maxAge: PREFLIGHT_SECONDS,
-    credentials: false,
-  });
-  if (origins === '*') return;
+  if (origins.length === 0 || origins === '*') return;
   // A route that names what its answer varies with would take Origin away, and a cache give it to another page.
   fastify.addHook('onSend', (_request, reply, _payload, done) => {
     const varies = String(reply.getHeader('vary') ?? '');

@@ -59,7 +59,7 @@ export class ProblemFilter implements ExceptionFilter {
       .status(problem.status)
       .headers({ ...problem.extra.headers })
       .type(PROBLEM_JSON)
-      .send(JSON.stringify(problemDocument(problem, request.id)));
+      .send(JSON.stringify(problemDocument(problem, request.id, request.url)));
   }
 
   #problemOf(error: unknown, request: FastifyRequest): Problem {

@@ -294,12 +294,29 @@ export const PROBLEM_JSON = 'application/problem+json; charset=utf-8';
 /** Where the page is that explains every code. */
 export const PROBLEMS_PATH = '/docs/problems';
 
-/** The type of a problem (RFC 9457, section 3.1.1): a reference to its explanation, relative to the service. */
-export const typeOf = (code: ProblemCode): string => `${PROBLEMS_PATH}#${code}`;
+/**
+ * The way from the target of a request to the root of the service, as the beginning of a relative reference (RFC 3986,
+ * section 4.2): so it leads to the same place where a proxy puts a path before all of ours.
+ */
+export const rootFrom = (target: string): string => {
+  const [path = ''] = target.split('?', 1);
+  return '../'.repeat(Math.max(path.split('/').length - 2, 0));
+};
+
+/**
+ * The type of a problem (RFC 9457, section 3.1.1): a reference to its explanation, relative to the target of the request;
+ * where that could not be read, to the host.
+ */
+export const typeOf = (code: ProblemCode, target?: string): string =>
+  `${target === undefined ? '/' : rootFrom(target)}${PROBLEMS_PATH.slice(1)}#${code}`;
 
 /** The body of an error answer: a problem document, RFC 9457. */
-export const problemDocument = (problem: Problem, requestId: string): Record<string, unknown> => ({
-  type: typeOf(problem.code),
+export const problemDocument = (
+  problem: Problem,
+  requestId: string,
+  target?: string,
+): Record<string, unknown> => ({
+  type: typeOf(problem.code, target),
   title: PROBLEMS[problem.code].title,
   status: problem.status,
   detail: problem.message,
@@ -309,8 +326,12 @@ export const problemDocument = (problem: Problem, requestId: string): Record<str
   ...problem.extra.members,
 });
 
-/** A whole HTTP answer, for requests that never became one for the framework. */
-export const rawProblem = (problem: Problem, requestId: string): string => {
+/** A whole HTTP answer with these header fields too, for requests that never became one for the framework. */
+export const rawProblem = (
+  problem: Problem,
+  requestId: string,
+  fields: Readonly<Record<string, string>> = {},
+): string => {
   const body = JSON.stringify(problemDocument(problem, requestId));
   return [
     `HTTP/1.1 ${problem.status} ${String(STATUS_CODES[problem.status])}`,
@@ -319,7 +340,7 @@ export const rawProblem = (problem: Problem, requestId: string): string => {
     'Cache-Control: no-store',
     'Connection: close',
     `X-Request-Id: ${requestId}`,
-    ...Object.entries(problem.extra.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries({ ...fields, ...problem.extra.headers }).map(([name, value]) => `${name}: ${value}`),
     '',
     body,
   ].join('\r\n');

@@ -4,9 +4,11 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
 import { nextLoopTurn } from '../async/event-loop.js';
+import { type CorsOrigins } from '../service/network-config.js';
 import { closeAfterAccepting } from './accept-queue.js';
 import { type OnAnswered, type RequestOutcome } from './request-log.js';
 import { Connections } from './connections.js';
+import { corsFields } from './cors.js';
 import { requestIdOf } from './correlation.js';
 import { messageFault, originForm } from './message.js';
 import { type AnsweredRequest, problemOf } from './problem.filter.js';
@@ -59,6 +61,15 @@ const noSchemas = (): never => {
 /** The header fields of every answer. */
 export const EVERY_ANSWER = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 
+const fieldsOf = ({ id, headers }: FastifyRequest, origins: CorsOrigins): Record<string, string> => ({
+  ...EVERY_ANSWER,
+  'x-request-id': id,
+  ...corsFields(origins, headers.origin),
+});
+
+/** An answer to what is no request; the page of `origin` may read it. */
+type RawAnswer = (problem: Problem, origin?: string) => string;
+
 /**
  * The HTTP server: limits, ids, and answers to what never becomes a request for Nest. `onAnswered` is called after
  * each answer. Once `shutdown` has begun, answers close their connections.
@@ -68,7 +79,10 @@ export const createHttpAdapter = (
   routes: KnownRoutes,
   onAnswered: OnAnswered,
   shutdown: Shutdown,
+  origins: CorsOrigins = [],
 ): FastifyAdapter => {
+  const rawAnswer = (problem: Problem, origin?: string): string =>
+    rawProblem(problem, requestIdOf({ headers: {} }), corsFields(origins, origin));
   const adapter = new FastifyAdapter({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -94,32 +108,32 @@ export const createHttpAdapter = (
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => {
       if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-      else connections.refuse(socket, rawAnswer(connectionProblem(error)));
+      else connections.refuse(socket, rawAnswer(connectionProblem(error), originIn(error.rawPacket)));
     },
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
       const problem = problemOf(error);
       void reply
         .status(problem.status)
-        .headers({ ...EVERY_ANSWER, 'x-request-id': request.id, 'content-type': PROBLEM_JSON })
-        .send(JSON.stringify(problemDocument(problem, request.id)));
+        .headers({ ...fieldsOf(request, origins), 'content-type': PROBLEM_JSON })
+        .send(JSON.stringify(problemDocument(problem, request.id, request.url)));
     },
     skipMiddie: true,
   });
   const fastify = adapter.getInstance<FastifyInstance>();
   const connections = new Connections(fastify.server);
-  handleConnections(fastify.server, connections);
-  closeGracefully(fastify, connections, shutdown);
+  handleConnections(fastify.server, connections, rawAnswer);
+  closeGracefully(fastify, connections, shutdown, rawAnswer);
   fastify.addHook('onRoute', (route) => {
     routes.add(route);
   });
   const contain = containing(logger);
   readBodiesAsBytes(fastify, contain);
-  handleRequests(fastify, onAnswered, contain);
+  handleRequests(fastify, onAnswered, contain, origins);
   return adapter;
 };
 
 /** What Node's HTTP server does by itself otherwise. */
-const handleConnections = (server: Server, connections: Connections): void => {
+const handleConnections = (server: Server, connections: Connections, rawAnswer: RawAnswer): void => {
   connections.keepNew();
   server.on('connection', rememberAddress);
   server.maxHeadersCount = 0; // HEADERS_LIMIT bounds them; Node would drop the 2001st silently, be it an Authorization
@@ -135,7 +149,12 @@ const handleConnections = (server: Server, connections: Connections): void => {
 };
 
 /** Closes connections after their answers, and cuts unfinished requests and answers when their time is over. */
-const closeGracefully = (fastify: FastifyInstance, connections: Connections, shutdown: Shutdown): void => {
+const closeGracefully = (
+  fastify: FastifyInstance,
+  connections: Connections,
+  shutdown: Shutdown,
+  rawAnswer: RawAnswer,
+): void => {
   const { server } = fastify;
   shutdown.onBegin(() => {
     connections.endAfterAnswers();
@@ -197,9 +216,14 @@ const containing =
   };
 
 /** Sets the header fields of every answer, refuses faulty messages, and reports each answer once. */
-const handleRequests = (fastify: FastifyInstance, onAnswered: OnAnswered, contain: Contain): void => {
+const handleRequests = (
+  fastify: FastifyInstance,
+  onAnswered: OnAnswered,
+  contain: Contain,
+  origins: CorsOrigins,
+): void => {
   fastify.addHook('onRequest', (request, reply, done) => {
-    reply.headers({ ...EVERY_ANSWER, 'x-request-id': request.id });
+    reply.headers(fieldsOf(request, origins));
     // `onResponse` is not called where the client has gone, or was cut off.
     reply.raw.once(
       'close',
@@ -277,4 +301,8 @@ const connectionProblem = ({ code }: { code?: string }): Problem => {
   return new Problem(problem, detail);
 };
 
-const rawAnswer = (problem: Problem): string => rawProblem(problem, requestIdOf({ headers: {} }));
+/** The Origin of a request that could not be read, as far as it has come. */
+const originIn = (packet: unknown): string | undefined =>
+  /\r\norigin:[ \t]*([^\r\n]*)/i
+    .exec(Buffer.isBuffer(packet) ? packet.toString('latin1') : '')?.[1]
+    ?.trimEnd();

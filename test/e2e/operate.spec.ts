@@ -75,7 +75,7 @@ describe('the commands of operators, beside a running service', () => {
       });
       if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
       names.push(...((await answer.json()) as { name: string }[]).map(({ name }) => name));
-      path = nextPage({ headers: Object.fromEntries(answer.headers) });
+      path = nextPage({ headers: Object.fromEntries(answer.headers) }, path);
     }
     return names;
   };

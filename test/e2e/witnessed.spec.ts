@@ -7,6 +7,7 @@ import { keyName, parseNote, parseVerifierKey, type VerifierKey } from '../../sr
 import { type Receipt, verifyReceipt } from '../../src/audit/receipt.js';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { CliProcess } from '../support/cli-process.js';
+import { resolved } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { HttpClient } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
@@ -61,7 +62,7 @@ describe('a service with a witness', () => {
     );
     expect(created.status).toBe(201);
     const [, path = ''] = /<(.*)>/.exec(String(created.headers.link)) ?? [];
-    const answer = await http.send({ path, token });
+    const answer = await http.send({ path: resolved(path, '/plants'), token });
     expect(answer.status).toBe(200);
     return JSON.parse(answer.text) as Receipt & {
       event: Parameters<typeof leafOf>[0];

@@ -88,9 +88,20 @@ export class PlantsClient {
   }
 }
 
-/** Where the next page is, if there is one. */
-export const nextPage = ({ headers: { link } }: Pick<Answer, 'headers'>): string | undefined =>
-  /^<([^>]+)>; rel="next"$/.exec([link ?? ''].flat().join())?.[1];
+/** The path and query that a reference in the answer to a request leads to (RFC 3986, section 5). */
+export const resolved = (reference: unknown, path: string): string => {
+  const { pathname, search } = new URL(String(reference), `http://here${path}`);
+  return pathname + search;
+};
+
+/** Where the page after the one at `path` is, if there is one. */
+export const nextPage = (
+  { headers: { link } }: Pick<Answer, 'headers'>,
+  path: string,
+): string | undefined => {
+  const next = /^<([^>]+)>; rel="next"$/.exec([link ?? ''].flat().join())?.[1];
+  return next === undefined ? undefined : resolved(next, path);
+};
 
 /** The code of a problem document, or the whole body where it is none. */
 export const codeOf = ({ body }: Answer): string => {

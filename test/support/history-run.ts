@@ -377,7 +377,7 @@ const outcomeOf = (wish: Wish, answer: Answer): Outcome => {
   switch (wish.kind) {
     case 'list':
       return status === 200
-        ? { kind: 'listed', position, body, more: nextPage(answer) !== undefined }
+        ? { kind: 'listed', position, body, more: nextPage(answer, '/plants') !== undefined }
         : unexpected;
     case 'create':
       return status === 201 && body === JSON.stringify({ name: wish.name, tag: wish.tag })

@@ -110,5 +110,5 @@ const startOf = (text: string | undefined, head: Position, where: string): Posit
 const nextPage = (url: string, position: Position): string => {
   const next = new URL(url, 'http://here');
   next.searchParams.set('after', position);
-  return `${next.pathname}${next.search}`;
+  return next.search;
 };

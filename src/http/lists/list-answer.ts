@@ -90,6 +90,6 @@ const headersOf = (
   ...(position !== START && { [POSITION]: position }),
   ...(more &&
     lastId !== undefined && {
-      link: `</plants?limit=${limit}${view}&after=${cursorOf(lastId)}>; rel="next"`,
+      link: `<?limit=${limit}${view}&after=${cursorOf(lastId)}>; rel="next"`,
     }),
 });

@@ -34,7 +34,7 @@ export const apiDocument = (version: string) => ({
     version,
     license: { name: 'MIT', identifier: 'MIT' },
   },
-  servers: [{ url: '/', description: 'Where this document comes from.' }],
+  servers: [{ url: '.', description: 'Where this document comes from.' }],
   tags: [
     { name: 'plants', description: `Your plants. Served by the role \`api\`. ${ROUTE_NOT_FOUND}` },
     {

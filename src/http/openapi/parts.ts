@@ -116,8 +116,8 @@ export const textHeader = (description: string, schema: Schema = {}): Header => 
 export const ProblemDocument = z
   .object({
     type: z.string().meta({
-      description: 'Where the problem is explained, relative to this service.',
-      examples: [typeOf('plant_exists')],
+      description: 'Where the problem is explained, relative to the URL of the request.',
+      examples: [typeOf('plant_exists', '/plants')],
     }),
     title: z.string(),
     status: z.int().min(400).max(599),
@@ -214,7 +214,7 @@ export const problems = (...codes: readonly ProblemCode[]): Readonly<Record<stri
 };
 
 const exampleOf = (code: ProblemCode) => ({
-  type: typeOf(code),
+  type: typeOf(code, '/plants'),
   title: PROBLEMS[code].title,
   status: PROBLEMS[code].status,
   detail: PROBLEMS[code].title,

@@ -37,7 +37,7 @@ export class ErasuresController {
     const { log, now } = this.system;
     const erasure = await orderErasure(log, { erasure: operator.commandId, owner, reason }, operator, now);
     await this.gate.look();
-    reply.header('location', `/operations/erasures/${erasure}`);
+    reply.header('location', `erasures/${erasure}`);
     return { erasure };
   }
 

@@ -29,8 +29,8 @@ export const SYSTEM = Symbol('System');
 /** The streams of operators, for Nest: their number is their own, so that auditors leave room for them. */
 export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 
-/** Where the progress of a request is shown. */
-export const STATUS = '/operations/status';
+/** Where the progress of a request is shown, relative to each /operations/… that takes one. */
+export const STATUS = 'status';
 
 /** Status, what was asked for before, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
 @Controller('operations')
@@ -57,8 +57,7 @@ export class OperationsController {
     const from = before === undefined ? undefined : knownPosition(before, await log.head(), '?before');
     const page = await readPastOperations(log, from, Math.min(limit, MAX_OPERATIONS));
     const last = page.operations.at(-1);
-    if (page.more && last)
-      reply.header('link', `</operations?limit=${limit}&before=${last.position}>; rel="next"`);
+    if (page.more && last) reply.header('link', `<?limit=${limit}&before=${last.position}>; rel="next"`);
     return page.operations;
   }
 

@@ -8,6 +8,9 @@ import { type LiveStep, sentEvent } from '../server-sent-events.js';
 /** How often the status is read while somebody follows it, in milliseconds: a read takes a few, in all stores. */
 const READ_EVERY_MS = 1_000;
 
+/** Where the feed is asked for. */
+const PATH = '/operations/events';
+
 /** The status at one moment, or why it cannot be read. */
 type Reading = { readonly status: SystemStatus } | { readonly error: unknown };
 
@@ -65,7 +68,7 @@ export class StatusFeed {
 /** A reading as an event; `same` is equal for readings that say the same. */
 const eventOf = (reading: Reading, requestId: string) => {
   if ('error' in reading) {
-    const data = JSON.stringify(problemDocument(problemOf(reading.error), requestId));
+    const data = JSON.stringify(problemDocument(problemOf(reading.error), requestId, PATH));
     return { type: 'problem', data, same: data };
   }
   const { status } = reading;

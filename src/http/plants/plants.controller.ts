@@ -32,7 +32,7 @@ import {
   shortListAnswer,
 } from '../lists/list-answer.js';
 import { LINES_TYPES } from '../long-bodies.js';
-import { Problem } from '../problem.js';
+import { Problem, rootFrom } from '../problem.js';
 import { Representations } from '../representation.js';
 import {
   acceptedOf,
@@ -115,7 +115,7 @@ export class PlantsController {
       const appended = await this.commands.execute(new CreatePlantCommand(named, plant));
       await this.#settle(request, reply, appended);
     });
-    reply.header('location', `/plants/${plant.id}`);
+    reply.header('location', `plants/${plant.id}`);
     return { name: plant.name, tag: plant.tag };
   }
 
@@ -205,7 +205,7 @@ export class PlantsController {
     const { last } = page;
     if (last && !whole) {
       const query = new URLSearchParams({ limit: String(limit), after: cursorOf(Number(last.revision)) });
-      reply.header('link', `<${splitUrl(request.url)[0]}?${query.toString()}>; rel="next"`);
+      reply.header('link', `<?${query.toString()}>; rel="next"`);
     }
     if (last) reply.header(POSITION, last.position);
     reply.type(`${type}; charset=utf-8`);
@@ -254,7 +254,7 @@ export class PlantsController {
         asOf: text,
         after: cursorOf(page.more),
       });
-      reply.header('link', `</plants?${query.toString()}>; rel="next"`);
+      reply.header('link', `<?${query.toString()}>; rel="next"`);
     }
     if (page.position !== START) reply.header(POSITION, page.position);
     reply.type(JSON_TYPE);
@@ -273,7 +273,8 @@ export class PlantsController {
     const preferred = preferences(request);
     const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
     if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
-    if (preferred.has('receipt')) reply.header('link', `</log/receipt?position=${position}>; rel="receipt"`);
+    if (preferred.has('receipt'))
+      reply.header('link', `<${rootFrom(request.url)}log/receipt?position=${position}>; rel="receipt"`);
     const { owner } = principalOf(request);
     if (preferred.has('respond-async') || !(await this.freshness.listed(owner, position)))
       reply.header(LISTS, 'behind');
@@ -295,7 +296,7 @@ const offerProof = (
     ...(after !== undefined && { after: cursorOf(after) }),
     ...(position !== START && { position }),
   });
-  const proof = `</log/list?${query.toString()}>; rel="proof"`;
+  const proof = `<log/list?${query.toString()}>; rel="proof"`;
   const next = reply.getHeader('link');
   reply.header('link', next === undefined ? proof : `${String(next)}, ${proof}`);
   reply.header('preference-applied', 'proof');

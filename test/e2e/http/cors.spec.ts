@@ -106,6 +106,39 @@ describe('an answer', () => {
     expect(docs.headers.vary).toBe('accept-encoding, Origin');
   });
 
+  it('may be read also where it refuses what is no request, or none for a route', async () => {
+    const sent = (first: string, ...fields: string[]): string =>
+      [first, 'Host: here', ...fields, `Origin: ${APP}`, '', ''].join('\r\n');
+    const requests: [status: number, request: string][] = [
+      [431, sent('GET /plants HTTP/1.1', `Authorization: Bearer ${'x'.repeat(20_000)}`)],
+      [400, sent('GET /plants HTTP/1.1', 'no field')],
+      [400, sent('GET /plants/%zz HTTP/1.1', 'Connection: close')],
+      [400, sent('GET /plants HTTP/1.1', 'Host: there', 'Connection: close')],
+      [404, sent('GET /nothing HTTP/1.1', 'Connection: close')],
+    ];
+    for (const [status, request] of requests) {
+      const [own, star, none] = (
+        await Promise.all([open, any, closed].map((http) => http.exchange(request)))
+      ).flat();
+      expect([own, star, none].map((answer) => answer?.status)).toEqual([status, status, status]);
+      expect([own?.headers['access-control-allow-origin'], own?.headers.vary]).toEqual([APP, 'Origin']);
+      expect(own?.headers['access-control-expose-headers']).toContain('X-Request-Id');
+      expect(star?.headers['access-control-allow-origin']).toBe('*');
+      expect(cors(none?.headers ?? {})).toEqual([]);
+    }
+    const [other] = await open.exchange(requests[0]?.[1].replace(APP, `${APP}.evil.example`) ?? '');
+    expect(other?.headers).not.toHaveProperty('access-control-allow-origin');
+  });
+
+  it('may be read where it is a stream', async () => {
+    const token = await open.token('olga', 'plants:audit');
+    const headers = { origin: APP, accept: 'application/x-ndjson' };
+    const answer = await open.send({ path: '/audit/events', token, headers });
+    expect([answer.status, answer.headers['access-control-allow-origin'], answer.headers.vary]).toEqual([
+      ...[200, APP, 'Origin'],
+    ]);
+  });
+
   it('may not be read by a page of another one, or where no origin is given', async () => {
     const other = await open.list('', { headers: { origin: 'https://other.example' } });
     expect(other.headers).not.toHaveProperty('access-control-allow-origin');

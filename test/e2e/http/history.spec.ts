@@ -52,12 +52,12 @@ describe('GET /plants/{id}/history of a plant with a long history', () => {
   it('comes in pages, the oldest first, as the list of plants does', async () => {
     const first = await get(path);
     expect(revisionsOf(events(first))).toEqual(from(0, 100));
-    const second = await get(nextPage(first) ?? '');
+    const second = await get(nextPage(first, path) ?? '');
     expect(revisionsOf(events(second))).toEqual(from(100, 100));
     expect(second.headers['plants-position']).toBe(events(second).at(-1)?.position);
     const most = await get(`${path}?limit=100000`);
     expect(revisionsOf(events(most))).toEqual(from(0, 1_000));
-    const last = await get(nextPage(most) ?? '');
+    const last = await get(nextPage(most, path) ?? '');
     expect(revisionsOf(events(last))).toEqual(from(1_000, EVENTS - 1_000));
     expect(last.headers.link).toBeUndefined();
     const exact = await get(`${path}?limit=${EVENTS}&after=${cursorOf(EVENTS - 1)}`);

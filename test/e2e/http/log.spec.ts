@@ -19,6 +19,7 @@ import { TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
+import { resolved } from '../../support/history-client.js';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
@@ -230,8 +231,9 @@ describe('/log', () => {
 
   it('gives the owner of an event a receipt, which proves it offline, and nobody else', async () => {
     expect(first.headers['preference-applied']).toBe('receipt');
-    const [, path = ''] =
-      /^<(\/log\/receipt\?position=\w+)>; rel="receipt"$/.exec(String(first.headers.link)) ?? [];
+    const [, receiptAt = ''] =
+      /^<(log\/receipt\?position=\w+)>; rel="receipt"$/.exec(String(first.headers.link)) ?? [];
+    const path = resolved(receiptAt, '/plants');
     const answer = await get(path, await http.token(anne));
     expect(answer.status).toBe(200);
     expect(answer.headers['cache-control']).toBe('no-store');
@@ -295,9 +297,9 @@ describe('/log', () => {
     expect(listed.headers['preference-applied']).toBe('proof');
     expect(plain.headers.link).toMatch(/^<[^>]*>; rel="next"$/);
     const [, next, path = ''] =
-      /^(<[^>]*>; rel="next"), <(\/log\/list\?[^>]*)>; rel="proof"$/.exec(String(listed.headers.link)) ?? [];
+      /^(<[^>]*>; rel="next"), <(log\/list\?[^>]*)>; rel="proof"$/.exec(String(listed.headers.link)) ?? [];
     expect(next).toBe(plain.headers.link);
-    const answer = await get(path, token);
+    const answer = await get(resolved(path, '/plants'), token);
     expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
     const proven = verifyListProof(answer.text, [key]);
     expect(proven).toMatchObject({ owner: anne, isLast: false });

@@ -183,7 +183,7 @@ describe('/openapi.json', () => {
     expect(limit?.schema).toMatchObject({ type: 'integer', default: 100, examples: [20] });
     const id = document.paths['/plants/{id}']?.delete?.parameters?.find(({ name }) => name === 'id');
     expect(id?.schema).toMatchObject({ type: 'integer', examples: [7] });
-    expect(document.servers).toEqual([expect.objectContaining({ url: '/' })]);
+    expect(document.servers).toEqual([expect.objectContaining({ url: '.' })]);
   });
 
   it('bounds every text of a path, a query or a header that the service bounds', () => {
@@ -257,7 +257,7 @@ describe('/openapi.json', () => {
     expect(statuses.importPlants).toEqual([200, ...always, 413, 415].sort((a, b) => a - b));
     expect(statuses.deletePlant).toEqual([204, ...always, 404, 410, 413, 422].sort((a, b) => a - b));
     expect(statuses.listPlants).toEqual([200, 304, ...always].sort((a, b) => a - b));
-    expect(statuses.readEvents).toEqual([200, 304, ...always].sort((a, b) => a - b));
+    expect(statuses.readEvents).toEqual([200, 304, ...always, 426].sort((a, b) => a - b));
     for (const found of [statuses.proveInclusion, statuses.readReceipt])
       expect(found).toEqual([200, ...always, 404].sort((a, b) => a - b));
     expect(statuses.readEntries).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
@@ -267,8 +267,8 @@ describe('/openapi.json', () => {
     expect(statuses.readCheckpoint).toEqual([200, ...unguarded]);
     for (const check of [statuses.live, statuses.ready])
       expect(check).toEqual([200, ...unguarded.filter((status) => status !== 429)]);
-    for (const found of [statuses.readPlant, statuses.readPlantHistory])
-      expect(found).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
+    expect(statuses.readPlant).toEqual([200, 304, ...always, 404].sort((a, b) => a - b));
+    expect(statuses.readPlantHistory).toEqual([200, 304, ...always, 404, 426].sort((a, b) => a - b));
     for (const asked of [statuses.requestRebuild, statuses.requestRollback])
       expect(asked).toEqual([202, ...always, 409, 413, 415, 422].sort((a, b) => a - b));
     expect(statuses.cancelRebuild).toEqual([204, ...always, 404, 409, 413, 422].sort((a, b) => a - b));

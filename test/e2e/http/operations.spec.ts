@@ -6,6 +6,7 @@ import { SystemStatus } from '../../../src/operations/system-status.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
+import { nextPage } from '../../support/history-client.js';
 import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
@@ -117,7 +118,7 @@ describe('a rebuild', () => {
   it('is requested once for a key, refused while one is under way, and cancelled by its id', async () => {
     const key = { 'idempotency-key': 'night-shift' };
     const first = await rebuild(SLOWLY, { ...key, 'x-correlation-id': 'ticket-123' });
-    expect([first.status, first.headers.location]).toEqual([202, '/operations/status']);
+    expect([first.status, first.headers.location]).toEqual([202, 'status']);
     const id = idIn(first);
     expect(JSON.parse(first.text)).toEqual({ rebuild: id });
     const [event] = (await recorded()).slice(-1);
@@ -167,7 +168,7 @@ describe('a rebuild', () => {
     expect(promoted).toMatchObject({ rebuild: null, lastRebuild: { outcome: 'promoted' } });
 
     const back = await rollback({ reason: 'it looks odd' });
-    expect([back.status, back.headers.location, idIn(back)]).toEqual([202, '/operations/status', id]);
+    expect([back.status, back.headers.location, idIn(back)]).toEqual([202, 'status', id]);
     expect((await recorded()).at(-1)).toMatchObject({
       type: 'RollbackRequested',
       data: { rebuild: id, reason: 'it looks odd' },
@@ -208,7 +209,7 @@ describe('GET /operations', () => {
     for (let path: string | undefined = '/operations?limit=4'; path !== undefined;) {
       const page = await send({ path });
       paged.push(...(JSON.parse(page.text) as PastOperation[]));
-      path = /^<(.*)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+      path = nextPage(page, path);
     }
     expect(paged).toEqual(all);
   });
@@ -250,7 +251,7 @@ describe('an event of an operation that this version cannot read', () => {
     const key = { 'idempotency-key': 'do-not-ponder' };
     for (let times = 0; times < 2; times += 1) {
       const skipped = await skip(asked, key);
-      expect([skipped.status, skipped.headers.location]).toEqual([202, '/operations/status']);
+      expect([skipped.status, skipped.headers.location]).toEqual([202, 'status']);
       expect(JSON.parse(skipped.text)).toEqual({ stream: REBUILDS_STREAM, revision: Number(last) + 1 });
     }
     expect(await log.readStream(SKIPS_STREAM)).toMatchObject([

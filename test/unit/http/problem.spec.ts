@@ -43,6 +43,15 @@ describe('a problem document', () => {
     expect(STATUS_CODES[PROBLEMS[code].status]).toBeDefined();
   });
 
+  it.each(['/plants', '/plants?a=/b/c', '/plants/', '/plants/7', '/plants/7/history?after=x', '/'])(
+    'has a type that leads to its explanation from %s, also below the path of a proxy',
+    (target) => {
+      const { type } = problemDocument(new Problem('plant_exists', 'x'), 'r-1', target);
+      for (const base of ['http://here', 'http://here/prefix/v1'])
+        expect(new URL(String(type), base + target).href).toBe(`${base}/docs/problems#plant_exists`);
+    },
+  );
+
   it('lists what is wrong with each field', () => {
     const errors = [{ pointer: '/name', detail: 'is required' }];
     expect(problemDocument(new Problem('invalid_request', 'x', { errors }), 'r-1').errors).toEqual(errors);
