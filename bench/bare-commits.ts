@@ -11,7 +11,7 @@ export interface Commits {
   readonly together: number;
 }
 
-const { file, seconds, together } = order<Commits>();
+const { file, seconds, together } = order() as Commits;
 const { db, append } = newLog(file, 'FULL');
 const sample = await sampleOf(() => {
   const end = performance.now() + seconds * 1_000;

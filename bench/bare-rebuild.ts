@@ -86,5 +86,5 @@ const toRedis = async ({ log, to }: Rebuild): Promise<number> => {
   return written;
 };
 
-const rebuild = order<Rebuild>();
+const rebuild = order() as Rebuild;
 answer(await sampleOf(() => (rebuild.to.startsWith('redis:') ? toRedis(rebuild) : toSqlite(rebuild))));

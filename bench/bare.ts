@@ -3,6 +3,7 @@
  * whole, and answers the same bytes. It neither checks a token nor reads a parameter.
  */
 import { createServer } from 'node:http';
+import { fetched } from './processes.js';
 
 /** What it asks for. */
 export interface Asked {
@@ -19,9 +20,8 @@ const answers = new Map<string | undefined, { headers: Record<string, string>; b
 for (const { path, authorization } of JSON.parse(ASKED) as Asked[]) {
   // The load generators accept no compression either.
   const headers = { authorization, 'accept-encoding': 'identity' };
-  const answer = await fetch(`${SERVICE}${path}`, { headers });
+  const answer = await fetched(`${SERVICE}${path}`, { headers });
   const body = await answer.text();
-  if (!answer.ok) throw new Error(`GET ${path} answered ${answer.status}: ${body}`);
   const sent = [...answer.headers].filter(([name]) => !OF_ANY_SERVER.includes(name));
   answers.set(path, { headers: Object.fromEntries(sent), body });
 }

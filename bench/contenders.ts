@@ -2,10 +2,10 @@ import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { loadConfig } from '../src/service/config.js';
+import { type Config, loadConfig } from '../src/service/config.js';
 import { type LocalKey, openLocalKey } from '../src/http/auth/local-key.js';
 import { fillLog, fillTable, type Owner, writeFillingSql } from './filled.js';
-import { type Postgres, startPostgres } from './postgres.js';
+import { startPostgres } from './postgres.js';
 import {
   compiled,
   freePort,
@@ -13,7 +13,6 @@ import {
   NotRun,
   type Running,
   type Server,
-  type ServerOptions,
   type Settings,
   startServer,
   stop,
@@ -23,7 +22,7 @@ import {
 } from './processes.js';
 import { type Context, type Results } from './results.js';
 import { Target } from './target.js';
-import { type Issued, signLocally, signSimply, Tokens } from './tokens.js';
+import { signLocally, signSimply, Tokens } from './tokens.js';
 
 /** Where `npm run bench:peers` installs the peers' packages: what lints this project would walk through them. */
 const INSTALLED_PEERS = fileURLToPath(new URL('../../.build-peers/', import.meta.url));
@@ -56,17 +55,17 @@ const POOL_SIZE = 10;
 /** What the contenders of one part share, and how they are started. Whatever was started is stopped after the part. */
 export class Stage {
   #paths = 0;
-  #postgres: Promise<Postgres> | undefined;
+  #postgres: ReturnType<typeof startPostgres> | undefined;
   readonly tokens: Tokens;
   readonly #peerTokens: Tokens;
 
   private constructor(
     private readonly folder: string,
     private readonly key: LocalKey,
-    private readonly issued: Issued,
+    private readonly auth: Config['auth'],
     private readonly results: Results,
   ) {
-    this.tokens = new Tokens(() => this.newPath('authorizations'), signLocally(key, issued));
+    this.tokens = new Tokens(() => this.newPath('authorizations'), signLocally(key, auth));
     // Nobody else knows the random name of the folder, which guards nothing.
     this.#peerTokens = new Tokens(() => this.newPath('authorizations'), signSimply(folder));
   }
@@ -93,7 +92,11 @@ export class Stage {
   }
 
   /** Starts this service as it is: it logs each request, as it does where nobody sets anything. */
-  service(dataDir: string, settings: Settings = {}, options: ServerOptions = {}): Promise<Server> {
+  service(
+    dataDir: string,
+    settings: Settings = {},
+    options?: Parameters<typeof startServer>[2],
+  ): Promise<Server> {
     const env = { HOST: '127.0.0.1', DATA_DIR: dataDir, DRAIN_MS: '0', ...settings };
     return startServer([CLI, 'serve'], env, options);
   }
@@ -132,7 +135,7 @@ export class Stage {
     const starts: Record<Store, () => Promise<Target>> = {
       embedded: () => this.#embedded(owners),
       servers: () => this.#onServers(),
-      stubbed: () => this.#stubbed(),
+      stubbed: () => this.#embedded([], { NODE_OPTIONS: `--import ${STUB}` }),
       crud: () => this.#crud(owners),
       typeorm: () => this.#peer('typeorm', owners),
       'typeorm-key': () => this.#peer('typeorm', owners, { SECRET_AS_KEY: '1' }),
@@ -141,17 +144,13 @@ export class Stage {
     return starts[name]();
   }
 
-  async #embedded(owners: readonly Owner[]): Promise<Target> {
+  async #embedded(owners: readonly Owner[], settings: Settings = {}): Promise<Target> {
     const dataDir = this.newDataDir();
     const events = owners.reduce((sum, { plants }) => sum + plants, 0);
     if (events > 0) fillLog(join(dataDir, 'events.db'), owners);
-    const service = await this.service(dataDir);
+    const service = await this.service(dataDir, settings);
     if (events > 0) await untilAudited(service, events);
     return this.target(service);
-  }
-
-  async #stubbed(): Promise<Target> {
-    return this.target(await this.service(this.newDataDir(), { NODE_OPTIONS: `--import ${STUB}` }));
   }
 
   async #onServers(): Promise<Target> {
@@ -196,8 +195,8 @@ export class Stage {
       NODE_ENV: 'production',
       DATABASE: file,
       PUBLIC_JWK: JSON.stringify(this.key.publicJwk),
-      ISSUER: this.issued.issuer,
-      AUDIENCE: this.issued.audience,
+      ISSUER: this.auth.issuer,
+      AUDIENCE: this.auth.audience,
     });
     fillTable(file, owners);
     return this.target(server);

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { Broken, NotRun, output, versionOf } from './processes.js';
+import { NotRun, output, versionOf } from './processes.js';
 
 export interface Load {
   /** Plants are created and deleted by id, lists are those of a path; mix lists nine times of ten. */
@@ -51,6 +51,6 @@ export const run = async (load: Load): Promise<Loaded> => {
     ...[load.turns ?? '-', `${load.from ?? 0}`],
   ]);
   const [, result] = /^RESULT (.*)$/m.exec(printed) ?? [];
-  if (result === undefined) throw new Broken(`the load generator said no result: ${printed.slice(-500)}`);
+  if (result === undefined) throw new Error(`the load generator said no result: ${printed.slice(-500)}`);
   return JSON.parse(result) as Loaded;
 };

@@ -7,7 +7,7 @@ import { CONTENDERS, Stage } from './contenders.js';
 import { commandLine, type Options } from './options.js';
 import { NotRun, runFolder, stopAll } from './processes.js';
 import { type About, aboutRun, resultJson, resultText } from './report.js';
-import { type Context, FULL, QUICK, Results, roundsOf, type Sizes } from './results.js';
+import { type Context, FULL, QUICK, Results, type Sizes } from './results.js';
 import { durability } from './workloads/durability.js';
 import { LARGE, largeLog, ownerSize } from './workloads/large-log.js';
 import { manyOwners, OWNERS } from './workloads/many-owners.js';
@@ -22,9 +22,6 @@ const PASSING = join(ROOT, 'build/bench-results');
 const PARTS = [durability, requests, manyOwners, largeLog, ownerSize];
 const WORKLOADS = [...REQUESTS, ...OWNERS, 'durability', ...LARGE];
 
-/** More failed requests than this share of all, and a contender does not work. */
-const MOST_FAILED = 0.01;
-
 const main = async (): Promise<void> => {
   const command = commandLine(WORKLOADS, CONTENDERS).parse();
   const options = command.opts<Options>();
@@ -32,7 +29,6 @@ const main = async (): Promise<void> => {
   const about = aboutRun(options.quick ?? false, { ...sizes, repeats: options.repeat ?? sizes.repeats });
   const results = new Results();
   await runAll(options, about.sizes, results);
-  noteFailed(results);
   const text = resultText(about, results);
   console.log(`\n${text}`);
   write(options, about, results, text);
@@ -59,19 +55,6 @@ const runAll = async ({ only }: Options, sizes: Sizes, results: Results): Promis
       else results.broken.push(`${part.name}: ${message}`);
     }
     await stopAll();
-  }
-};
-
-/** Figures of errors are none. */
-const noteFailed = (results: Results): void => {
-  for (const figure of results.figures) {
-    const { workload, contender } = figure;
-    const [failed, about] = [roundsOf(figure, 'failed'), roundsOf(figure)].map((values) =>
-      values.reduce((sum, value) => sum + value, 0),
-    ) as [number, number];
-    // Deletes may run out of plants on a machine that deletes faster than it creates.
-    if (workload !== 'delete' && failed > MOST_FAILED * about + 10)
-      results.broken.push(`${workload}: ${contender}: ${failed} requests failed`);
   }
 };
 

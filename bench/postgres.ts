@@ -1,23 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, launch, NotRun, output, type Running, succeeds, until, versionOf } from './processes.js';
+import { freePort, launch, NotRun, output, succeeds, until, versionOf } from './processes.js';
 
 /** Where Debian keeps the programs of each version: they are not on the PATH. */
 const DEBIAN = '/usr/lib/postgresql';
 
-/** A private PostgreSQL with the settings that it comes with, fsync included. */
-export interface Postgres {
-  readonly process: Running;
-  readonly version: string;
-  /** Makes a database, and gives the URL that a client takes. */
-  database(name: string): Promise<string>;
-  /** Runs a file of SQL, as psql takes it, in a database. */
-  run(database: string, file: string): Promise<void>;
-}
-
-/** Starts one in a folder of its own. Throws NotRun where its programs are missing. */
-export const startPostgres = async (parent: string): Promise<Postgres> => {
+/**
+ * Starts a private PostgreSQL in a folder of its own, with the settings that it comes with, fsync included. Throws NotRun
+ * where its programs are missing.
+ */
+export const startPostgres = async (parent: string) => {
   const program = programs();
   const version = versionOf(program('postgres'));
   if (version === undefined)
@@ -38,11 +31,13 @@ export const startPostgres = async (parent: string): Promise<Postgres> => {
   return {
     process: server,
     version,
-    database: async (name) => {
+    /** Makes a database, and gives the URL that a client takes. */
+    database: async (name: string): Promise<string> => {
       await output(program('createdb'), [...connection, name], options);
       return `postgres://bench@127.0.0.1:${port}/${name}`;
     },
-    run: async (database, file) => {
+    /** Runs a file of SQL, as psql takes it, in a database. */
+    run: async (database: string, file: string): Promise<void> => {
       const script = ['-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', database, '-f', file];
       await output(program('psql'), [...connection, ...script]);
     },

@@ -21,14 +21,7 @@ const STOP_MS = 20_000;
 const SAID = 2_000;
 
 /** A contender or a part that this machine cannot run. The message says why, in one line. */
-export class NotRun extends Error {
-  override readonly name = 'NotRun';
-}
-
-/** What must work whatever the figures are does not. The message is one line. */
-export class Broken extends Error {
-  override readonly name = 'Broken';
-}
+export class NotRun extends Error {}
 
 const running = new Set<Running>();
 
@@ -152,6 +145,14 @@ export const until = async (
   }
 };
 
+/** Fetches, and throws Error where the answer is no success. */
+export const fetched = async (url: string | URL, request: RequestInit = {}): Promise<Response> => {
+  const answer = await fetch(url, request);
+  if (answer.ok) return answer;
+  const what = `${request.method ?? 'GET'} ${new URL(url).pathname}`;
+  throw new Error(`${what} was answered with ${answer.status}: ${await answer.text()}`);
+};
+
 /** The status of an answer; 0 without one. */
 export const statusOf = async (url: string, headers: Record<string, string> = {}): Promise<number> => {
   const answer = await fetch(url, { headers }).catch(() => undefined);
@@ -169,18 +170,14 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-export interface ServerOptions {
-  /** The path that tells that it has started. */
-  readonly waitFor?: '/health/ready' | '/health/live';
-  /** How often that is asked, in milliseconds. */
-  readonly everyMs?: number;
-}
-
-/** Starts a server in Node, which listens on PORT, and waits until it answers, if only that it has no such path. */
+/**
+ * Starts a server in Node, which listens on PORT, and waits until it answers at a path, if only that it has no such path;
+ * it is asked so often, in milliseconds.
+ */
 export const startServer = async (
   args: readonly string[],
   settings: Settings,
-  { waitFor = '/health/ready', everyMs }: ServerOptions = {},
+  { waitFor = '/health/ready', everyMs = LOOK_EVERY_MS } = {},
 ): Promise<Server> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;

@@ -1,7 +1,7 @@
 /** The side of a program that `ask` runs: its order is JSON in its argument, its answer JSON on standard output. */
 import { type Sample } from './results.js';
 
-export const order = <Order>(): Order => JSON.parse(process.argv[2] ?? '{}') as Order;
+export const order = (): unknown => JSON.parse(process.argv[2] ?? '{}');
 
 export const answer = (value: object): void => {
   process.stdout.write(`${JSON.stringify(value)}\n`);

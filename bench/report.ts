@@ -27,19 +27,17 @@ export type About = ReturnType<typeof aboutRun>;
 
 /** Everything of a run, for programs. */
 export const resultJson = (about: About, results: Results): string =>
-  `${JSON.stringify({ ...about, ...results, mustReach: reachedOf(results) }, null, 2)}\n`;
+  `${JSON.stringify(Object.assign({ mustReach: reachedOf(results) }, about, results), null, 2)}\n`;
 
 /** Everything of a run, for people: tables that Markdown shows, too. */
 export const resultText = (about: About, results: Results): string => {
+  const notRun = Object.entries(results.notRun).map(([what, why]) => `not run: ${what}: ${why}`);
   const parts = [
     aboutText(about, results),
     `## Figures\n\n${figuresTable(results.figures)}`,
     `## Must reach\n\n${mustReachText(about, results)}`,
     list('Shown to hold', results.proofs),
-    list(
-      'Not run',
-      Object.entries(results.notRun).map(([what, why]) => `not run: ${what}: ${why}`),
-    ),
+    list('Not run', notRun),
     list('Broken', results.broken),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
@@ -67,7 +65,7 @@ const COLUMNS: Readonly<Record<string, keyof Sample>> = {
   'p99.9': 'p999',
 };
 
-export const figuresTable = (figures: readonly Figure[]): string =>
+const figuresTable = (figures: readonly Figure[]): string =>
   table(
     ['workload', 'contender', 'median', 'unit', 'spread', ...Object.keys(COLUMNS), 'failed'],
     figures.map((figure) => {

@@ -21,7 +21,7 @@ const CONNECTIONS = 256;
 /** The first requests of new connections and cold code are not counted: this share of the time. */
 const WARM_UP = 0.2;
 
-const { url, firstId, authorizations, seconds, perSecond, creates } = order<SteadyLoad>();
+const { url, firstId, authorizations, seconds, perSecond, creates } = order() as SteadyLoad;
 const owners = linesOf(authorizations);
 const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
 const requests = Math.round(perSecond * seconds);

@@ -1,12 +1,12 @@
 import { type Load, type Loaded, run } from './load.js';
-import { ask, type Running, type Server } from './processes.js';
+import { ask, fetched, type Running, type Server } from './processes.js';
 import { creation, LIST_OF_20 } from './requests.js';
 import { type Sample } from './results.js';
 import { type SteadyLoad } from './steady-load.js';
 import { type Tokens } from './tokens.js';
 import { processorSeconds } from './usage.js';
 
-/** Owners whose plants are created and deleted. */
+/** Owners whose plants are created and deleted; their lists hold what they have created. */
 const WRITERS = Array.from({ length: 8 }, (_, writer) => `writer ${writer}`);
 
 /** How many plants are added at a time before anything is measured. */
@@ -17,6 +17,10 @@ const IDS_OF_A_LOAD = 10_000_000;
 
 /** The owner who has so many plants. */
 export const readerOf = (plants: number): string => `reader of ${plants}`;
+
+/** What may be left out has a good default. */
+type LoadOrder = Pick<Load, 'kind' | 'connections' | 'seconds'> &
+  Partial<Omit<Load, 'url' | 'authorizations'>> & { readonly owners?: readonly string[] };
 
 /** A contender that runs, and how it is loaded. */
 export class Target {
@@ -40,9 +44,7 @@ export class Target {
     const worker = async (): Promise<void> => {
       while (id < plants) {
         const { method, path, headers, body = '' } = creation((id += 1), authorization);
-        const answer = await fetch(`${this.url}${path}`, { method, headers, body });
-        const text = await answer.text();
-        if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${text}`);
+        await (await fetched(`${this.url}${path}`, { method, headers, body })).text();
       }
     };
     await Promise.all(Array.from({ length: FILL_TOGETHER }, worker));
@@ -53,44 +55,38 @@ export class Target {
     return (this.#nextId += IDS_OF_A_LOAD);
   }
 
-  async creates(connections: number, seconds: number, firstId = this.newIds()): Promise<Sample> {
-    const authorizations = await this.tokens.file(WRITERS);
-    return this.load({ kind: 'create', connections, seconds, path: '', authorizations, firstId });
+  /** Loads it, by the writers and with lists of 20 unless the order says otherwise; counts the time of its processors. */
+  async load({ owners = WRITERS, ...order }: LoadOrder): Promise<Sample> {
+    const authorizations = await this.tokens.file(owners);
+    const load = { path: LIST_OF_20, firstId: this.newIds(), ...order, url: this.url, authorizations };
+    return this.counted(() => run(load));
   }
 
-  /** Nine lists for each create, all by the writers: their lists hold what they have created. */
-  async mix(connections: number, seconds: number): Promise<Sample> {
-    const authorizations = await this.tokens.file(WRITERS);
-    return this.load({ kind: 'mix', connections, seconds, path: LIST_OF_20, authorizations });
+  lists(plants: number, order: Pick<Load, 'connections' | 'seconds'>): Promise<Sample> {
+    const path = `/plants?limit=${plants}`;
+    return this.load({ kind: 'list', path, owners: [readerOf(plants)], ...order });
   }
 
   /**
    * Creates plants for so long, and deletes them for half as long. Where more is deleted than was created, the rest is
    * answered with 404, and shows as failed.
    */
-  async deletes(connections: number, seconds: number): Promise<Sample> {
-    const first = this.newIds();
-    await this.creates(256, seconds, first);
-    const authorizations = await this.tokens.file(WRITERS);
+  async deletes({ connections, seconds }: Pick<Load, 'connections' | 'seconds'>): Promise<Sample> {
+    const firstId = this.newIds();
+    await this.load({ kind: 'create', connections: 256, seconds, firstId });
+    const half = Math.max(1, Math.floor(seconds / 2));
     // wrk asks its script for one request that it never sends: the first plant is not there.
-    const load = { kind: 'delete', path: '', authorizations, firstId: first + 1 } as const;
-    return this.load({ ...load, connections, seconds: Math.max(1, Math.floor(seconds / 2)) });
-  }
-
-  async lists(plants: number, connections: number, seconds: number): Promise<Sample> {
-    const authorizations = await this.tokens.file([readerOf(plants)]);
-    return this.load({ kind: 'list', connections, seconds, path: `/plants?limit=${plants}`, authorizations });
-  }
-
-  /** Loads it, and counts the processor time that it took. */
-  load(load: Omit<Load, 'url' | 'firstId'> & { readonly firstId?: number }): Promise<Sample> {
-    return this.counted(() => run({ firstId: this.newIds(), ...load, url: this.url }));
+    return this.load({ kind: 'delete', connections, seconds: half, firstId: firstId + 1 });
   }
 
   /** Loads it at a fixed rate. Its value is the 99th percentile of latency. */
-  async steady(load: Omit<SteadyLoad, 'url' | 'firstId'>): Promise<Sample> {
-    const order: SteadyLoad = { ...load, url: this.url, firstId: this.newIds() };
-    const { p50, p99, p999, failed } = await ask<Loaded>('steady-load', order);
+  async steady(
+    owners: readonly string[],
+    order: Pick<SteadyLoad, 'perSecond' | 'seconds' | 'creates'>,
+  ): Promise<Sample> {
+    const authorizations = await this.tokens.file(owners);
+    const load: SteadyLoad = { ...order, authorizations, url: this.url, firstId: this.newIds() };
+    const { p50, p99, p999, failed } = await ask<Loaded>('steady-load', load);
     return { value: p99, p50, p99, p999, failed };
   }
 

@@ -3,12 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { SignJWT } from 'jose';
 import { LOCAL_KEY_ALGORITHM, type LocalKey } from '../src/http/auth/local-key.js';
 import { DEFAULT_SCOPES } from '../src/http/auth/principal.js';
-
-/** Who issues this service's tokens, and for whom. */
-export interface Issued {
-  readonly issuer: string;
-  readonly audience: string;
-}
+import { type Config } from '../src/service/config.js';
 
 /** Signs tokens, and writes files of them; one file for each list of owners. */
 export class Tokens {
@@ -42,7 +37,7 @@ export class Tokens {
 
 /** Signs as `plants token` does, with a key that is opened once. */
 export const signLocally =
-  ({ kid, privateKey }: LocalKey, { issuer, audience }: Issued) =>
+  ({ kid, privateKey }: LocalKey, { issuer, audience }: Config['auth']) =>
   (owner: string, scope = DEFAULT_SCOPES.join(' ')): Promise<string> =>
     new SignJWT({ scope })
       .setProtectedHeader({ alg: LOCAL_KEY_ALGORITHM, kid, typ: 'at+jwt' })

@@ -49,7 +49,7 @@ const buildState = async (log: EventLog, store: TreeStore): Promise<number> => {
 };
 
 limitHeapGrowth(); // as the service does
-const { log: file, tree, part } = order<TreeBuild>();
+const { log: file, tree, part } = order() as TreeBuild;
 const log = await openSqliteEventLog(file);
 const store = await openSqliteTreeStore(tree, log.identity());
 const sample = await sampleOf(() => (part === 'events' ? buildEvents(log, store) : buildState(log, store)));

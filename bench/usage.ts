@@ -41,16 +41,8 @@ export const residentMegabytes = (pid: number): number => {
   }
 };
 
-/** How the memory of a process went. */
-export interface MemoryCourse {
-  /** In megabytes. */
-  readonly greatest: number;
-  /** The greatest of the last third, as a share of the greatest of the middle third: 1 where it is flat. */
-  readonly growth: number;
-}
-
 /** Watches the memory of a process until it is told that this is enough. */
-export const watchMemory = (pid: number): (() => MemoryCourse) => {
+export const watchMemory = (pid: number) => {
   const seen = [residentMegabytes(pid)];
   const timer = setInterval(() => seen.push(residentMegabytes(pid)), LOOK_EVERY_MS);
   timer.unref();
@@ -60,8 +52,11 @@ export const watchMemory = (pid: number): (() => MemoryCourse) => {
   };
 };
 
-/** The first third is left out: there a process grows to what it needs. */
-export const courseOf = (samples: readonly number[]): MemoryCourse => {
+/**
+ * The greatest of all samples, and the greatest of their last third as a share of the greatest of the middle third: 1
+ * where memory is flat. The first third is left out: there a process grows to what it needs.
+ */
+export const courseOf = (samples: readonly number[]) => {
   const third = Math.max(1, Math.floor(samples.length / 3));
   const middle = Math.max(...samples.slice(-2 * third, -third), samples[0] ?? NaN);
   return { greatest: Math.max(...samples), growth: Math.max(...samples.slice(-third)) / middle };

@@ -1,6 +1,6 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Broken } from '../processes.js';
+import { fetched } from '../processes.js';
 import { answerTo, creation } from '../requests.js';
 import { type Context } from '../results.js';
 
@@ -24,7 +24,7 @@ export const durability = async (context: Context): Promise<void> => {
     service.process.child.kill('SIGKILL');
     await creating;
     if (acknowledged.size === before)
-      throw new Broken('no create was acknowledged before the service was killed');
+      throw new Error('no create was acknowledged before the service was killed');
     say(`killed the service ${kill} times of ${sizes.kills}: ${acknowledged.size} acknowledged creates`);
   }
   const service = await stage.service(dataDir);
@@ -32,7 +32,7 @@ export const durability = async (context: Context): Promise<void> => {
   const lost = [...acknowledged].filter((id) => !found.has(id));
   const invented = [...found].filter((id) => !asked.has(id));
   if (lost.length > 0 || invented.length > 0)
-    throw new Broken(
+    throw new Error(
       `after kill -9, ${lost.length} acknowledged plants are lost (first: ${String(lost[0])}), and ${invented.length} were never asked for (first: ${String(invented[0])})`,
     );
   results.proofs.push(
@@ -55,7 +55,7 @@ const create = async (
       asked.add(id);
       const answer = await answerTo(creation(id, authorization), url, agent).catch(() => undefined);
       if (answer?.status === 201) acknowledged.add(id);
-      else if (answer) throw new Broken(`a create was answered with ${answer.status}`);
+      else if (answer) throw new Error(`a create was answered with ${answer.status}`);
       else gone = true;
     }
   };
@@ -68,11 +68,10 @@ const readAll = async (url: string, authorization: string): Promise<Set<number>>
   const found = new Set<number>();
   let path: string | undefined = '/plants?limit=1000';
   while (path !== undefined) {
-    const answer: Response = await fetch(new URL(path, url), { headers: { authorization } });
-    if (!answer.ok) throw new Broken(`a list was answered with ${answer.status} after the restart`);
+    const answer: Response = await fetched(new URL(path, url), { headers: { authorization } });
     for (const { name } of (await answer.json()) as { name: string }[]) {
       const id = Number(name.replace(/^Monstera deliciosa /, ''));
-      if (found.has(id)) throw new Broken(`plant ${id} is in the list twice`);
+      if (found.has(id)) throw new Error(`plant ${id} is in the list twice`);
       found.add(id);
     }
     const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];

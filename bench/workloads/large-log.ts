@@ -3,12 +3,11 @@ import { join } from 'node:path';
 import { type Rebuild } from '../bare-rebuild.js';
 import { untilAudited } from '../contenders.js';
 import { fillLog } from '../filled.js';
-import { ask, Broken, NotRun, type Server, type Settings, statusOf, until } from '../processes.js';
-import { LIST_OF_20 } from '../requests.js';
+import { ask, fetched, NotRun, type Server, type Settings, statusOf, until } from '../processes.js';
 import { type Context, interleaved, roundsOf, type Sample } from '../results.js';
 import { type Target } from '../target.js';
 import { type TreeBuild } from '../tree-build.js';
-import { type MemoryCourse, watchMemory } from '../usage.js';
+import { watchMemory } from '../usage.js';
 import { proofs, PROOFS_OF_LARGE } from './proofs.js';
 
 /** Connections of lists. */
@@ -41,7 +40,12 @@ export const largeLog = async (context: Context): Promise<void> => {
   if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
   if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
   if (context.wants('state-build')) await treeBuilds(context, log);
-  if (READ.some(context.wants)) await readOnce(context, dataDir);
+  if (READ.some(context.wants)) {
+    say('letting the service read the whole log once');
+    const service = await stage.service(dataDir);
+    await untilAudited(service, sizes.events);
+    await service.stop();
+  }
   if (context.wants('start')) await starts(context, dataDir);
   if (SERVED.some(context.wants)) {
     const target = stage.target(await stage.service(dataDir));
@@ -63,7 +67,7 @@ const removeDatabase = (file: string): void => {
 /** Builds the first read model, then asks for a rebuild as an operator does, beside the bare loop. */
 const rebuilds = async (context: Context, dataDir: string, log: string): Promise<void> => {
   const { stage, results } = context;
-  const done: (Rebuilt & { readonly first: number })[] = [];
+  const done: (Awaited<ReturnType<typeof operatorRebuild>> & { readonly first: number })[] = [];
   await interleaved(context, 'rebuild', 'events/s', {
     embedded: async () => {
       removeDatabase(join(dataDir, 'read-model.db'));
@@ -103,41 +107,30 @@ const firstBuild = async (
   return { value };
 };
 
-/** In events a second. */
-interface Rebuilt {
-  /** Until every event was applied. */
-  readonly built: number;
-  /** Until the new generation was verified and promoted. */
-  readonly whole: number;
-  readonly memory: MemoryCourse;
-}
-
 /** The part of GET /operations/status that is looked at. */
 interface SeenStatus {
   readonly rebuild: { readonly rebuild: string; readonly phase: string } | null;
   readonly lastRebuild: { readonly rebuild: string; readonly outcome: string } | null;
 }
 
-const operatorRebuild = async ({ stage, sizes }: Context, service: Server): Promise<Rebuilt> => {
+/** Events a second until every event was applied, and until the new generation was verified and promoted. */
+const operatorRebuild = async ({ stage, sizes }: Context, service: Server) => {
   const headers = { authorization: await stage.tokens.authorization('operator', 'plants:operate') };
   const enough = watchMemory(service.process.pid);
-  const asked = await fetch(`${service.url}/operations/rebuilds`, { method: 'POST', headers });
-  if (asked.status !== 202)
-    throw new Broken(`a rebuild was answered with ${asked.status}: ${await asked.text()}`);
+  const asked = await fetched(`${service.url}/operations/rebuilds`, { method: 'POST', headers });
   const { rebuild } = (await asked.json()) as { rebuild: string };
   const begin = performance.now();
   let built: number | undefined;
   let outcome: string | undefined;
   await until('the rebuild ends', service.process, async () => {
-    const answer = await fetch(`${service.url}/operations/status`, { headers });
-    if (!answer.ok) throw new Broken(`the status was answered with ${answer.status}`);
+    const answer = await fetched(`${service.url}/operations/status`, { headers });
     const status = (await answer.json()) as SeenStatus;
     if (status.rebuild && !['waiting', 'building'].includes(status.rebuild.phase))
       built ??= performance.now();
     if (status.lastRebuild?.rebuild === rebuild) outcome = status.lastRebuild.outcome;
     return outcome !== undefined;
   });
-  if (outcome !== 'promoted') throw new Broken(`the rebuild ended as ${String(outcome)}`);
+  if (outcome !== 'promoted') throw new Error(`the rebuild ended as ${String(outcome)}`);
   const end = performance.now();
   const perSecond = (at: number): number => (1_000 * sizes.events) / (at - begin);
   return { built: perSecond(built ?? end), whole: perSecond(end), memory: enough() };
@@ -181,14 +174,6 @@ const treeBuilds = async (context: Context, log: string): Promise<void> => {
   }
 };
 
-/** Lets the service bring its read model and its tree up to date. */
-const readOnce = async ({ stage, sizes, say }: Context, dataDir: string): Promise<void> => {
-  say('letting the service read the whole log once');
-  const service = await stage.service(dataDir);
-  await untilAudited(service, sizes.events);
-  await service.stop();
-};
-
 /** From the start of the process until a list is answered. */
 const starts = async (context: Context, dataDir: string): Promise<void> => {
   const { stage, sizes } = context;
@@ -215,12 +200,11 @@ const auditStream = async (context: Context, { url, tokens }: Target): Promise<v
   const { events } = context.sizes;
   const embedded = async (): Promise<Sample> => {
     const begin = performance.now();
-    const answer = await fetch(`${url}/audit/events`, { headers });
-    if (!answer.ok || !answer.body) throw new Broken(`the audit stream was answered with ${answer.status}`);
+    const answer = await fetched(`${url}/audit/events`, { headers });
     let lines = 0;
     for await (const piece of answer.body as AsyncIterable<Uint8Array>)
       for (let at = piece.indexOf(LINE_END); at !== -1; at = piece.indexOf(LINE_END, at + 1)) lines += 1;
-    if (lines < events) throw new Broken(`the audit stream had ${lines} events of ${events}`);
+    if (lines < events) throw new Error(`the audit stream had ${lines} events of ${events}`);
     return { value: (1_000 * lines) / (performance.now() - begin) };
   };
   await interleaved(context, 'audit', 'events/s', { embedded });
@@ -239,11 +223,8 @@ export const ownerSize = async (context: Context): Promise<void> => {
     { name: 'small', plants: 1_000 },
   ]);
   const target = stage.target(await stage.service(dataDir, NO_AUDITOR));
-  const lists = async (owner: string): Promise<Sample> => {
-    const authorizations = await target.tokens.file([owner]);
-    const load = { kind: 'list', path: LIST_OF_20, authorizations, connections: CONNECTIONS } as const;
-    return target.load({ ...load, seconds: sizes.seconds });
-  };
+  const load = { kind: 'list', connections: CONNECTIONS, seconds: sizes.seconds } as const;
+  const lists = (owner: string) => target.load({ ...load, owners: [owner] });
   await lists('small'); // warms up
   await interleaved(context, 'owner-size', 'requests/s', {
     '1,000 plants': () => lists('small'),

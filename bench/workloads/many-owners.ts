@@ -1,8 +1,8 @@
 import { type Owner } from '../filled.js';
 import { type Load } from '../load.js';
-import { Broken } from '../processes.js';
+import { fetched } from '../processes.js';
 import { LIST_OF_20 } from '../requests.js';
-import { type Context, interleaved, type Sample } from '../results.js';
+import { type Context, interleaved } from '../results.js';
 import { type Target } from '../target.js';
 import { uniformTurns, writeTurns, zipfTurns } from '../turns.js';
 
@@ -13,22 +13,19 @@ const OTHER_PLANTS = 10;
 /** Drawn turns for each active owner: a round on a fast machine does not come to their end. */
 const TURNS_EACH = 25;
 
+/** Each active owner asks once before, so that neither tokens nor pages are new: that takes longer than other warm-ups. */
+const WARM_UPS = 4;
+
 /** Who asks: the active owners by turns that were drawn, or all owners one after the other. */
 type Order = 'zipf' | 'uniform' | 'all in turn';
 
-interface Workload {
-  readonly kind: Load['kind'];
-  readonly order: Order;
-  readonly connections: number;
-}
-
-const WORKLOADS = {
+const WORKLOADS: Readonly<Record<string, Pick<Load, 'kind' | 'connections'> & { readonly order: Order }>> = {
   'owners-zipf': { kind: 'list', order: 'zipf', connections: 32 },
   'owners-uniform': { kind: 'list', order: 'uniform', connections: 32 },
   'owners-in-turn': { kind: 'list', order: 'all in turn', connections: 32 },
   'owners-mix': { kind: 'mix', order: 'zipf', connections: 32 },
   'owners-create': { kind: 'create', order: 'uniform', connections: 128 },
-} as const satisfies Record<string, Workload>;
+};
 
 /** The parts of this workload, which can be asked for one by one. */
 export const OWNERS = Object.keys(WORKLOADS);
@@ -57,7 +54,7 @@ export const manyOwners = async (context: Context): Promise<void> => {
   }));
   say(`each contender begins with the plants of ${sizes.owners} owners`);
   const targets = await stage.startAll(NAMES, say, owners);
-  say(`signing tokens of ${sizes.owners} owners`);
+  say(`signing tokens of ${sizes.owners} owners, and warming up`);
   const names = owners.map(({ name }) => name);
   const active = names.slice(0, sizes.activeOwners);
   for (const [name, target] of targets) {
@@ -76,47 +73,27 @@ export const manyOwners = async (context: Context): Promise<void> => {
     // They begin with those who have not asked for anything, so that their tokens are new.
     'all in turn': { owners: names, from: active.length, step: Math.floor(others / sizes.repeats) },
   };
-  if (sizes.warmUpSeconds > 0) await warmUp(context, [...targets.values()], active);
-  for (const [name, workload] of wanted) {
-    const contenders = [...targets].map(([contender, target]) => [
-      contender,
-      (round: number) => load(target, workload, asked[workload.order], sizes.seconds, round),
-    ]);
-    await interleaved(context, name, 'requests/s', Object.fromEntries(contenders));
+  const warmUp = { kind: 'list', connections: 32, owners: active } as const;
+  for (const target of sizes.warmUpSeconds > 0 ? targets.values() : [])
+    await target.load({ ...warmUp, seconds: WARM_UPS * sizes.warmUpSeconds });
+  for (const [name, { kind, order, connections }] of wanted) {
+    const { owners, turns, from, step } = asked[order];
+    const load = { kind, connections, seconds: sizes.seconds, owners, turns };
+    const contenders = Object.fromEntries(
+      Array.from(targets, ([contender, target]) => [
+        contender,
+        (round: number) => target.load({ ...load, from: from + (round - 1) * step }),
+      ]),
+    );
+    await interleaved(context, name, 'requests/s', contenders);
   }
 };
 
-/** Throws Broken where an owner's list is not what was filled in. */
+/** Throws Error where an owner's list is not what was filled in. */
 const assertFilled = async (name: string, { tokens, url }: Target, owner: string): Promise<void> => {
   const authorization = await tokens.authorization(owner);
-  const answer = await fetch(`${url}${LIST_OF_20}`, { headers: { authorization } });
+  const answer = await fetched(`${url}${LIST_OF_20}`, { headers: { authorization } });
   const list = (await answer.json()) as { name: string; tag: string }[];
   if (list.length !== ACTIVE_PLANTS || list.at(-1)?.name !== `Monstera deliciosa ${ACTIVE_PLANTS}`)
-    throw new Broken(`${name} answered ${answer.status} and not the plants that it was given`);
-};
-
-const load = async (
-  target: Target,
-  { kind, connections }: Workload,
-  { owners, turns, from, step }: Asked,
-  seconds: number,
-  round: number,
-): Promise<Sample> => {
-  const authorizations = await target.tokens.file(owners);
-  const order = { kind, path: LIST_OF_20, authorizations, turns, connections, seconds };
-  return target.load({ ...order, from: from + (round - 1) * step });
-};
-
-/** Of a slow contender, not all active owners ask before it is measured: so many rounds are enough for one that is not. */
-const MOST_WARM_UPS = 4;
-
-/** Each active owner asks once, so that neither tokens nor pages are new. */
-const warmUp = async ({ sizes, say }: Context, targets: Target[], owners: string[]): Promise<void> => {
-  say('warming up');
-  for (const target of targets)
-    for (let round = 1, from = 0; round <= MOST_WARM_UPS && from < owners.length; round++) {
-      const asked: Asked = { owners, from, step: 0 };
-      const { value } = await load(target, WORKLOADS['owners-uniform'], asked, sizes.warmUpSeconds, round);
-      from += Math.ceil(value * sizes.warmUpSeconds);
-    }
+    throw new Error(`${name} does not list the plants that it was given`);
 };
