@@ -35,7 +35,7 @@ export const CONTENDERS = {
   stubbed: 'this service, append stubbed out',
   crud: 'Fastify + one SQLite table (CRUD)',
   typeorm: 'NestJS + TypeORM + PostgreSQL',
-  'typeorm-key': 'the same, its secret as a key',
+  'typeorm-key': 'TypeORM, its secret as a key',
   emmett: 'Emmett + PostgreSQL',
   bare: 'limit: bare node:http',
   commits: 'limit: bare SQLite commits',
@@ -110,12 +110,8 @@ export class Stage {
    * Starts contenders with the plants of owners in them, and notes which of them this machine cannot run, and why. The
    * owners are left out of `servers` and `stubbed`.
    */
-  async startAll<Name extends Store>(
-    names: readonly Name[],
-    say: Context['say'],
-    owners: readonly Owner[] = [],
-  ): Promise<Map<Name, Target>> {
-    const started = new Map<Name, Target>();
+  async startAll(names: readonly Store[], say: Context['say'], owners: readonly Owner[] = []) {
+    const started = new Map<ContenderName, Target>();
     for (const name of names) {
       say(`starting ${CONTENDERS[name]}`);
       try {

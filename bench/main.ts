@@ -50,8 +50,9 @@ const runAll = async ({ only }: Options, sizes: Sizes, results: Results): Promis
       await part(context);
     } catch (error) {
       const { message, stack } = error as Error;
-      say(`${part.name}: ${String(stack)}`);
-      if (error instanceof NotRun) results.notRun[part.name] = message;
+      const notRun = error instanceof NotRun;
+      say(`${part.name}: ${notRun ? message : String(stack)}`);
+      if (notRun) results.notRun[part.name] = message;
       else results.broken.push(`${part.name}: ${message}`);
     }
     await stopAll();
@@ -59,7 +60,8 @@ const runAll = async ({ only }: Options, sizes: Sizes, results: Results): Promis
 };
 
 const write = ({ quick, only }: Options, about: About, results: Results, text: string): void => {
-  const report = quick || only ? PASSING : COMMITTED;
+  const full = !quick && !only && about.sizes.repeats >= FULL.repeats;
+  const report = full ? COMMITTED : PASSING;
   const chart = chartOf(results, [
     `Medians of one run: ${about.cores} cores shared with ${about.loadGenerator}, Node ${about.node}.`,
     'In brackets: how many times as much this service, embedded, does; the median of the ratios of each round.',

@@ -8,9 +8,6 @@ export interface Options {
   readonly repeat?: number;
 }
 
-/** A run whose figures count has so many rounds at least. */
-const FEWEST_REPEATS = 3;
-
 /** The command line, of these workloads. Its help names the contenders. */
 export const commandLine = (workloads: readonly string[], contenders: Readonly<Record<string, string>>) => {
   const namesIn = (list: string, before: readonly string[] = []): string[] => {
@@ -20,21 +17,20 @@ export const commandLine = (workloads: readonly string[], contenders: Readonly<R
     return [...before, ...names];
   };
   const repeatsIn = (text: string): number => {
-    const fewest = command.opts<Options>().quick ? 1 : FEWEST_REPEATS;
-    if (/^\d{1,2}$/.test(text) && Number(text) >= fewest) return Number(text);
-    throw new InvalidArgumentError(`It must be an integer from ${fewest} to 99 (from 1 after --quick).`);
+    if (/^[1-9]\d?$/.test(text)) return Number(text);
+    throw new InvalidArgumentError('It must be an integer from 1 to 99.');
   };
-  const command = new Command('npm run bench --')
+  return new Command('npm run bench --')
     .description(
       'Measures this service beside its peers and its limits, each in a process of its own, in turn.',
     )
     .option('--quick', 'everything once in about three minutes: for its working, not for its figures')
     .option('--only <names>', `only these workloads, with commas: ${workloads.join(', ')}`, namesIn)
-    .option('--repeat <n>', `rounds of each workload, ${FEWEST_REPEATS} at least`, repeatsIn)
-    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
-  return command.addHelpText(
-    'after',
-    `
+    .option('--repeat <n>', 'rounds of each workload: 3 without it, and fewer are no full run', repeatsIn)
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+    .addHelpText(
+      'after',
+      `
 Contenders:
 ${Object.entries(contenders)
   .map(([name, what]) => `  ${name.padEnd(13)}${what}`)
@@ -45,5 +41,5 @@ Peers take part after npm run bench:peers, and where PostgreSQL is installed. TE
 server to use instead of the stand-in. wrk makes the load (Debian: apt-get install wrk).
 
 Exit status: 0 everything that could run worked, 1 something does not work, 2 wrong usage.`,
-  );
+    );
 };

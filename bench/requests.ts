@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { plantOf } from './filled.js';
 
 /** One request of a load that is not wrk's. */
-export interface LoadRequest {
+interface LoadRequest {
   readonly method: 'GET' | 'POST';
   readonly path: string;
   readonly headers: Record<string, string>;

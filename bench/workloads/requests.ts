@@ -78,7 +78,7 @@ export const requests = async (context: Context): Promise<void> => {
   if (wanted.length === 0) return;
   const { stage, sizes, results, say } = context;
   const needed = CREATING.filter((name) => wanted.some(([, { of }]) => of.includes(name)));
-  const targets = new Map<ContenderName, Target>(await stage.startAll(needed, say));
+  const targets = await stage.startAll(needed, say);
   const embedded = targets.get('embedded')?.server.process.pid ?? 0;
   results.add('memory', 'embedded, at rest', 'MB', [residentMegabytes(embedded)]);
   const lists = [...new Set(wanted.flatMap(([, { plants }]) => plants ?? []))];

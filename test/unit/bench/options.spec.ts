@@ -18,17 +18,10 @@ describe('the command line of the benchmark', () => {
     expect(optionsOf('--only', 'mix', '--only=list-20,mix').only).toEqual(['mix', 'list-20', 'mix']);
   });
 
-  it.each([
-    [['--fast']],
-    [['quick']],
-    [['--only', 'lists']],
-    [['--repeat', '2']],
-    [['--repeat', 'often', '--quick']],
-  ])('refuses %j', (args) => {
-    expect(() => optionsOf(...args)).toThrow(CommanderError);
-  });
-
-  it('lets a quick run have one round', () => {
-    expect(optionsOf('--quick', '--repeat', '1').repeat).toBe(1);
-  });
+  it.each([[['--fast']], [['quick']], [['--only', 'lists']], [['--repeat', '0']], [['--repeat', 'often']]])(
+    'refuses %j',
+    (args) => {
+      expect(() => optionsOf(...args)).toThrow(CommanderError);
+    },
+  );
 });
