@@ -73,8 +73,7 @@ export class Stage {
   static async open(folder: string, results: Results): Promise<Stage> {
     mkdirSync(folder, { recursive: true });
     const { auth } = loadConfig({ DATA_DIR: folder });
-    const issued = { issuer: auth.issuer, audience: auth.audiences[0] };
-    return new Stage(folder, await openLocalKey(folder), issued, results);
+    return new Stage(folder, await openLocalKey(folder), auth, results);
   }
 
   /** A path in the folder that nothing has. */
@@ -192,7 +191,7 @@ export class Stage {
       DATABASE: file,
       PUBLIC_JWK: JSON.stringify(this.key.publicJwk),
       ISSUER: this.auth.issuer,
-      AUDIENCE: this.auth.audience,
+      AUDIENCE: this.auth.audiences[0],
     });
     fillTable(file, owners);
     return this.target(server);

@@ -37,7 +37,7 @@ export class Tokens {
 
 /** Signs as `plants token` does, with a key that is opened once. */
 export const signLocally =
-  ({ kid, privateKey }: LocalKey, { issuer, audience }: Config['auth']) =>
+  ({ kid, privateKey }: LocalKey, { issuer, audiences: [audience] }: Config['auth']) =>
   (owner: string, scope = DEFAULT_SCOPES.join(' ')): Promise<string> =>
     new SignJWT({ scope })
       .setProtectedHeader({ alg: LOCAL_KEY_ALGORITHM, kid, typ: 'at+jwt' })
