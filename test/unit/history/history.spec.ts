@@ -336,7 +336,7 @@ describe('a stream of events', () => {
     const said = (await all(serverSentEvents(liveEvents(batches()), Infinity, 0))).join('');
     const alive = ': still here\nid: 0007\n\n';
     expect(said).toBe(
-      `retry: 2000\n\n${alive}: the log cannot be reached, and is tried again\n\n${alive}${alive}: still here\n\n`,
+      `retry: 2000\nid: 0007\n\n${alive}: the log cannot be reached, and is tried again\n\n${alive}${alive}: still here\nid: 0\n\n`,
     );
     expect(await all(serverSentEvents(liveEvents(batches()), Infinity))).toHaveLength(2);
   });
