@@ -73,7 +73,7 @@ class Greenhouse {
 
   /** Goes on writing and listing until it holds. */
   async until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-    const end = performance.now() + 45_000;
+    const end = performance.now() + 150_000;
     while (!(await condition())) {
       if (performance.now() > end) throw new Error(`it did not come true: ${what}`);
       if (this.acknowledged.length < MOST) await this.create();

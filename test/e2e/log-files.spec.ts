@@ -8,6 +8,7 @@ import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
 import { runCli } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
+import { until } from '../support/waiting.js';
 
 /** Plants that are created, and acknowledged, before a file is taken away. */
 const BEFORE = 20;
@@ -35,13 +36,6 @@ const BEFORE = 20;
   const health = (which: 'live' | 'ready'): Promise<Answer> => http.send({ path: `/health/${which}` });
   const writable = async (): Promise<string | undefined> =>
     /^plants_event_log_writable (\d)$/m.exec((await http.send({ path: '/metrics' })).text)?.[1];
-  const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-    const end = performance.now() + 30_000; // less than Jest lets a test wait, so that it ends with it
-    while (!(await condition())) {
-      if (performance.now() > end) throw new Error('it did not come true');
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  };
   const names = async (): Promise<string[]> =>
     (JSON.parse((await http.list('?limit=1000')).text) as { name: string }[]).map(({ name }) => name);
   const all = Array.from({ length: BEFORE }, (_, id) => `${id}`);

@@ -49,11 +49,12 @@ describe('an event that cannot be read', () => {
 
   /** Her list, once it is answered: the line of the log may tell of the generation that a rebuild has replaced. */
   const healed = async (): Promise<Answer> => {
-    const end = performance.now() + 30_000;
-    for (;;) {
-      const answer = await http.list('', { token: annes });
-      if (answer.status === 200 || performance.now() > end) return answer;
-    }
+    let answer = await http.list('', { token: annes });
+    await until(async () => {
+      answer = await http.list('', { token: annes });
+      return answer.status === 200;
+    });
+    return answer;
   };
 
   /** The list of the one is not answered, that of the other is. */

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, it } from '@jest/globals';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { damageLists } from '../support/damaged-lists.js';
@@ -7,6 +6,7 @@ import { runCli } from '../support/http-cli.js';
 import { HttpClient } from '../support/http-client.js';
 import { samplesIn } from '../support/samples.js';
 import { TestService } from '../support/service.js';
+import { until } from '../support/waiting.js';
 
 let http: HttpClient;
 afterEach(async () => {
@@ -24,12 +24,12 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
   await http.service.start({ VERIFY_EVERY_SECONDS: '1', VERIFY_REBUILD: 'on' });
 
   const damagedOrRefused: string[] = [];
-  for (;;) {
+  await until(async () => {
     const { status, text } = await http.list('', { token });
-    if (status === 200 && text === intact) break;
+    if (status === 200 && text === intact) return true;
     damagedOrRefused.push(text);
-    await delay(20);
-  }
+    return false;
+  });
   expect(damagedOrRefused).not.toEqual([]); // it was damaged when the service started
 
   const status = async (): Promise<SystemStatus> => {
@@ -37,10 +37,10 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
     return JSON.parse(stdout) as SystemStatus;
   };
   let shown = await status();
-  while (shown.lastRebuild?.outcome !== 'promoted' || shown.problems.length > 0) {
-    await delay(50);
+  await until(async () => {
     shown = await status();
-  }
+    return shown.lastRebuild?.outcome === 'promoted' && shown.problems.length === 0;
+  });
   expect(shown.processes[0]?.verified?.differing).toBe(0);
   const rebuilds = (await http.service.events()).filter(({ type }) => type === 'RebuildRequested');
   expect(rebuilds.map(({ metadata }) => metadata)).toMatchObject([{ actor: { sub: 'plants projector' } }]);

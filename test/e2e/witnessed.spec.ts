@@ -106,10 +106,7 @@ describe('a service with a witness', () => {
     expect((await status()).warnings.join('\n')).toMatch(
       /the witness witness\.example\/w1\+\w+ does not answer as it should: it cannot be reached \(ECONNREFUSED\)/,
     );
-    const before = performance.now();
-    await receiptOf(5);
-    // It waits for a checkpoint, a second at most, and for no witness: twice that with a machine that is busy.
-    expect(performance.now() - before).toBeLessThan(5_000);
+    expect((await receiptOf(5)).witnesses).toEqual([]); // it waits for a checkpoint, and for no witness
     witness = await startWitness(options, new URL(witness.url).port);
     await until(async () => witnessIn(await status())?.state === 'cosigns');
     expect((await receiptOf(6)).witnesses).toEqual([keyName(witness.key)]);

@@ -73,13 +73,11 @@ describeInBrowser('an owner at the console', () => {
     expect(await beside.list()).toEqual([fern, cactus]);
   });
 
-  it('sees within a second what others do', async () => {
+  it('sees what others do', async () => {
     const page = await begin('plants', fern);
     await page.getByText('Live', { exact: true }).waitFor();
-    const asked = performance.now();
     await beside.add(cactus);
     await row(page, cactus.name).waitFor();
-    process.stdout.write(`\nA change was seen after ${Math.round(performance.now() - asked)} ms.\n`);
     await beside.delete(fern.id);
     await row(page, fern.name).waitFor({ state: 'detached' });
   });

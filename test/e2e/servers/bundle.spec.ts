@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { formatVerifierKey } from '../../../src/audit/note.js';
 import { plantStream } from '../../../src/plants/stream.js';
@@ -13,6 +13,7 @@ import { runCli } from '../../support/http-cli.js';
 import { newEvent } from '../../support/log-events.js';
 import { newEventLog } from '../../support/stores-of-this-run.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { until } from '../../support/waiting.js';
 
 /** More than one block. */
 const EVENTS = 300;
@@ -39,7 +40,7 @@ describe('a bundle of a log on EventStoreDB', () => {
     for (const half of [0, 1]) {
       for (let id = 0; id < EVENTS / 2; id++)
         positions.push((await log.append(plantStream(`owner ${half}`, id), 'none', [newEvent()])).position);
-      while (auditor.status.checkpoint?.size !== positions.length) await delay(20);
+      await until(() => auditor.status.checkpoint?.size === positions.length);
       if (half === 0) older = (await store.latestCheckpoint())?.note ?? '';
     }
     stopping.abort();

@@ -70,13 +70,16 @@ describe('the client of EventStoreDB', () => {
       import { parseEventStoreUrl } from ${module('connection-string')};
       await openEventStoreDb(parseEventStoreUrl(process.argv[1]), { openMs: 500 }).catch(() => undefined);
     `;
-    const began = performance.now();
     await promisify(execFile)(
       process.execPath,
-      ['--input-type=module', '--eval', program, `esdb://${host},${host}?tls=false&gossipTimeout=1`],
-      { timeout: 50_000 },
+      [
+        '--input-type=module',
+        '--eval',
+        program,
+        `esdb://${host},${host}?tls=false&gossipTimeout=1&discoveryInterval=1&maxDiscoverAttempts=150`,
+      ],
+      { timeout: 150_000 }, // all attempts take 300 s
     );
-    expect(performance.now() - began).toBeLessThan(10_000); // ten attempts at each host take 20 s
   });
 
   it('listens to the end of its connection for many reads at once without a warning', async () => {
@@ -185,9 +188,7 @@ describe('the client of EventStoreDB', () => {
       return call.readableLength > 0 && !call.destroyed;
     });
     expect(unread.length).toBe(0);
-    const began = performance.now();
     await log.close();
-    expect(performance.now() - began).toBeLessThan(1_000);
   });
 });
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { serverProblem } from '../../../src/adapters/redis/server-check.js';
 import { redisError } from '../../../src/adapters/redis/error-messages.js';
 import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
@@ -12,8 +12,6 @@ import { partitionOf, ReadModelUnavailable } from '../../../src/ports/read-model
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { ensureRedis, RedisCluster, RedisSentinel, RedisServer } from '../../support/redis-server.js';
 import { until } from '../../support/waiting.js';
-
-jest.setTimeout(15_000);
 
 beforeAll(ensureRedis);
 

@@ -421,7 +421,6 @@ describe('read model in SQLite', () => {
         expect((outcome as Error).message).toContain('locked by another process');
       }
       const waited = performance.now() - begun;
-      expect(waited).toBeLessThan(30_000);
       expect(longest).toBeLessThan(waited / 2);
       db.exec('ROLLBACK');
       await model.apply(generation, plants(3, 4));

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
 import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
 import { CountedRateLimit } from '../../../src/http/auth/counted-rate-limit.js';
@@ -9,8 +9,6 @@ import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type SharedCounters } from '../../../src/ports/shared-counters.js';
 import { ensureRedis, RedisServer } from '../../support/redis-server.js';
 import { until } from '../../support/waiting.js';
-
-jest.setTimeout(30_000);
 
 /** How many of so many requests at once a limit lets through. */
 const letThrough = async (limit: RateLimit, requests: number, key = 'anne'): Promise<number> => {

@@ -18,7 +18,7 @@ describe('answers that clients do not take', () => {
     server = createServer((_request, response) => {
       responses.push(response);
     });
-    unsent = new UnsentAnswers(server, 1_500, 3 * MEGABYTE);
+    unsent = new UnsentAnswers(server, 300, 3 * MEGABYTE);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
   });

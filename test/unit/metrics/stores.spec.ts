@@ -108,10 +108,12 @@ describe('measured stores', () => {
       while (performance.now() < until);
       return proceed(...args);
     });
+    const began = performance.now();
     await log.append(freshStream(), 'none', [newEvent()]);
+    const seconds = (performance.now() - began) / 1_000;
     const took = await value('plants_event_log_append_duration_seconds_sum{outcome="written"}');
     expect(took).toBeGreaterThan(0.019);
-    expect(took).toBeLessThan(10);
+    expect(took).toBeLessThanOrEqual(seconds);
   });
 
   it('tell how lists end', async () => {
