@@ -57,7 +57,10 @@ it('is for operators, answers server-sent events and nothing else, and no more t
   expect([head.status, head.text]).toEqual([200, '']);
   const streams = await Promise.all(Array.from({ length: 20 }, () => follow()));
   expect(streams.map(({ response }) => response.status)).toEqual(streams.map(() => 200));
-  problemIn(await get({}), 503, 'too_many_streams');
+  problemIn(await get({ token: await http.token('otto', 'plants:operate') }), 503, 'too_many_streams');
+  const [oldest] = streams;
+  streams.push(await follow());
+  expect([streams.at(-1)?.response.status, await oldest?.ended]).toEqual([200, true]);
   for (const stream of streams) stream.close();
 });
 
