@@ -28,6 +28,9 @@ import { all, sampleMetadata } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { never, until } from '../../support/waiting.js';
+import { LONG_MS, quickTime } from '../../support/quick-time.js';
+
+quickTime();
 
 const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
 const now = (): Date => new Date();
@@ -48,7 +51,7 @@ describe('an auditor', () => {
   });
 
   const openLog = async (file = 'events.db'): Promise<EventLog> => {
-    const log = await openSqliteEventLog(join(folder, file));
+    const log = await openSqliteEventLog(join(folder, file), { deadlineMs: LONG_MS });
     opened.push(log);
     return log;
   };
