@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -51,13 +52,15 @@ export const ensureRedis = (): void => {
   if (missing !== undefined) throw new Error(`There is still no ${missing} on the PATH: ${advice}`);
 };
 
-/** Ports that nothing listens on, neither on them nor on the cluster's port that belongs to each. */
+/**
+ * Ports that nothing listens on, neither on them nor on the cluster's port that belongs to each. They are below those
+ * that the system gives to others, who would take them while a server restarts.
+ */
 const freePorts = async (count: number): Promise<number[]> => {
   const ports = new Set<number>();
   while (ports.size < count) {
-    const port = await tryPort(0);
-    if (port !== undefined && port + BUS_OFFSET <= 65_535 && (await tryPort(port + BUS_OFFSET)) !== undefined)
-      ports.add(port);
+    const port = await tryPort(randomInt(10_000, 32_000 - BUS_OFFSET));
+    if (port !== undefined && (await tryPort(port + BUS_OFFSET)) !== undefined) ports.add(port);
   }
   return [...ports];
 };
