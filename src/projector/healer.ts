@@ -58,7 +58,6 @@ export class Healer {
     private readonly model: ReadModel & Generations,
     load: Load,
     private readonly onHealed: (healed: Healed) => void,
-    private readonly lookEveryMs = LOOK_EVERY_MS,
   ) {
     this.#pacing = new Pacing(load);
   }
@@ -71,7 +70,7 @@ export class Healer {
       } catch {
         // The projection reports a store that cannot be reached; the next round continues.
       }
-      await pause(this.lookEveryMs, signal);
+      await pause(LOOK_EVERY_MS, signal);
     }
   }
 

@@ -19,8 +19,6 @@ export interface RebuilderOptions extends StandbyOptions {
   readonly now: () => Date;
   /** How long what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
-  /** How often operators' requests are read, in milliseconds; half a second without it. */
-  readonly lookEveryMs?: number;
   /** Called at each step. */
   readonly onStep: (step: RebuildStep) => void;
   /** Called with what was done, for the log. */

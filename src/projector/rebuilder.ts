@@ -89,7 +89,7 @@ export class Rebuilder {
         if (reason !== undefined && this.#problem !== reason) this.options.onProblem(reason);
         this.#problem = reason;
       }
-      await pause(this.options.lookEveryMs ?? LOOK_EVERY_MS, signal);
+      await pause(LOOK_EVERY_MS, signal);
     }
     await this.#standbys.stopAllBut([]);
     this.#progress = undefined;
