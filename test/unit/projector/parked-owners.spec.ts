@@ -22,6 +22,9 @@ import { appendRaw, catchUp, contextOf, NOON, noon, run, Stores } from '../../su
 import { createPlant, deletePlant } from '../../support/given.js';
 import { metadataOf } from '../../../src/write/plant-commands.js';
 import { until } from '../../support/waiting.js';
+import { quickTime } from '../../support/quick-time.js';
+
+quickTime();
 
 const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const gone = (): Error => new ReadModelUnavailable('gone');
@@ -258,7 +261,7 @@ describe('an owner with an event that cannot be read', () => {
     expect(healed).toEqual([]);
     const away = new Faults(model).next('generations', failing(gone)).next('countParked', failing(gone)).port;
     const stop = new AbortController();
-    const running = new Healer(log, away, new Load(), (one) => healed.push(one), 1).run(stop.signal);
+    const running = new Healer(log, away, new Load(), (one) => healed.push(one)).run(stop.signal);
     await until(() => healed.length > 0);
     stop.abort();
     await running;
