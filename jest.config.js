@@ -17,9 +17,9 @@ const project = {
 
 /** What `npm test` runs end to end, for each kind of user. */
 const JOURNEYS = [
-  ...['houseplants', 'http/plants', 'http/requests', 'http/head', 'http/openapi'], // clients
+  ...['http/plants', 'http/requests', 'http/head', 'http/openapi'], // clients
   ...['http/log', 'bundle', 'golden'], // auditors
-  ...['http/operations', 'rebuild', 'operate'], // operators
+  ...['http/operations'], // operators
   'readme', // who has just found it
 ];
 
@@ -48,9 +48,13 @@ export default {
     {
       ...project,
       displayName: 'unit + contract',
-      testPathIgnorePatterns: ['/e2e/', '/simulation/(?!simulation\\.)'],
+      testPathIgnorePatterns: ['/e2e/', '/simulation/(?!simulation\\.)', '/unit/audit/altered-files\\.'],
     },
-    { ...project, displayName: 'simulation', testMatch: ['**/simulation/*.spec.js'] },
+    {
+      ...project,
+      displayName: 'simulation',
+      testMatch: ['**/simulation/*.spec.js', '**/unit/audit/altered-files.spec.js'],
+    },
     { ...EMBEDDED, displayName: 'journeys: sqlite + sqlite', testMatch: patterns(JOURNEYS) },
     {
       ...SERVERS,

@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 /** A part of `npm run test:all`. */
 export interface Lane {
   readonly name: string;
@@ -12,8 +14,8 @@ export interface Lane {
 
 const JEST = ['--experimental-vm-modules', '--no-warnings', 'node_modules/jest/bin/jest.js'];
 
-/** Jest's processes at a time: two for each core, since tests wait for processes and disks most of their time. */
-export const WORKERS = '--maxWorkers=200%';
+/** Jest's processes at a time: one more than cores, since tests now and then wait for other processes and disks. */
+export const WORKERS = `--maxWorkers=${availableParallelism() + 1}`;
 
 /** The arguments of Node for Jest, which tells what it does by our reporter. */
 export const jest = (projects: readonly string[], ...more: readonly string[]): string[] => [
@@ -42,7 +44,7 @@ export const QUICK = ['unit + contract', 'journeys: sqlite + sqlite', 'journeys:
 export const LANES: readonly Lane[] = [
   {
     name: 'simulation',
-    what: 'simulated worlds that failed once, a second opinion on histories, states after a power cut',
+    what: 'simulated worlds that failed once, second opinions on histories, states after a power cut, altered logs',
     minutes: 1,
     run: jest(['simulation'], WORKERS),
   },
