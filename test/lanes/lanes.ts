@@ -61,16 +61,16 @@ export const LANES: readonly Lane[] = [
     run: ['--no-warnings', 'build/bench/main.js', '--quick'],
   },
   {
+    name: 'servers',
+    what: 'the end-to-end tests over EventStoreDB and Redis',
+    minutes: 4,
+    run: jest([SERVERS], WORKERS),
+  },
+  {
     name: 'embedded',
     what: 'all end-to-end tests over SQLite',
     minutes: 5,
     run: jest([EMBEDDED], WORKERS),
-  },
-  {
-    name: 'servers',
-    what: 'the end-to-end tests over EventStoreDB and Redis',
-    minutes: 5,
-    run: jest([SERVERS], WORKERS),
   },
   ...['22', '24', '26'].map((version) => ({
     name: `node-${version}`,

@@ -28,10 +28,11 @@ const instant = (description: string) =>
 const position = (description: string, pattern = '^[0-9]{1,64}$') =>
   z.string().meta({ pattern, description, examples: ['0000000000000042'] });
 
-/** Last-Event-ID in the query. */
+/** Last-Event-ID in the query; an empty one is none, as in the header. */
 const LastEventId = position(
   'Of a live stream: `Last-Event-ID`, for clients that cannot send it as a header.',
-);
+  '^[0-9]{0,64}$',
+).regex(/^[0-9]{0,64}$/, 'must be the id of an event that came');
 
 /** The query of GET /plants/events. */
 export const ListEventsQuery = z.strictObject({ lastEventId: LastEventId.optional() });

@@ -108,7 +108,7 @@ it('misses nothing after a reconnect, also where it was opened on an empty log',
     problemIn(
       await empty.send({ path: '/plants/events?lastEventId=x', token: anne }),
       400,
-      'position_unknown',
+      'invalid_request',
       ['?lastEventId'],
     );
   } finally {
