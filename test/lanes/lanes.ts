@@ -49,6 +49,13 @@ export const LANES: readonly Lane[] = [
     run: jest(['simulation'], WORKERS),
   },
   {
+    name: 'checkers',
+    what: 'what the three checkers of bundles and list proofs say to the same forgeries',
+    minutes: 1,
+    run: jest(['unit + contract'], WORKERS, '--testPathPatterns', '/audit/(check|list-proofs)\\.spec'),
+    env: { ALL_CHECKED: '1' },
+  },
+  {
     name: 'browser',
     what: 'the console in Chromium',
     minutes: 3,

@@ -4,7 +4,7 @@ import { PLANTED_FAULTS } from './mutants/mutants.js';
 import { simulate, told } from './world/simulation.js';
 
 /** Worlds of the short form: `npm run simulate -- --minutes M` runs more. */
-const WORLDS = 25;
+const WORLDS = 8;
 
 describe('the simulated world', () => {
   it(`is well in ${WORLDS} worlds`, async () => {
@@ -35,18 +35,15 @@ describe('the simulated world', () => {
   });
 
   // Faults of the stores: those of the source are run by `npm run simulate:mutants`.
-  it.each([
-    'expected-revision-ignored',
-    'gaps-applied',
-    'position-apart-from-rows',
-    'unknown-as-unavailable',
-    'lease-outlives-its-clock',
-  ])('finds a planted fault: %s', async (name) => {
-    const mutant = PLANTED_FAULTS.find((fault) => fault.name === name)?.mutant;
-    if (!mutant) throw new Error(`there is no fault ${name}`);
-    let found = false;
-    for (let seed = 1; seed <= 60 && !found; seed += 1)
-      found = (await simulate(seed, { mutant })).broken.length > 0;
-    expect(found).toBe(true);
-  });
+  it.each(['expected-revision-ignored', 'position-apart-from-rows', 'unknown-as-unavailable'])(
+    'finds a planted fault: %s',
+    async (name) => {
+      const mutant = PLANTED_FAULTS.find((fault) => fault.name === name)?.mutant;
+      if (!mutant) throw new Error(`there is no fault ${name}`);
+      let found = false;
+      for (let seed = 1; seed <= 60 && !found; seed += 1)
+        found = (await simulate(seed, { mutant })).broken.length > 0;
+      expect(found).toBe(true);
+    },
+  );
 });

@@ -12,7 +12,7 @@ import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { trustOf } from '../../support/console-check.js';
-import { checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
+import { ALL_CHECKED, checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 
 /** The proof as a forger edits it. */
 interface Edited {
@@ -202,8 +202,9 @@ describe('the proof of a list', () => {
     expect(kinds.size).toBe(13);
     expect(forged.length).toBeGreaterThan(500);
     if (!PYTHON) return;
-    const verdicts = checkByPython(forged.map(({ text }) => runOf(text)));
-    for (const [at, { kind, text }] of forged.entries())
+    const asked = forged.filter((_, at) => ALL_CHECKED || at % 10 === 0);
+    const verdicts = checkByPython(asked.map(({ text }) => runOf(text)));
+    for (const [at, { kind, text }] of asked.entries())
       expect([kind, text, verdicts[at]?.says]).toEqual([kind, text, expect.stringMatching(/^refused: /)]);
   });
 
