@@ -8,7 +8,7 @@ export const LONG_MS = 600_000;
  * under test are shorter by that. So are its deadlines, for which there is LONG_MS. Stores and their threads keep to
  * real time. Returns for how long each timer was to run, in milliseconds of that time.
  */
-export const quickTime = (times = 20): readonly number[] => {
+export const quickTime = (times = 6): readonly number[] => {
   const asked: number[] = [];
   const real = (ms: number): number => {
     asked.push(ms);
