@@ -21,6 +21,7 @@ export const standardOutput = (
     maxLength: MOST_WAITING,
     retryEAGAIN: () => performance.now() < giveUpAt,
   });
+  let ended = false;
   let dropped = 0;
   output.on('drop', () => (dropped += 1));
   output.on('drain', () => {
@@ -30,6 +31,7 @@ export const standardOutput = (
   // Before Pino's own, which would try again for as long as the reader is stuck.
   process.prependOnceListener('exit', () => {
     giveUpAt = performance.now() + LAST_MS;
+    ended = true;
     try {
       output.flushSync();
     } catch {
@@ -38,9 +40,11 @@ export const standardOutput = (
     output.destroy();
   });
   return {
-    write: (line) => output.write(line),
+    // Whatever still comes after its end is dropped: Pino's own would throw.
+    write: (line) => ended || output.write(line),
     /** Ends the output. Calls `written` when everything is written or dropped, after LAST_MS at the latest. */
     flush: (written) => {
+      ended = true;
       const timer = setTimeout(written, LAST_MS);
       output.once('close', () => {
         clearTimeout(timer);

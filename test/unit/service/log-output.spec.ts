@@ -54,6 +54,17 @@ describe('the output of the log', () => {
     expect(await exited).toEqual([3, null]);
   });
 
+  it('drops what comes after its end, as a connection that is closed last may say', async () => {
+    const { child, exited } = run(`
+      line(0);
+      await new Promise((resolve) => output.flush(resolve));
+      line(1);
+      process.once('exit', () => line(2));
+      process.exit(3);`);
+    expect(await text(child.stdout)).toBe(lines(1));
+    expect(await exited).toEqual([3, null]);
+  });
+
   it('lets the process go on, and end, where the reader has gone', async () => {
     const { child, exited } = run(`
       await told(); // nobody reads any more
