@@ -11,7 +11,7 @@
  */
 import { parseArgs } from 'node:util';
 import { type Lane, LANES } from './lanes.js';
-import { duration, forgetFailures, type Ran, repeatFailures, run } from './run.js';
+import { duration, forgetFailures, type Ran, repeatFailures, run, summarize } from './run.js';
 
 /** A lane that takes so many times its usual time is ended. */
 const PATIENCE = 6;
@@ -59,9 +59,6 @@ for (const { name, what, minutes, run: args, env } of chosen) {
 
 repeatFailures();
 process.stderr.write('\n');
-for (const { name, passed, seconds } of ran)
-  process.stderr.write(
-    `${passed ? 'passed' : 'FAILED'}  ${name.padEnd(14)} ${duration(seconds)}${passed ? '' : `: npm run test:all -- --lane ${name}`}\n`,
-  );
+summarize(ran, (name) => `: npm run test:all -- --lane ${name}`);
 if (left.length > 0) process.stderr.write(`not reached in ${values.within} minutes: ${left.join(', ')}\n`);
 process.exit(ran.every(({ passed }) => passed) ? 0 : 1);

@@ -3,7 +3,7 @@
  * part took. `npm run test:all` has the rest.
  */
 import { jest, QUICK, WORKERS } from './lanes.js';
-import { duration, forgetFailures, type Ran, repeatFailures, run } from './run.js';
+import { duration, forgetFailures, type Ran, repeatFailures, run, summarize } from './run.js';
 
 /** Scripts of package.json, one after the other. */
 const CHECKS = ['size', 'boundaries', 'dead', 'types', 'lint'];
@@ -39,9 +39,6 @@ const [checks, tests] = await Promise.all([
 repeatFailures();
 const all = [...checks, tests];
 process.stderr.write('\n');
-for (const one of all)
-  process.stderr.write(
-    `${one.passed ? 'passed' : 'FAILED'}  ${one.name.padEnd(10)} ${duration(one.seconds)}\n`,
-  );
+summarize(all);
 process.stderr.write(`npm test: ${duration(Math.round((performance.now() - began) / 1_000))}\n`);
 process.exit(all.every(({ passed }) => passed) ? 0 : 1);

@@ -21,6 +21,24 @@ export interface How {
   readonly limitMinutes: number;
 }
 
+/** The process groups of the programs that run, side by side or not: whoever stops this process stops all of them. */
+const running = new Set<number>();
+
+const endGroup = (pid: number, signal: NodeJS.Signals): void => {
+  if (pid === 0) return; // it did not start, and 0 would be our own group
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // Nobody is left in it.
+  }
+};
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => {
+    for (const pid of running) endGroup(pid, 'SIGTERM');
+    process.exit(130);
+  });
+
 /** Runs a program to its end, in a process group of its own: with it end the servers that it started. */
 export const run = async (
   name: string,
@@ -37,27 +55,25 @@ export const run = async (
   let output = '';
   for (const stream of [child.stdout, child.stderr])
     stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
-  const end = (signal: NodeJS.Signals): void => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, signal);
-    } catch {
-      // Nobody is left in it.
-    }
-  };
-  const stop = (): void => {
-    end('SIGTERM');
-    process.exit(130);
-  };
-  process.once('SIGINT', stop).once('SIGTERM', stop);
+  const { pid = 0 } = child;
+  running.add(pid);
   const limit = setTimeout(() => {
     process.stderr.write(`${name} has taken ${limitMinutes} minutes, and is ended\n`);
-    end('SIGKILL');
+    endGroup(pid, 'SIGKILL');
   }, limitMinutes * 60_000);
   const status = await new Promise<number | null>((resolve) => child.once('exit', resolve));
   clearTimeout(limit);
-  process.off('SIGINT', stop).off('SIGTERM', stop);
-  end('SIGKILL');
+  endGroup(pid, 'SIGKILL');
+  running.delete(pid);
   return { name, passed: status === 0, seconds: Math.round((performance.now() - began) / 1_000), output };
+};
+
+/** Prints how each went, and what `advice` says of one that failed. */
+export const summarize = (all: readonly Ran[], advice: (name: string) => string = () => ''): void => {
+  for (const { name, passed, seconds } of all)
+    process.stderr.write(
+      `${passed ? 'passed' : 'FAILED'}  ${name.padEnd(14)} ${duration(seconds)}${passed ? '' : advice(name)}\n`,
+    );
 };
 
 /** Minutes and seconds. */
