@@ -88,7 +88,7 @@ export const LANES: readonly Lane[] = [
   {
     name: 'coverage',
     what: 'how much of src the unit and contract suites run, in one process',
-    minutes: 6,
+    minutes: 8,
     run: ['node_modules/c8/bin/c8.js', 'node', ...jest(['unit + contract'], '--runInBand')],
   },
   {
