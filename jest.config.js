@@ -29,7 +29,7 @@ const JOURNEYS_ON_SERVERS = ['http/plants', 'http/log', 'http/operations'];
 /** End-to-end tests that are about SQLite files, or pass whatever the store is: they run on SQLite alone. */
 const ON_SQLITE_ALONE = [
   ...['backup', 'bundle', 'cli', 'crash', 'foreign-verifier', 'garbage-collection', 'golden', 'hostile'],
-  ...['packed', 'readme', 'rebuild-from-log', 'terminal', 'tracing', 'http/auth', 'http/cors'],
+  ...['packed', 'readme', 'rebuild-from-log', 'situations', 'terminal', 'tracing', 'http/auth', 'http/cors'],
   ...['http/generated-clients', 'http/generated-requests', 'http/head', 'http/requests'],
   ...['http/metrics-listen', 'http/slow-requests', 'http/open-files', 'http/openapi', 'http/problem-page'],
   ...['http/request-log', 'http/starting'],

@@ -1,9 +1,9 @@
-import { type System } from '../operations/status.js';
-import { type Operator } from '../write/rebuilds.js';
+import { type EventLog } from '../ports/event-log.js';
 
-/** The stores, the clock and the options that an operator's command gets. */
-export interface CliContext extends System {
-  readonly operator: Operator;
+/** The event log and the options that a command gets which reads it. */
+export interface CliContext {
+  readonly log: EventLog;
+  readonly now: () => Date;
   /** Aborts, with an Interrupted, at SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
   /** Print one JSON object, and no progress. */
@@ -11,6 +11,6 @@ export interface CliContext extends System {
 }
 
 /** Prints a command's result: `value` where JSON is wanted, else `text`. */
-export const print = ({ json }: Pick<CliContext, 'json'>, value: unknown, text: string): void => {
+export const print = ({ json }: { readonly json: boolean }, value: unknown, text: string): void => {
   process.stdout.write(`${json ? JSON.stringify(value) : text}\n`);
 };

@@ -1,27 +1,5 @@
 import { CommanderError } from 'commander';
-import { BackupRefused } from '../adapters/sqlite/backup-refused.js';
-import { AuditKeyError } from '../audit/key.js';
-import { ExportRefused } from '../audit/bundle-write.js';
-import { LocalKeyError } from '../http/auth/local-key.js';
-import { EventRefused } from '../plants/errors.js';
-import { LogDamaged, LogUnavailable, OutcomeUnknown, UnknownPosition } from '../ports/event-log.js';
-import {
-  GenerationMissing,
-  ReadModelAhead,
-  ReadModelIncomplete,
-  ReadModelTampered,
-  ReadModelUnavailable,
-} from '../ports/read-model.js';
-import { TreeUnavailable } from '../ports/tree-store.js';
-import { WitnessStoreUnavailable } from '../ports/witness-store.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { ConfigError } from '../service/setting-values.js';
-import { LogMissing, StartError } from '../service/start-error.js';
-import { LogUnreachable } from '../witness/monitor.js';
-import { CheckFailed } from './check-files.js';
-import { CopyRefused } from './copy-log.js';
 import { Interrupted } from './interrupted.js';
-import { TokenRefused } from './token.js';
 
 /** The exit statuses. An interrupted command ends, as in shells, with 128 plus the number of the signal. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, SIGINT: 130, SIGTERM: 143 } as const;
@@ -34,18 +12,35 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-type ErrorClass = abstract new (...args: never[]) => Error;
+const statuses = (status: number, names: readonly string[]): Record<string, number> =>
+  Object.fromEntries(names.map((name) => [name, status]));
 
-/** Errors whose message is one line that says what to do. Any other error is a defect, and printed with its stack. */
-const KNOWN: readonly (readonly [exitStatus: number, classes: readonly ErrorClass[]])[] = [
-  [EXIT.usage, [ConfigError, LogMissing, TokenRefused, UnknownPosition, UsageError]],
-  [EXIT.failed, [StartError, LocalKeyError, AuditKeyError]],
-  [EXIT.failed, [LogDamaged, LogUnavailable, OutcomeUnknown, EventRefused, TreeUnavailable]],
-  [EXIT.failed, [GenerationMissing, ReadModelAhead, ReadModelIncomplete, ReadModelTampered]],
-  [EXIT.failed, [ReadModelUnavailable, OperationRefused, WitnessStoreUnavailable]],
-  [EXIT.unreachable, [LogUnreachable]],
-  [EXIT.failed, [BackupRefused, CheckFailed, CopyRefused, ExportRefused]],
-];
+/**
+ * Errors by their names, whose message is one line that says what to do. Any other error is a defect, and printed with
+ * its stack. By name, so that a short command does not load whatever another one may throw.
+ */
+const KNOWN: Readonly<Record<string, number>> = {
+  ...statuses(EXIT.usage, ['ConfigError', 'LogMissing', 'TokenRefused', 'UnknownPosition', 'UsageError']),
+  ...statuses(EXIT.failed, ['StartError', 'LocalKeyError', 'AuditKeyError', 'EventRefused']),
+  ...statuses(EXIT.failed, [
+    'LogDamaged',
+    'LogUnavailable',
+    'OutcomeUnknown',
+    'TreeUnavailable',
+    'StateAltered',
+    'StreamErased',
+  ]),
+  ...statuses(EXIT.failed, [
+    'GenerationMissing',
+    'ReadModelAhead',
+    'ReadModelIncomplete',
+    'ReadModelTampered',
+  ]),
+  ...statuses(EXIT.failed, ['ReadModelUnavailable', 'WitnessStoreUnavailable', 'ServiceRefused']),
+  ...statuses(EXIT.failed, ['OperationRefused', 'RebuildNotUnderWay', 'UnknownOwner']),
+  ...statuses(EXIT.failed, ['BackupRefused', 'CheckFailed', 'CopyRefused', 'ExportRefused']),
+  ...statuses(EXIT.unreachable, ['LogUnreachable', 'ServiceUnreachable']),
+};
 
 const NOT_ALLOWED = 'run this as a user who may, such as that of the service, or change its permissions';
 const NO_PATH =
@@ -77,9 +72,9 @@ export const outcomeOf = (
       : { message: jsonErrors ? error.message.replace(/^error: /, '') : undefined, exitStatus: EXIT.usage };
   if (error instanceof Interrupted) return { message: error.message, exitStatus: EXIT[error.signal] };
   if (!(error instanceof Error)) return { message: String(error), exitStatus: EXIT.failed };
-  const known = KNOWN.find(([, classes]) => classes.some((known) => error instanceof known));
-  return known
-    ? { message: error.message, exitStatus: known[0] }
+  const exitStatus = KNOWN[error.name];
+  return exitStatus !== undefined
+    ? { message: error.message, exitStatus }
     : { message: fileFault(error) ?? error.stack ?? error.message, exitStatus: EXIT.failed };
 };
 

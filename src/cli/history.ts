@@ -27,10 +27,7 @@ export interface HistoryQuestion extends EventFilter {
  * the head that the log had at the beginning, or, following, at the signal of the context. Throws UnknownPosition, the
  * signal's reason, and LogUnavailable.
  */
-export const history = async (
-  context: Omit<CliContext, 'model'>,
-  question: HistoryQuestion,
-): Promise<boolean> => {
+export const history = async (context: CliContext, question: HistoryQuestion): Promise<boolean> => {
   const { log, signal } = context;
   const head = await log.head();
   const after = question.after === undefined ? START : knownPosition(question.after, head, '--after');
@@ -50,7 +47,7 @@ export const history = async (
 
 /** Prints an owner's list as it was. Throws as `history`, and EventRefused for an event that cannot be read. */
 export const listAsOf = async (
-  context: Omit<CliContext, 'model'>,
+  context: CliContext,
   owner: string,
   asOf: { readonly position: string } | { readonly instant: Instant },
 ): Promise<boolean> => {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { addAll } from './commands/all.js';
+import { addCommands } from './commands/all.js';
 import { EXIT, EXITS, jsonErrors, outcomeOf } from './exit-status.js';
 import { version } from './package.js';
 import { printError } from './print-error.js';
@@ -12,7 +12,8 @@ const program = new Command('plants')
   .addHelpText('after', EXITS)
   .exitOverride();
 
-addAll(program);
+const [first = '', second = ''] = process.argv.slice(2).filter((word) => !word.startsWith('-'));
+await addCommands(program, first === 'help' ? second : first);
 
 // A reader that ends early (plants … | head) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,4 +1,7 @@
 import { SingleBar } from 'cli-progress';
+import { type FollowStep } from '../operations/follow.js';
+import { type LongOperation } from '../operations/long-operation.js';
+import { duration } from './terminal.js';
 
 /** How often a line is printed where there is no terminal, in milliseconds: a log stays readable. */
 const LINE_EVERY_MS = 5_000;
@@ -17,7 +20,7 @@ export class Progress {
   #share: Share | undefined;
 
   constructor(
-    private readonly unit: string,
+    readonly unit: string,
     private readonly stream: NodeJS.WriteStream,
     private readonly quiet = false,
   ) {}
@@ -101,3 +104,65 @@ interface Share {
 }
 
 const shareText = ({ percent, detail }: Share): string => `${percent}% ${detail}`;
+
+/** Shows how far a long operation is, and returns its outcome. */
+export const watched = async <Outcome>(
+  { json }: { readonly json: boolean },
+  operation: LongOperation<Outcome>,
+): Promise<Outcome> => {
+  let progress: Progress | undefined;
+  try {
+    for (;;) {
+      const step = await operation.next();
+      if (step.done) return step.value;
+      const { phase, unit, done, total } = step.value;
+      if (progress?.unit !== unit) {
+        progress?.end();
+        progress = new Progress(unit, process.stderr, json);
+      }
+      progress.show(phase, done, total ?? undefined);
+    }
+  } finally {
+    progress?.end();
+  }
+};
+
+/** Shows what becomes of a request, beginning with a line, and returns its outcome. */
+export const followed = async <Outcome>(
+  { json }: { readonly json: boolean },
+  steps: AsyncGenerator<FollowStep, Outcome>,
+  firstLine?: string,
+): Promise<Outcome> => {
+  const progress = new Progress('events', process.stderr, json);
+  let said: string | undefined;
+  const say = (line: string): void => {
+    if (json || line === said) return;
+    said = line;
+    progress.end();
+    process.stderr.write(`${line}\n`);
+  };
+  if (firstLine !== undefined) say(firstLine);
+  try {
+    for (;;) {
+      const step = await steps.next();
+      if (step.done) return step.value;
+      if (typeof step.value === 'string') say(step.value);
+      else if (step.value.problem !== null) say(`it is failing, retrying: ${step.value.problem}`);
+      else progress.showShare('rebuild', step.value.share ?? 0, rebuildDetail(step.value));
+    }
+  } finally {
+    progress.end();
+  }
+};
+
+/** The figures beside the bar of a rebuild. */
+const rebuildDetail = ({
+  phase,
+  events,
+  eventsPerSecond,
+  secondsLeft,
+}: Exclude<FollowStep, string>): string => {
+  const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
+  const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
+  return phase === 'building' ? `${phase}, ${events ?? 0} events${rate}${left}` : `${phase}${left}`;
+};

@@ -20,21 +20,17 @@ export const assertLogExists = (eventLog: EventLogLocation): void => {
 /** Runs a command on the event log of the settings, beside whatever else uses it, and closes it. */
 export const withLog = async (
   { json }: { json?: true },
-  work: (context: Omit<CliContext, 'model'>) => Promise<boolean>,
+  work: (context: CliContext) => Promise<boolean>,
 ): Promise<void> => {
   const { eventLog } = settings();
   assertLogExists(eventLog);
   const stopping = stopSignal('interrupted');
   // Imported here: other commands need no databases.
-  const [{ openEventLog }, { operatorHere }] = await Promise.all([
-    import('../adapters/stores.js'),
-    import('./operator.js'),
-  ]);
+  const { openEventLog } = await import('../adapters/stores.js');
   const log = await openEventLog(eventLog);
   try {
     const well = await work({
       log,
-      operator: operatorHere(),
       now: () => new Date(),
       signal: stopping,
       json: json ?? false,
@@ -44,28 +40,6 @@ export const withLog = async (
     await log.close();
   }
 };
-
-/** Runs an operator's command on both stores of the settings. A read model is only ever made by the service. */
-export const withStores = (
-  options: { json?: true },
-  work: (context: CliContext) => Promise<boolean>,
-): Promise<void> =>
-  withLog(options, async (context) => {
-    const { readModel } = settings();
-    if (readModel.kind === 'sqlite' && !isThere(readModel.file))
-      throw new StartError(
-        `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
-      );
-    const { openReadModel } = await import('../adapters/stores.js');
-    const model = await openReadModel(readModel, context.log.identity(), (message) => {
-      process.stderr.write(`plants: ${message}\n`);
-    });
-    try {
-      return await work({ ...context, model });
-    } finally {
-      await model.close();
-    }
-  });
 
 /** Does something with the tree of a log in this folder, undefined where there is none, and closes it. */
 export const withTreeOf = async <T>(

@@ -24,7 +24,7 @@ import { LongLists } from './lists/long-lists.js';
 import { MetricsController } from './health/metrics.controller.js';
 import { OperationsController, STATUS_STREAMS, SYSTEM } from './operations/operations.controller.js';
 import { ErasuresController } from './operations/erasures.controller.js';
-import { SkipsController } from './operations/skips.controller.js';
+import { BackupController } from './operations/backup.controller.js';
 import { OwnErasureController, OWNER_ERASURE } from './plants/own-erasure.controller.js';
 import { IMPORT_STREAMS, ImportController, IMPORTS_AT_ONCE } from './plants/import.controller.js';
 import { LIST_STREAMS, ListEventsController } from './plants/list-events.controller.js';
@@ -34,7 +34,7 @@ import { Representations } from './representation.js';
 import { type ConsoleAbout } from './console/files.js';
 import { KnownRoutes } from './routes.js';
 import { Shutdown } from './shutdown.js';
-import { type System } from '../operations/status.js';
+import { type OperatedSystem } from '../operations/local.js';
 import { EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { Generations } from '../ports/generations.js';
@@ -80,6 +80,8 @@ export interface Parts {
   /** What the console says of the service; undefined where it is not served. */
   readonly console: Omit<ConsoleAbout, 'version'> | undefined;
   readonly corsOrigins: CorsOrigins;
+  /** What operators work on. */
+  readonly operated: OperatedSystem;
   readonly now: () => Date;
 }
 
@@ -130,7 +132,7 @@ const API = [
   AuditController,
   OperationsController,
   ErasuresController,
-  SkipsController,
+  BackupController,
 ];
 
 /** The wiring of the HTTP service. */
@@ -151,7 +153,7 @@ export class AppModule {
     shutdown,
     registry,
     metrics,
-    now,
+    operated,
   }: Parts): DynamicModule {
     const gate = new ErasureGate(log);
     return {
@@ -179,12 +181,12 @@ export class AppModule {
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
         { provide: Registry, useValue: registry },
-        { provide: SYSTEM, useValue: { log, model, now } satisfies System },
+        { provide: SYSTEM, useValue: operated },
         {
           provide: IdempotentCommands,
           useValue: new IdempotentCommands({
             log,
-            now,
+            now: operated.now,
             skips: () => readSkipsInForce(log),
             admit: (owner) => gate.admit(owner),
           }),

@@ -3,6 +3,7 @@ import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../history/as-of.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
 import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
+import { BackupRefused } from '../ports/backup.js';
 import { LogUnavailable, OutcomeUnknown, StreamErased, UnknownPosition } from '../ports/event-log.js';
 import {
   GenerationMissing,
@@ -136,6 +137,7 @@ const ROWS: readonly Row[] = [
   row(Problem, (error) => error),
   row(DomainError, ({ code, message }) => new Problem(code, message)),
   row(RebuildNotUnderWay, ({ message }) => new Problem('rebuild_not_found', sentence(message))),
+  row(BackupRefused, ({ message }) => new Problem('operation_refused', sentence(message))),
   row(OperationRefused, ({ message }) => new Problem('operation_refused', sentence(message))),
   row(
     AuthError,

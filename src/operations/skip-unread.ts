@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
@@ -12,16 +13,28 @@ import { readReports } from './process-report.js';
 import { type System } from './status.js';
 
 /** An event that cannot be read, and that an operator may leave out of the lists. */
-interface Unread {
-  readonly event: RecordedEvent;
-  /** Why it cannot be read. */
-  readonly refusal: EventRefused;
-  /** Whether it is about an operation, and so is in no list. */
-  readonly ofOperation: boolean;
-}
+export const UnreadEvent = z
+  .object({
+    position: z.string(),
+    stream: z.string(),
+    revision: z.number().int(),
+    type: z.string(),
+    data: z.unknown(),
+    kind: z.string().meta({
+      description: 'newer_version, unknown_type or invalid.',
+      examples: ['newer_version'],
+    }),
+    reason: z.string().meta({ description: 'Why it cannot be read.' }),
+  })
+  .meta({
+    id: 'UnreadEvent',
+    description: 'An event that cannot be read, and may be left out of the lists.',
+  });
+
+export type UnreadEvent = Readonly<z.infer<typeof UnreadEvent>>;
 
 /** Where an event is in its stream. */
-interface Place {
+export interface Place {
   readonly stream: string;
   readonly revision: number;
 }
@@ -59,6 +72,24 @@ export const skipUnread = async (
   return placeOf(event);
 };
 
+/**
+ * The event at a position, which cannot be read. Throws OperationRefused where there is none, where it can be read, and
+ * where it was skipped; and what the stores throw.
+ */
+export const readUnread = async (system: System, position: string): Promise<UnreadEvent> => {
+  const { event, refusal } = await assertUnread(system.log, await unreadEventAt(system, position));
+  const { stream, revision, type, data } = event;
+  return {
+    position,
+    stream,
+    revision: Number(revision),
+    type,
+    data,
+    kind: refusal.kind,
+    reason: refusal.reason,
+  };
+};
+
 const placeOf = ({ stream, revision }: Pick<RecordedEvent, 'stream' | 'revision'> | Place): Place => ({
   stream,
   revision: Number(revision),
@@ -79,7 +110,10 @@ const skippedBy = async (
 };
 
 /** Throws OperationRefused where there is no event, where it was skipped, and where it can be read. */
-export const assertUnread = async (log: EventLog, event: RecordedEvent | undefined): Promise<Unread> => {
+const assertUnread = async (
+  log: EventLog,
+  event: RecordedEvent | undefined,
+): Promise<{ readonly event: RecordedEvent; readonly refusal: EventRefused }> => {
   if (!event)
     throw new OperationRefused(
       'there is no event at that position: plants status shows those that cannot be read',
@@ -93,11 +127,11 @@ export const assertUnread = async (log: EventLog, event: RecordedEvent | undefin
     throw new OperationRefused(
       'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
     );
-  return { event, refusal, ofOperation };
+  return { event, refusal };
 };
 
 /** Throws OperationRefused for an event of a newer version, unless `force`; `how` says how to skip it all the same. */
-export const assertNotNewer = ({ kind }: EventRefused, force: boolean, how: string): void => {
+export const assertNotNewer = ({ kind }: Pick<UnreadEvent, 'kind'>, force: boolean, how: string): void => {
   if (kind === 'newer_version' && !force)
     throw new OperationRefused(
       `a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, ${how}`,
@@ -105,10 +139,11 @@ export const assertNotNewer = ({ kind }: EventRefused, force: boolean, how: stri
 };
 
 /**
- * The event at a position, where it is an operation's, parks an owner, or blocks a projector: what a status names is
- * found without reading the log. Throws what the stores throw.
+ * The event at a position. One that a status names (an operation's, one that parks an owner or blocks a projector) is
+ * found without reading the log; any other is read from the last position of a generation before it. Throws what the
+ * stores throw.
  */
-export const unreadEventAt = async (
+const unreadEventAt = async (
   { log, model }: Pick<System, 'log' | 'model'>,
   wanted: string,
 ): Promise<RecordedEvent | undefined> => {
@@ -118,7 +153,14 @@ export const unreadEventAt = async (
   }
   const place = (await parkedAt(model, wanted)) ?? (await blockedAt(model, wanted));
   const event = place && (await eventIn(log, place));
-  return event?.position === wanted ? event : undefined;
+  if (event?.position === wanted) return event;
+  let before = START;
+  for (const { generation } of await model.generations())
+    for (const position of await model.positions(generation))
+      if (position < wanted && position > before) before = position;
+  for await (const other of log.readAll(before))
+    if (other.position >= wanted) return other.position === wanted ? other : undefined;
+  return undefined;
 };
 
 const eventIn = async (log: EventLog, { stream, revision }: Place): Promise<RecordedEvent | undefined> => {

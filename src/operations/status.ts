@@ -1,5 +1,13 @@
-import { type AppendHealth, type EventLog, newestOf, type Position, START } from '../ports/event-log.js';
+import {
+  type AppendHealth,
+  type EventLog,
+  LogUnavailable,
+  newestOf,
+  type Position,
+  START,
+} from '../ports/event-log.js';
 import { activeOf, type GenerationInfo } from '../ports/generations.js';
+import { pause } from '../async/pause.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
   aheadOf,
@@ -10,7 +18,7 @@ import {
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { oldestOf } from '../projector/projection.js';
-import { GRACE_MS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
+import { GRACE_MS, NO_REBUILDS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
 import { isInProgress, readErasures } from '../erasure/erasures.js';
@@ -30,26 +38,41 @@ export interface System {
   readonly now: () => Date;
 }
 
-/** Reads the status of the system. Throws what the ports throw. */
+/** How long a store may take to answer a part of the status, in milliseconds. */
+const ANSWERS_WITHIN_MS = 1_000;
+
+/**
+ * Reads the status of the system: each store is asked for a second at most, and one that does not answer is named among
+ * the problems, with what the other one says. Throws what else the ports throw.
+ */
 export const readStatus = async (system: System): Promise<SystemStatus> => {
-  const { log, model, now } = system;
-  const rebuilds = await readRebuilds(log);
-  const processes = await readReports(model);
-  // Before the head: a position beyond it then means that the log was set back.
-  const positions = await readPositions(system);
-  const head = await log.head();
-  const generations = positions.map((one) => generationStatus(one, head));
+  const { log, now } = system;
+  const [lists, records] = await Promise.all([answerOf(readLists(system)), answerOf(readRecords(log))]);
+  // After the positions: one beyond the head then means that the log was set back.
+  const headOf = 'problem' in records ? records : await answerOf(log.head());
+  const { processes, positions, parked } = 'problem' in lists ? NO_LISTS : lists.answer;
+  const { rebuilds, decisions, unread, erasures } = 'problem' in records ? NO_RECORDS : records.answer;
+  const head = 'problem' in headOf ? undefined : headOf.answer;
+  const generations = positions.map((one) => generationStatus(one, head ?? START));
   const active = activeOf(generations);
-  const rebuild = rebuilds.building ? rebuildStatus(system, rebuilds.building, processes, head) : null;
+  const lag =
+    head === undefined || 'problem' in lists
+      ? { problem: 'unknown' }
+      : await answerOf(lagOf(system, active?.slowest ?? START, head));
+  const rebuild = rebuilds.building
+    ? rebuildStatus(system, rebuilds.building, processes, head ?? START)
+    : null;
   const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
-  const parked = await readParked(system, active);
-  const { decisions, unread } = await readSkipDecisions(log);
-  const erasures = (await readErasures(log)).all.filter(isInProgress);
+  const unanswered = [
+    ...('problem' in headOf ? [{ store: 'event log' as const, problem: headOf.problem }] : []),
+    ...('problem' in lists ? [{ store: 'read model' as const, problem: lists.problem }] : []),
+  ];
   return {
     at: now().toISOString(),
     problems: [
+      ...unanswered.map(({ store, problem }) => `the ${store} does not answer: ${problem}`),
       ...logProblems(processes, log.health()),
-      ...problemsOf(processes, generations, head, rebuild),
+      ...('problem' in lists ? [] : problemsOf(processes, generations, head, rebuild)),
       ...parkedProblems(parked),
       ...differenceProblems(lastVerified(processes)),
       ...processes.flatMap(witnessProblems),
@@ -58,13 +81,17 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
       ...processes.flatMap(noticesOf),
       ...[...rebuilds.unread, ...unread].slice(-MAX_WARNINGS).map((event) => warningOf(event, rebuilds)),
     ],
-    head,
-    lag: await lagOf(system, active?.slowest ?? START, head),
+    unanswered: unanswered.map(({ store }) => store),
+    head: head ?? START,
+    lag: 'problem' in lag ? { seconds: null, events: null } : lag.answer,
     processes,
     leaseHolder: workingProjector(processes)?.process ?? null,
     generations,
     rebuild,
-    lastRebuild: rebuilds.last ? { ...rebuilds.last, at: rebuilds.last.at.toISOString() } : null,
+    lastRebuild: rebuilds.last
+      ? { ...rebuilds.last, at: rebuilds.last.at.toISOString(), generation: answeringAfter(rebuilds) }
+      : null,
+    rollingBack: rebuilds.promoted?.rollback === 'requested' ? rebuilds.promoted.rebuild : null,
     erasures: erasures.map(({ erasure, state, reason, by, since }) => ({
       erasure,
       state,
@@ -83,6 +110,64 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
     })),
   };
 };
+
+/** What a store has answered, or why it has not. */
+type Answer<T> = { readonly answer: T } | { readonly problem: string };
+
+/** Errors of stores that pass, or that an operator has to see beside all that works. */
+const DOES_NOT_ANSWER = [LogUnavailable, ReadModelUnavailable, ReadModelIncomplete];
+
+/** Waits for an answer, for ANSWERS_WITHIN_MS at most. Rejects with what is no failure of a store. */
+const answerOf = async <T>(asked: Promise<T>): Promise<Answer<T>> => {
+  const late = new AbortController();
+  try {
+    return await Promise.race([
+      asked.then((answer) => ({ answer })),
+      pause(ANSWERS_WITHIN_MS, late.signal).then(() => ({
+        problem: `it has said nothing for ${ANSWERS_WITHIN_MS / 1_000} s`,
+      })),
+    ]);
+  } catch (error) {
+    if (DOES_NOT_ANSWER.some((known) => error instanceof known)) return { problem: (error as Error).message };
+    throw error;
+  } finally {
+    late.abort();
+  }
+};
+
+/** What the read model says of processes and lists. */
+const readLists = async (system: System) => {
+  const processes = await readReports(system.model);
+  const positions = await readPositions(system);
+  return { processes, positions, parked: await readParked(system, activeOf(positions)) };
+};
+
+const NO_LISTS: Awaited<ReturnType<typeof readLists>> = {
+  processes: [],
+  positions: [],
+  parked: { owners: 0, events: [] },
+};
+
+/** What the log says of operations. */
+const readRecords = async (log: EventLog) => {
+  const [rebuilds, { decisions, unread }, erasures] = await Promise.all([
+    readRebuilds(log),
+    readSkipDecisions(log),
+    readErasures(log),
+  ]);
+  return { rebuilds, decisions, unread, erasures: erasures.all.filter(isInProgress) };
+};
+
+const NO_RECORDS: Awaited<ReturnType<typeof readRecords>> = {
+  rebuilds: NO_REBUILDS,
+  decisions: [],
+  unread: [],
+  erasures: [],
+};
+
+/** The generation that lists are to be answered from after the last rebuild; null where the log does not say. */
+const answeringAfter = ({ promoted }: Rebuilds): number | null =>
+  (promoted?.rollback === undefined ? promoted?.generation : promoted.replaced) ?? null;
 
 /** Warnings of one kind that are shown, the newest. */
 const MAX_WARNINGS = 20;
@@ -124,10 +209,10 @@ const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
 
 const readParked = async (
   { model }: System,
-  active: GenerationStatus | undefined,
+  active: GenerationInfo | undefined,
 ): Promise<SystemStatus['parked']> => {
   if (!active) return { owners: 0, events: [] };
-  const generation = active.generation as Generation;
+  const { generation } = active;
   try {
     const owners = await model.countParked(generation);
     const events: SystemStatus['parked']['events'][number][] = [];
@@ -200,12 +285,13 @@ const logProblems = (processes: readonly ProcessReport[], here: AppendHealth): s
 const problemsOf = (
   processes: readonly ProcessReport[],
   generations: readonly GenerationStatus[],
-  head: Position,
+  head: Position | undefined,
   rebuild: RebuildStatus | null,
 ): string[] => {
   const problems: string[] = [];
   const active = activeOf(generations);
-  if (active && active.fastest > head) problems.push(aheadOf(active.fastest, head).message);
+  if (active && head !== undefined && active.fastest > head)
+    problems.push(aheadOf(active.fastest, head).message);
   for (const { process, host, pid, projector, rebuildProblem, erasureProblem, auditor } of processes) {
     if (erasureProblem !== undefined)
       problems.push(`an erasure is failing on ${host}/${pid}, retrying: ${erasureProblem}`);

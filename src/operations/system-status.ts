@@ -17,6 +17,13 @@ export const SystemStatus = z
       .array(z.string())
       .readonly()
       .meta({ description: 'What an operator should know, though everything works.' }),
+    unanswered: z
+      .array(z.enum(['event log', 'read model']))
+      .readonly()
+      .meta({
+        description:
+          'Stores that did not answer within a second: what they know is missing here, and `problems` says why.',
+      }),
     head: PositionText,
     lag: z
       .object({
@@ -53,7 +60,17 @@ export const SystemStatus = z
       })
       .nullable()
       .meta({ description: 'The rebuild that is under way.' }),
-    lastRebuild: z.object({ rebuild: z.string(), outcome: z.string(), at: time }).nullable(),
+    lastRebuild: z
+      .object({
+        rebuild: z.string(),
+        outcome: z.string(),
+        at: time,
+        generation: z.number().nullable().meta({
+          description: 'Lists are answered from it since, or will be soon; null where that is not known.',
+        }),
+      })
+      .nullable(),
+    rollingBack: z.string().nullable().meta({ description: 'The rebuild whose rollback is under way.' }),
     erasures: z
       .array(
         z.object({

@@ -8,6 +8,7 @@ import { type Eraser } from '../erasure/eraser.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Projector } from '../projector/projector.js';
+import { backUpApart } from '../adapters/sqlite/backup-thread.js';
 import { openEventLog, openReadModel } from '../adapters/stores.js';
 import { noteRequest } from '../async/event-loop.js';
 import { TokenVerifier } from '../http/auth/verify.js';
@@ -26,6 +27,8 @@ import { showTree } from '../metrics/tree.js';
 import { Heartbeat } from '../operations/heartbeat.js';
 import { lastVerify } from '../operations/last-runs.js';
 import { reportText } from '../operations/process-report.js';
+import { type OperatedSystem } from '../operations/local.js';
+import { type TreeStore } from '../ports/tree-store.js';
 import { Load } from '../projector/load.js';
 import { type Tracing } from '../tracing/tracing.js';
 import { openTree } from './auditing.js';
@@ -37,6 +40,7 @@ import { assertLogIsTheirs, assertLogIsThere, freshnessOf } from './log-checks.j
 import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { Resources } from './resources.js';
+import { announceService, withdrawService } from './service-file.js';
 import { logHealth } from './state-lines.js';
 
 /** A running service. */
@@ -95,12 +99,14 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         metrics: config.metrics,
         ...pagesOf(config),
         corsOrigins: config.corsOrigins,
+        operated: operatedSystem(stores, tree?.store, config, logger),
         now,
       },
       { logger, version, tracing, onAnswered },
       config,
       resources,
     );
+    announce(addresses.url, config, resources);
     const running = { log, model, projector, auditor: tree?.auditor, eraser };
     const about = { version, instance, address: addresses.url };
     resources.add(startHeartbeat(running, config, about));
@@ -129,6 +135,30 @@ const pagesOf = ({ docs, console, roles, auth, consoleClientId: clientId }: Conf
           signIn: clientId === undefined ? undefined : { issuer: auth.issuer, clientId },
         }
       : undefined,
+});
+
+/** Says in DATA_DIR where the service is, so that commands on an embedded log ask it. */
+const announce = (url: string, { roles, dataDir, eventLog }: Config, resources: Resources): void => {
+  if (!roles.has('api') || eventLog.kind !== 'sqlite') return;
+  announceService(dataDir, url, eventLog.file);
+  resources.add(() => {
+    withdrawService(dataDir);
+    return Promise.resolve();
+  });
+};
+
+/** What operators work on. */
+const operatedSystem = (
+  { log, model }: Pick<OperatedSystem, 'log' | 'model'>,
+  tree: TreeStore | undefined,
+  { dataDir, eventLog }: Config,
+  logger: Logger,
+): OperatedSystem => ({
+  ...{ log, model, tree, dataDir, now },
+  backUp: eventLog.kind === 'sqlite' ? backUpApart(eventLog.file) : undefined,
+  onUnrecorded: (error) => {
+    logger.warn({ err: error }, 'DATA_DIR cannot be written, so status and metrics do not show this run');
+  },
 });
 
 /** The metrics of this process, with those of its files and servers. */

@@ -149,7 +149,7 @@ describe('plants', () => {
     expect({ status: bash.exitCode, err, out }).toEqual({
       status: 0,
       err: '',
-      out: expect.stringMatching(/^rebuild restore\n--rate .*--json --help\n--expires\n$/) as unknown,
+      out: expect.stringMatching(/^rebuild restore\n--rate .*--json .*--help\n--expires\n$/) as unknown,
     });
     expect(existsSync(join(dataDir, 'evaluated'))).toBe(false);
     rmSync(dataDir, { recursive: true });

@@ -24,12 +24,12 @@ import { temporaryFolder } from './temporary-folder.js';
 
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
 export class Stores {
-  readonly #folder = temporaryFolder();
+  readonly folder = temporaryFolder();
   readonly #opened: { close(): Promise<void> }[] = [];
 
   /** The log; another client of the same one each time. */
   async log(): Promise<EventLog> {
-    const log = await openSqliteEventLog(join(this.#folder, 'events.db'), { deadlineMs: LONG_MS });
+    const log = await openSqliteEventLog(join(this.folder, 'events.db'), { deadlineMs: LONG_MS });
     this.#opened.push(log);
     return log;
   }
@@ -60,7 +60,7 @@ export class Stores {
   /** Takes the last events from the log, as if it had been put back to an earlier state. */
   cutLog(events: number): void {
     alterFile(
-      join(this.#folder, 'events.db'),
+      join(this.folder, 'events.db'),
       `DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq DESC LIMIT ${events});
        UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM events) WHERE name = 'events'`,
     );
@@ -68,11 +68,11 @@ export class Stores {
 
   async remove(): Promise<void> {
     for (const each of this.#opened.splice(0).reverse()) await each.close();
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   get #modelFile(): string {
-    return join(this.#folder, 'read-model.db');
+    return join(this.folder, 'read-model.db');
   }
 }
 

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Command } from 'commander';
-import { addAll } from '../../src/cli/commands/all.js';
+import { addCommands } from '../../src/cli/commands/all.js';
 
 const DOCUMENTS = readdirSync('.', { encoding: 'utf8' })
   .concat(readdirSync('docs', { encoding: 'utf8' }).map((name) => join('docs', name)))
@@ -42,7 +42,7 @@ it.each(DOCUMENTS.filter((name) => name !== 'CHANGELOG.md'))(
   },
 );
 
-const COMMANDS = addAll(new Command('plants'));
+const COMMANDS = await addCommands(new Command('plants'));
 
 /** What of a command line does not exist: the command, or one of its options. */
 const unknownIn = (line: string): string[] => {

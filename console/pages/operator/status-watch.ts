@@ -51,8 +51,6 @@ export class StatusWatch {
       onEvent: ({ type, data }) => {
         this.#heard = true;
         if (type === 'status') this.#take(JSON.parse(data) as SystemStatus);
-        else if (type === 'problem')
-          this.trouble.value = (JSON.parse(data) as { readonly detail: string }).detail;
       },
     });
     this.live.value = live;

@@ -3,8 +3,14 @@ import { linkSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isThere, makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
-import { type Position, START } from '../../ports/event-log.js';
-import { BackupRefused } from './backup-refused.js';
+import {
+  type BackupProgress,
+  BackupRefused,
+  type BackupWatch,
+  type CopiedLog,
+  type KeepBackup,
+} from '../../ports/backup.js';
+import { START } from '../../ports/event-log.js';
 import {
   BUSY_TIMEOUT_MS,
   type Database,
@@ -30,26 +36,6 @@ const RECORD = `
     sha256 TEXT NOT NULL
   ) STRICT;
 `;
-
-export interface BackupProgress {
-  /** Making the copy; reading the log again; reading the copy. */
-  readonly phase: 'copying' | 'comparing' | 'checking';
-  readonly events: number;
-  readonly total: number;
-}
-
-export interface CopiedLog {
-  readonly events: number;
-  /** The position of its last event, or START. */
-  readonly head: Position;
-  readonly bytes: number;
-}
-
-export interface BackupWatch {
-  readonly onProgress: (progress: BackupProgress) => void;
-  /** Aborting removes what was made so far. */
-  readonly signal: AbortSignal;
-}
 
 /**
  * Copies a log, as it is at one moment, into a new file, while other processes write to it without waiting. The copy
@@ -111,6 +97,21 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
     }
   });
 };
+
+/** Keeps a backup that comes from elsewhere, once its own checksum says that it is whole and unchanged. */
+export const keepBackup: KeepBackup = (file, download, watch) =>
+  published(file, async (partial) => {
+    await download(partial);
+    const about = {
+      damaged: `what came for ${file} is damaged`,
+      changed: `what came for ${file} was changed`,
+    };
+    try {
+      return await checked(partial, partial, about, watch);
+    } catch (error) {
+      throw refusal(error, partial, about);
+    }
+  });
 
 /** The errors for a file whose content contradicts itself, or its checksum. */
 interface About {

@@ -5,13 +5,13 @@ import { formatVerifierKey } from '../../audit/note.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { settings } from '../settings.js';
-import { assertLogExists, withTree } from '../with-stores.js';
+import { print } from '../context.js';
+import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
+import { assertLogExists } from '../with-stores.js';
 
-/** Adds `plants audit-key` and `plants audit-lift`. */
-export const addAuditKey = (program: Command): void => {
-  program
-    .command('audit-key')
-    .description('print the key that the checkpoints of this log are verified with')
+/** Defines `plants audit-key`. */
+export const auditKeyCommand = (command: Command): void => {
+  command
     .option('--json', 'print {origin, vkey}')
     .addHelpText(
       'after',
@@ -24,23 +24,30 @@ Example:
 ${EXITS}`,
     )
     .action(auditKey);
+};
 
-  program
-    .command('audit-lift')
-    .description('lift the alarm of an auditor, once it is known why it was raised')
-    .requiredOption('--reason <text>', 'why, for the record', nonEmptyText)
-    .option('--json', 'print {lifted}: the alarm, or null if none stood')
+/** Defines `plants audit-lift`. */
+export const auditLiftCommand = (command: Command): void => {
+  operable(
+    command
+      .requiredOption('--reason <text>', 'why, for the record', nonEmptyText)
+      .option('--json', 'print {lifted}: the alarm, or null if none stood'),
+  )
     .addHelpText(
       'after',
       `
 The auditor then reads the whole log before it signs anything, and raises the alarm again if the log is still not what
-was signed: restore it first. Use the auditor's DATA_DIR.
+was signed: restore it first. Use the auditor's DATA_DIR, or the --url of a process with the role auditor.
 
 Example:
   npx plants audit-lift --reason 'log restored from the backup of last night, ticket 123'
 ${EXITS}`,
     )
-    .action(liftAlarm);
+    .action((options: OperateOptions & { readonly reason: string }) =>
+      withOperations(options, { scope: 'plants:operate', stores: { log: true, tree: true } }, (operating) =>
+        lift(operating, options.reason),
+      ),
+    );
 };
 
 const auditKey = async ({ json }: { readonly json?: true }): Promise<void> => {
@@ -63,23 +70,15 @@ const originOfLog = async (location: EventLogLocation): Promise<string> => {
   }
 };
 
-interface LiftOptions {
-  readonly reason: string;
-  readonly json?: true;
-}
-
-const liftAlarm = ({ reason, json }: LiftOptions): Promise<void> =>
-  withTree(
-    (tree) => `there is no tree ${tree}: give this command the auditor's DATA_DIR`,
-    async (_, tree) => {
-      const { operatorHere } = await import('../operator.js');
-      const lifted = await tree.lift(operatorHere().actor.sub, reason);
-      if (json) process.stdout.write(`${JSON.stringify({ lifted: lifted ?? null })}\n`);
-      else
-        process.stdout.write(
-          lifted
-            ? `lifted: ${lifted.message}\nan auditor now reads the whole log, and signs again if it is as it was\n`
-            : 'no alarm stands\n',
-        );
-    },
+/** Lifts the alarm of the auditor, if one stands. */
+const lift = async (operating: Operating, reason: string): Promise<boolean> => {
+  const lifted = await operating.operations.lift(reason);
+  print(
+    operating,
+    { lifted: lifted ?? null },
+    lifted
+      ? `lifted: ${lifted.message}\nan auditor now reads the whole log, and signs again if it is as it was`
+      : 'no alarm stands',
   );
+  return true;
+};

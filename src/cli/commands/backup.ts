@@ -2,19 +2,23 @@ import { join } from 'node:path';
 import { type Command } from 'commander';
 import { type EventLogLocation, howToSetAside, type SqliteLocation } from '../../adapters/store-locations.js';
 import { isThere } from '../../files/new-file.js';
+import { type LongOperation, longOperation, watching } from '../../operations/long-operation.js';
+import { type CopiedLog } from '../../ports/backup.js';
+import { print } from '../context.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
-import { recordRun } from '../record-run.js';
+import { watched } from '../progress.js';
 import { settings } from '../settings.js';
-import { assertLogExists } from '../with-stores.js';
+import { duration } from '../terminal.js';
+import { isElsewhere, operable, type OperateOptions, withOperations } from '../with-operations.js';
 
-/** Adds `plants backup` and `plants restore`. */
-export const addBackup = (program: Command): void => {
-  program
-    .command('backup')
-    .description('copy the event log into one file, while the service writes to it')
-    .requiredOption('--to <file>', 'the new file')
-    .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
+/** Defines `plants backup`. */
+export const backupCommand = (command: Command): void => {
+  operable(
+    command
+      .requiredOption('--to <file>', 'the new file')
+      .option('--json', 'print {file, events, head, bytes, seconds}, and no progress'),
+  )
     .addHelpText(
       'after',
       `
@@ -27,10 +31,11 @@ Example:
 ${EXITS}`,
     )
     .action(backup);
+};
 
-  program
-    .command('restore')
-    .description('make the event log anew from a backup')
+/** Defines `plants restore`. */
+export const restoreCommand = (command: Command): void => {
+  command
     .requiredOption('--from <file>', 'what plants backup made')
     .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
     .addHelpText(
@@ -46,36 +51,53 @@ ${EXITS}`,
     .action(restore);
 };
 
-const backup = async ({ to, json }: { readonly to: string; readonly json?: true }): Promise<void> => {
-  const { eventLog, dataDir } = settings();
-  const { file } = inFile(eventLog);
-  assertLogExists(eventLog);
-  const context = { json: json ?? false, signal: stopSignal('interrupted: no backup was made') };
-  const [commands, { backUp }, { recordBackup }] = await Promise.all([
-    import('../backup.js'),
-    import('../../adapters/sqlite/backup.js'),
-    import('../../operations/last-runs.js'),
-  ]);
-  const at = new Date().toISOString(); // what is written after this may be missing in it
-  const { head, events } = await commands.backup(context, to, (watch) => backUp(file, to, watch));
-  await recordRun(() => recordBackup(dataDir, { at, head, events }));
+const backup = (options: OperateOptions & { readonly to: string }): Promise<void> => {
+  if (!isElsewhere(options)) inFile(settings().eventLog);
+  const needs = {
+    scope: 'plants:operate' as const,
+    stores: {},
+    interrupted: 'interrupted: no backup was made',
+  };
+  return withOperations(options, needs, async ({ operations, signal, json }) => {
+    const made = (what: string): string =>
+      `backed up ${what} to ${options.to}: compared with the log and checked`;
+    await copied(json, options.to, operations.backup(options.to, signal), made);
+    return true;
+  });
 };
 
-const restore = async ({ from, json }: { readonly from: string; readonly json?: true }): Promise<void> => {
+const restore = async ({
+  from,
+  json = false,
+}: {
+  readonly from: string;
+  readonly json?: boolean;
+}): Promise<void> => {
   const { eventLog, readModel, dataDir } = settings();
   const { file } = inFile(eventLog);
   if (!isThere(from)) throw new UsageError(`--from: there is no file ${from}`);
-  const context = { json: json ?? false, signal: stopSignal('interrupted: nothing was restored') };
-  const [commands, adapter, { leavesIn }] = await Promise.all([
-    import('../backup.js'),
+  const [adapter, { leavesIn }] = await Promise.all([
     import('../../adapters/sqlite/backup.js'),
     import('../../adapters/sqlite/start-check.js'),
   ]);
+  const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (report, signal) =>
+    adapter.restore(from, file, watching(report, signal)),
+  );
+  const { events } = await copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`);
+  if (readModel.kind === 'redis' || isThere(readModel.file))
+    advise(
+      `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,
+    );
   const tree = join(dataDir, 'tree.db');
-  await commands.restore(context, file, (watch) => adapter.restore(from, file, watch), {
-    readModel: readModel.kind === 'redis' || isThere(readModel.file) ? howToSetAside(readModel) : undefined,
-    tree: { file: tree, leaves: leavesIn(tree) },
-  });
+  const leaves = leavesIn(tree);
+  if (leaves !== undefined && leaves > events)
+    advise(
+      `move ${tree} with its -wal and -shm aside, and keep them: they hold ${leaves} events, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them`,
+    );
+};
+
+const advise = (what: string): void => {
+  process.stderr.write(`plants: before the next start, ${what}\n`);
 };
 
 /** The embedded log of the settings. */
@@ -85,3 +107,21 @@ const inFile = (eventLog: EventLogLocation): SqliteLocation => {
     'EVENT_LOG is not a file but EventStoreDB: back it up and restore it as docs/runbook.md, section 4, says',
   );
 };
+
+/** Shows how far a copy of a log is, then what it holds. */
+const copied = async (
+  json: boolean,
+  file: string,
+  copying: LongOperation<CopiedLog>,
+  told: (what: string) => string,
+): Promise<CopiedLog> => {
+  const began = performance.now();
+  const made = await watched({ json }, copying);
+  const { events, head, bytes } = made;
+  const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+  const what = `${events} events, up to position ${head || 'the start'}, ${megabytes(bytes)} in ${duration(seconds)},`;
+  print({ json }, { file, events, head, bytes, seconds }, told(what));
+  return made;
+};
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;

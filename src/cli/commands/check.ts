@@ -6,13 +6,9 @@ import { readWhole } from '../check-files.js';
 import { EXIT, UsageError } from '../exit-status.js';
 import { demandOf, verifierKeysOf } from '../verifier-keys.js';
 
-/** Adds `plants check`. */
-export const addCheck = (program: Command): void => {
-  program
-    .command('check')
-    .description(
-      'prove what a file of plants export, or a list proof, says, with no server, no network and no database',
-    )
+/** Defines `plants check`. */
+export const checkCommand = (command: Command): void => {
+  command
     .argument('<file>', 'what plants export wrote, or a list proof (GET /log/list)')
     .option(
       '--key <vkey>',

@@ -4,11 +4,11 @@ import { BASH_COMPLETION } from '../bash-completion.js';
 import { EXITS } from '../exit-status.js';
 
 /** Adds `plants completion`, which completes all commands that were added before. */
-export const addCompletion = (program: Command): void => {
+export const addCompletion = (program: Command, description: string): void => {
   const completions = tab(program, { completionCommandName: 'completion' });
   program.commands
     .find((command) => command.name() === 'completion')
-    ?.description('print what makes a shell complete commands and options')
+    ?.description(description)
     .action((shell: string) => {
       if (shell === 'bash') process.stdout.write(BASH_COMPLETION);
       else completions.setup('plants', 'plants', shell);

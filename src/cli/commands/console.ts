@@ -6,13 +6,9 @@ import { EXITS } from '../exit-status.js';
 import { openBrowser } from '../open-browser.js';
 import { settings } from '../settings.js';
 
-/** Adds `plants console`. */
-export const addConsole = (program: Command): void => {
-  program
-    .command('console')
-    .description(
-      'open the console of the running service in the browser, signed in with the local key of DATA_DIR',
-    )
+/** Defines `plants console`. */
+export const consoleCommand = (command: Command): void => {
+  command
     .option(
       '--owner <name>',
       'whose plants are shown; without it, those of an owner with the name of this account',

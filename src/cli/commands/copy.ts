@@ -8,11 +8,9 @@ import { copyLog } from '../copy-log.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 
-/** Adds `plants copy`. */
-export const addCopy = (program: Command): void => {
-  program
-    .command('copy')
-    .description('copy an event log into another one, and compare them at the end')
+/** Defines `plants copy`. */
+export const copyCommand = (command: Command): void => {
+  command
     .requiredOption('--from <url>', 'the log to read: sqlite:FILE or esdb://HOST:2113')
     .requiredOption('--to <url>', 'the log to write: empty, or the beginning of such a copy')
     .option('--json', 'print {events, appended, seconds}, and no progress')

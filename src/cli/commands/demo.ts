@@ -7,11 +7,9 @@ import { openBrowser } from '../open-browser.js';
 import { version } from '../package.js';
 import { printable } from '../terminal.js';
 
-/** Adds `plants demo`. */
-export const addDemo = (program: Command): void => {
-  program
-    .command('demo')
-    .description('start a throw-away service with houseplants of several owners, and open its console')
+/** Defines `plants demo`. */
+export const demoCommand = (command: Command): void => {
+  command
     .option('--no-open', 'print the link, and open nothing')
     .option('--json', 'print objects: {url, link, folder}, then {altered} and {alarm}')
     .addHelpText(

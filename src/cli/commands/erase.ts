@@ -1,19 +1,28 @@
 import { type Command } from 'commander';
+import { followErasure } from '../../operations/follow.js';
+import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
-import { withLog } from '../with-stores.js';
+import { print } from '../context.js';
+import { followed } from '../progress.js';
+import { printable } from '../terminal.js';
+import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
 
-/** Adds `plants erase`. */
-export const addErase = (program: Command): void => {
-  program
-    .command('erase')
-    .description('remove everything of an owner from all stores; proofs of before still verify')
-    .requiredOption('--owner <name>', 'who is erased', nonEmptyText)
-    .requiredOption('--reason <text>', 'why: it stays in the log, and must not name the owner', nonEmptyText)
-    .option('--dry-run', 'only say how many events would be erased')
-    .option('--yes', 'do not ask')
-    .option('--no-wait', 'order it, and do not wait for its end')
-    .option('--json', 'print one object; needs --yes')
+/** Defines `plants erase`. */
+export const eraseCommand = (command: Command): void => {
+  operable(
+    command
+      .requiredOption('--owner <name>', 'who is erased', nonEmptyText)
+      .requiredOption(
+        '--reason <text>',
+        'why: it stays in the log, and must not name the owner',
+        nonEmptyText,
+      )
+      .option('--dry-run', 'only say how many events would be erased')
+      .option('--yes', 'do not ask')
+      .option('--no-wait', 'order it, and do not wait for its end')
+      .option('--json', 'print one object; needs --yes'),
+  )
     .addHelpText(
       'after',
       `
@@ -25,23 +34,66 @@ Example:
   npx plants erase --owner alice --reason 'request 4711'
 ${EXITS} Not confirmed is failure, and so is an erasure of which something remains to be done by hand.`,
     )
-    .action(erase);
+    .action((options: EraseOptions) =>
+      withOperations(
+        options,
+        {
+          scope: 'plants:erase',
+          stores: { log: true },
+          isCarriedOut: options.wait && !options.dryRun,
+          interrupted: 'no longer waiting: what was ordered is carried out. plants status shows it',
+        },
+        (operating) => erase(operating, options),
+      ),
+    );
 };
 
-interface EraseOptions {
+interface EraseOptions extends OperateOptions {
   readonly owner: string;
   readonly reason: string;
-  readonly dryRun?: true;
-  readonly yes?: true;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
   readonly wait: boolean;
-  readonly json?: true;
 }
 
-const erase = (options: EraseOptions): Promise<void> =>
-  withLog(options, async (context) =>
-    (await import('../erase.js')).erase(context, {
-      ...options,
-      dryRun: options.dryRun ?? false,
-      yes: options.yes ?? false,
-    }),
+/** What no command reaches. */
+const OUT_OF_REACH =
+  'out of reach, and to be removed by whoever keeps them: backups, exports and bundles, copies of the log, snapshots and append-only files of Redis, the folder index/scavenging of EventStoreDB, request logs, and what the owner and others have saved';
+
+/** Orders the erasure of an owner and, if wanted, waits until nothing is left. Returns whether it was confirmed. */
+export const erase = async (
+  operating: Operating,
+  { owner, reason, dryRun, yes, wait }: EraseOptions,
+): Promise<boolean> => {
+  const { operations, signal } = operating;
+  const counted = await operations.countOwned(owner);
+  if (dryRun) {
+    print(operating, { events: counted, dryRun }, `${counted} events would be erased\n${OUT_OF_REACH}`);
+    return true;
+  }
+  process.stderr.write(
+    `${counted} events of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
   );
+  if (!yes && !(await agreed(operating, 'erase', 'erased'))) {
+    print(operating, { erased: false }, 'nothing is erased');
+    return false;
+  }
+  signal.throwIfAborted();
+  const erasure = await operations.erase({ owner, reason });
+  if (!wait) {
+    print(operating, { erasure }, `erasure ${erasure} is ordered`);
+    return true;
+  }
+  const { state, events, remains } = await followed(operating, followErasure(operating, erasure));
+  const erased = `erasure ${erasure}: ${events ?? 0} events are erased, and`;
+  print(
+    operating,
+    { erasure, state, events, ...(remains !== null && { remains }) },
+    remains !== null
+      ? `${erased} something remains to be done, which plants status shows until then: ${remains}`
+      : state === 'finished'
+        ? `${erased} nothing is left in the stores\n${OUT_OF_REACH}`
+        : `erasure ${erasure} was cancelled: order it again`,
+  );
+  return state === 'finished';
+};

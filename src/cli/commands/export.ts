@@ -7,11 +7,9 @@ import { settings } from '../settings.js';
 import { stopSignal } from '../interrupted.js';
 import { withTree } from '../with-stores.js';
 
-/** Adds `plants export`. */
-export const addExport = (program: Command): void => {
-  program
-    .command('export')
-    .description('write events into one file, with what proves that they are those that were signed')
+/** Defines `plants export`. */
+export const exportCommand = (command: Command): void => {
+  command
     .requiredOption(
       '--out <file>',
       'the new file, compressed if it ends in .gz or .zst; - for standard output',

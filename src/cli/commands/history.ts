@@ -4,11 +4,9 @@ import { instant, nonEmptyText, plantId, type PointInTime, pointInTime } from '.
 import { EXITS, UsageError } from '../exit-status.js';
 import { withLog } from '../with-stores.js';
 
-/** Adds `plants history`. */
-export const addHistory = (program: Command): void => {
-  program
-    .command('history')
-    .description("show what has happened, or an owner's list as it was")
+/** Defines `plants history`. */
+export const historyCommand = (command: Command): void => {
+  command
     .option('--owner <name>', "events of this owner's plants and requests", nonEmptyText)
     .option('--plant <id>', 'events of this plant; needs --owner', plantId)
     .option('--type <type>', 'events of this type, such as PlantCreated', nonEmptyText)

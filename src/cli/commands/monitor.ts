@@ -7,11 +7,9 @@ import { demandOf, verifierKeysOf } from '../verifier-keys.js';
 /** The longest time between two looks, in seconds: a day. */
 const MAX_SECONDS = 86_400;
 
-/** Adds `plants monitor`. */
-export const addMonitor = (program: Command): void => {
-  program
-    .command('monitor')
-    .description('follow a log from outside: each checkpoint has to go on from the last one')
+/** Defines `plants monitor`. */
+export const monitorCommand = (command: Command): void => {
+  command
     .argument('<url>', 'where the service is, such as https://plants.example', serviceUrl)
     .option(
       '--key <vkey>',

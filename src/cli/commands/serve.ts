@@ -21,11 +21,9 @@ const settingsHelp = (): string => {
   return `\nSettings (environment variables, or lines of .env in the working directory):\n${lines.join('\n')}`;
 };
 
-/** Adds `plants serve`. */
-export const addServe = (program: Command): void => {
-  program
-    .command('serve')
-    .description('run the service')
+/** Defines `plants serve`. */
+export const serveCommand = (command: Command): void => {
+  command
     .option('--json', 'log JSON on a terminal too')
     .addHelpText('after', settingsHelp() + EXITS)
     .action(runService);

@@ -1,18 +1,24 @@
 import { type Command } from 'commander';
+import { type UnreadEvent, assertNotNewer } from '../../operations/skip-unread.js';
+import { OPERATION_STREAMS } from '../../plants/stream.js';
+import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
+import { shownData } from '../event-line.js';
 import { EXITS } from '../exit-status.js';
-import { withStores } from '../with-stores.js';
+import { print } from '../context.js';
+import { printable } from '../terminal.js';
+import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
 
-/** Adds `plants skip`. */
-export const addSkip = (program: Command): void => {
-  program
-    .command('skip')
-    .description('leave an event that cannot be read out of the lists')
-    .requiredOption('--position <position>', 'where it stands: plants status shows it')
-    .requiredOption('--reason <text>', 'why, for the history', nonEmptyText)
-    .option('--yes', 'do not ask')
-    .option('--force', 'also an event that a newer version of this service has written')
-    .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes')
+/** Defines `plants skip`. */
+export const skipCommand = (command: Command): void => {
+  operable(
+    command
+      .requiredOption('--position <position>', 'where it stands: plants status shows it')
+      .requiredOption('--reason <text>', 'why, for the history', nonEmptyText)
+      .option('--yes', 'do not ask')
+      .option('--force', 'also an event that a newer version of this service has written')
+      .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes'),
+  )
     .addHelpText(
       'after',
       `
@@ -25,22 +31,52 @@ Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'
 ${EXITS} Not skipped is failure.`,
     )
-    .action(skip);
+    .action((options: SkipOptions) =>
+      withOperations(options, { scope: 'plants:operate', stores: { log: true, lists: true } }, (operating) =>
+        skip(operating, options),
+      ),
+    );
 };
 
-interface SkipOptions {
+interface SkipOptions extends OperateOptions {
   readonly position: string;
   readonly reason: string;
-  readonly yes?: true;
-  readonly force?: true;
-  readonly json?: true;
+  readonly yes?: boolean;
+  readonly force?: boolean;
 }
 
-const skip = (options: SkipOptions): Promise<void> =>
-  withStores(options, async (context) =>
-    (await import('../skip.js')).skip(context, {
-      ...options,
-      yes: options.yes ?? false,
-      force: options.force ?? false,
-    }),
+/** Shows the event at a position and, once confirmed, leaves it out of the lists. Returns whether it was skipped. */
+export const skip = async (
+  operating: Operating,
+  { position, reason, yes, force = false }: SkipOptions,
+): Promise<boolean> => {
+  const { operations, signal } = operating;
+  const event = await operations.unread(position);
+  process.stderr.write(shown(event));
+  assertNotNewer(event, force, 'add --force');
+  if (!yes && !(await agreed(operating, 'skip', 'skipped'))) {
+    print(operating, { skipped: false }, 'nothing is skipped');
+    return false;
+  }
+  signal.throwIfAborted();
+  const { stream, revision } = await operations.skip({ position, reason, force });
+  const skipped = `skipped event ${revision} of ${printable(stream)}`;
+  print(
+    operating,
+    { skipped: true, position, stream, revision, reason },
+    stream.startsWith(OPERATION_STREAMS)
+      ? skipped
+      : `${skipped}: the lists go on in a few seconds; undone by plants rebuild --unskip`,
   );
+  return true;
+};
+
+const shown = ({ stream, revision, type, position, data, reason }: UnreadEvent): string => {
+  const lines = [
+    `event     ${revision} of stream ${stream}, at position ${position}`,
+    `type      ${type}`,
+    `data      ${shownData(data)}`,
+    `refused   ${reason}`,
+  ];
+  return `${lines.map(printable).join('\n')}\n`;
+};

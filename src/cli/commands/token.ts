@@ -4,11 +4,9 @@ import { EXITS } from '../exit-status.js';
 import { settings } from '../settings.js';
 import { signToken } from '../token.js';
 
-/** Adds `plants token`. */
-export const addToken = (program: Command): void => {
-  program
-    .command('token')
-    .description('make a token, signed with the local key of DATA_DIR')
+/** Defines `plants token`. */
+export const tokenCommand = (command: Command): void => {
+  command
     .requiredOption('--owner <name>', 'whose plants it is for')
     .option(
       '--scope <scopes>',

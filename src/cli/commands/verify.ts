@@ -1,17 +1,18 @@
 import { type Command } from 'commander';
-import { recordRun } from '../record-run.js';
-import { settings } from '../settings.js';
-import { withStores, withTreeOf } from '../with-stores.js';
+import { isWell, type Verification } from '../../operations/verification.js';
+import { print } from '../context.js';
+import { watched } from '../progress.js';
+import { printable } from '../terminal.js';
+import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
 
-/** Adds `plants verify`. */
-export const addVerify = (program: Command): void => {
-  program
-    .command('verify')
-    .description('compare the lists with the fold of the event log, and with the state that was signed')
-    .option(
+/** Defines `plants verify`. */
+export const verifyCommand = (command: Command): void => {
+  operable(
+    command.option(
       '--json',
       'print {generation, plants, owners, position, differing, parked, unreadable, erasing, differences, state}, and no progress',
-    )
+    ),
+  )
     .addHelpText(
       'after',
       `
@@ -25,22 +26,73 @@ owner whose events this version cannot read, but is answered, is counted as unre
 
 While an owner is being erased, lists may differ for that alone: "erasing" is true then. Verify again afterwards.
 
-Where DATA_DIR has the tree of an auditor, each plant is also compared with the state that the last checkpoint commits
-to; "state" is null where there is none.
+Where there is the tree of an auditor, each plant is also compared with the state that the last checkpoint commits to;
+"state" is null where there is none.
 
 Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
     )
-    .action(verify);
+    .action((options: OperateOptions) =>
+      withOperations(
+        options,
+        { scope: 'plants:operate', stores: { log: true, lists: true, tree: true } },
+        verify,
+      ),
+    );
 };
 
-const verify = (options: { readonly json?: true }): Promise<void> =>
-  withStores(options, async (context) => {
-    const [{ verify }, { recordVerify }] = await Promise.all([
-      import('../verify.js'),
-      import('../../operations/last-runs.js'),
-    ]);
-    const { dataDir } = settings();
-    const onCompared = (differing: number): Promise<void> =>
-      recordRun(() => recordVerify(dataDir, { at: new Date().toISOString(), differing }));
-    return withTreeOf(context.log, dataDir, (tree) => verify(context, { tree, onCompared }));
-  });
+/** Compares the lists with the log and the signed state, and prints the differences. Returns whether there is none. */
+export const verify = async (operating: Operating): Promise<boolean> => {
+  const found = await watched(operating, operating.operations.verify(operating.signal));
+  print(operating, found, `${resultText(found)}\n${stateText(found.state)}`);
+  return isWell(found);
+};
+
+const resultText = ({
+  generation,
+  plants,
+  owners,
+  position,
+  differing,
+  parked,
+  unreadable,
+  erasing,
+  differences,
+}: Verification): string => {
+  const compared = `${plants} plants of ${owners} owners in generation ${generation}, up to position ${position || 'the start'}`;
+  if (differing > 0)
+    return [
+      ...differences.map(({ owner, id, expected, found }) =>
+        printable(
+          `owner ${JSON.stringify(owner)}, id ${id}: expected ${expected ?? 'none'}, found ${found ?? 'none'}`,
+        ),
+      ),
+      ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
+      `${differing} differences: compared ${compared}`,
+      erasing
+        ? 'An owner is being erased, and that may be why: verify again once it has ended (npx plants status)'
+        : 'Build the lists anew: npx plants rebuild',
+    ].join('\n');
+  return [
+    unreadable === 0
+      ? `the lists are the fold of the log: compared ${compared}`
+      : `${unreadable} owners hold events that this version cannot read, and are answered: verify them with the version that projects`,
+    ...(parked > 0
+      ? [`${parked} more lists are not answered, for events that cannot be read: see plants status`]
+      : []),
+  ].join('\n');
+};
+
+const stateText = (state: Verification['state']): string => {
+  if (!state)
+    return 'no checkpoint commits to the present state, so the lists were not compared with one: see plants status';
+  const { events, root, plants, differing, differences } = state;
+  const signed = `the state that was signed with ${events} events`;
+  if (differing === 0) return `they are ${signed}: compared ${plants} plants, root ${root}`;
+  return [
+    ...differences.map(({ owner, id, what }) =>
+      printable(`${owner === null ? 'an owner' : `owner ${JSON.stringify(owner)}`}, id ${id}: ${what}`),
+    ),
+    ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
+    `${differing} plants differ from ${signed}: see docs/audit.md`,
+  ].join('\n');
+};

@@ -4,11 +4,9 @@ import { nonEmptyText, portNumber } from '../arguments.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { verifierKeysOf } from '../verifier-keys.js';
 
-/** Adds `plants witness`. */
-export const addWitness = (program: Command): void => {
-  program
-    .command('witness')
-    .description('cosign the checkpoints of other logs, so that none of them shows two histories')
+/** Defines `plants witness`. */
+export const witnessCommand = (command: Command): void => {
+  command
     .requiredOption('--name <name>', 'what the witness is called, such as witness.example/w1')
     .option(
       '--log <vkey>',

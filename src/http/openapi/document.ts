@@ -1,7 +1,15 @@
 import { CloudEvent } from '../../history/cloud-event-schema.js';
 import { ConsistencyProof, InclusionProof, LogAlarm, LogListProof, LogReceipt } from '../log/log-schemas.js';
-import { ErasureAccepted, ErasureStatus, NewErasure } from '../operations/erasure-schemas.js';
+import { ErasureStatus } from '../../operations/erasure-status.js';
+import { OperationProgress } from '../../operations/long-operation.js';
+import { RebuildEstimate } from '../../operations/operations.js';
+import { UnreadEvent } from '../../operations/skip-unread.js';
+import { Verification } from '../../operations/verification.js';
+import { ErasureAccepted, ErasureCount, ErasureCounted, NewErasure } from '../operations/erasure-schemas.js';
 import {
+  Lifted,
+  NewEstimate,
+  NewLift,
   NewRebuild,
   NewRollback,
   NewSkip,
@@ -69,7 +77,16 @@ export const apiDocument = (version: string) => ({
       CloudEvent: schemaOf(CloudEvent),
       NewErasure: schemaOf(NewErasure),
       ErasureAccepted: schemaOf(ErasureAccepted),
+      ErasureCount: schemaOf(ErasureCount),
+      ErasureCounted: schemaOf(ErasureCounted),
       ErasureStatus: schemaOf(ErasureStatus),
+      NewEstimate: schemaOf(NewEstimate),
+      RebuildEstimate: schemaOf(RebuildEstimate),
+      OperationProgress: schemaOf(OperationProgress),
+      Verification: schemaOf(Verification),
+      NewLift: schemaOf(NewLift),
+      Lifted: schemaOf(Lifted),
+      UnreadEvent: schemaOf(UnreadEvent),
       NewRebuild: schemaOf(NewRebuild),
       NewRollback: schemaOf(NewRollback),
       RebuildAccepted: schemaOf(RebuildAccepted),

@@ -1,4 +1,4 @@
-import { OperationsQuery } from '../operations/operation-schemas.js';
+import { NewSkip, OperationsQuery } from '../operations/operation-schemas.js';
 import {
   EVERYWHERE,
   json,
@@ -32,6 +32,32 @@ const refusedOperations = problems(
   'operation_refused',
 );
 
+const FOLLOWED =
+  'Server-sent events: `progress`, whose data is an OperationProgress, now and then; at the end `outcome`, or `problem` with a problem document. It ends with the connection.';
+
+/** The answer to what is followed as it goes on; `outcome` is the schema of its end. */
+const followed = (outcome: string): Response => ({
+  description: 'How far it is, and what came of it.',
+  content: {
+    'text/event-stream': {
+      schema: {
+        type: 'string',
+        contentMediaType: 'text/event-stream',
+        contentSchema: { anyOf: [reference('OperationProgress'), reference(outcome), reference('Problem')] },
+      },
+    },
+  },
+});
+
+const FOLLOWING = [
+  ...EVERYWHERE,
+  ...WRITING,
+  'log_unavailable',
+  'read_model_unavailable',
+  'read_model_incomplete',
+  'too_many_streams',
+] as const;
+
 const id = parameter('path', 'id', {
   type: 'string',
   format: 'uuid',
@@ -56,6 +82,111 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
           content: json({ type: 'array', items: reference('PastOperation') }),
         },
         ...problems(...EVERYWHERE, 'invalid_request', 'position_unknown', 'log_unavailable'),
+      },
+    },
+  },
+  '/operations/estimates': {
+    post: {
+      ...ALL,
+      operationId: 'estimateRebuild',
+      summary: 'Estimate how long a rebuild would take',
+      description: `Nothing is asked for. ${FOLLOWED} A RebuildEstimate is the outcome.`,
+      parameters: [keyIn],
+      requestBody: {
+        required: false,
+        content: json(reference('NewEstimate'), { plain: { summary: 'As most want it', value: {} } }),
+      },
+      responses: {
+        200: followed('RebuildEstimate'),
+        ...problems(...FOLLOWING, 'malformed_json', 'unsupported_media_type'),
+      },
+    },
+  },
+  '/operations/verifications': {
+    post: {
+      ...ALL,
+      operationId: 'verifyLists',
+      summary: 'Compare the lists with the log and with the signed state',
+      description: `Beside all that goes on; nothing is mended. ${FOLLOWED} A Verification is the outcome.`,
+      parameters: [keyIn],
+      responses: { 200: followed('Verification'), ...problems(...FOLLOWING) },
+    },
+  },
+  '/operations/lifts': {
+    post: {
+      ...ALL,
+      operationId: 'liftAlarm',
+      summary: 'Lift the alarm of the auditor',
+      description:
+        'Once it is known why it was raised. The auditor then reads the whole log before it signs anything, and raises it again if the log is still not what was signed. Answered by a process with the roles `api` and `auditor`.',
+      parameters: [keyIn],
+      requestBody: {
+        required: true,
+        content: json(reference('NewLift'), {
+          plain: { summary: 'As most want it', value: { reason: 'restored from the backup of last night' } },
+        }),
+      },
+      responses: {
+        200: { description: 'What was lifted, if anything was.', content: json(reference('Lifted')) },
+        ...refusedOperations,
+        ...problems('tree_unavailable'),
+      },
+    },
+  },
+  '/operations/backup': {
+    get: {
+      ...ALL,
+      operationId: 'downloadBackup',
+      summary: 'Download a backup of the embedded event log',
+      description:
+        'A copy of the log as it is at one moment, as `plants backup` makes it: it holds its own checksum, which `plants restore` looks at. Sent once it is made and checked. One at a time.',
+      responses: {
+        200: {
+          description: 'The backup. One that is shorter than Content-Length is none.',
+          content: { 'application/vnd.sqlite3': { schema: { type: 'string', format: 'binary' } } },
+        },
+        ...problems(...EVERYWHERE, 'invalid_request', 'operation_refused', 'log_unavailable'),
+      },
+    },
+  },
+  '/operations/skips/{position}': {
+    get: {
+      ...ALL,
+      operationId: 'readUnread',
+      summary: 'See an event that cannot be read',
+      description: 'With what it holds, before it is left out of the lists.',
+      parameters: [parameter('path', 'position', NewSkip.shape.position)],
+      responses: {
+        200: {
+          description: 'The event, and why it cannot be read.',
+          content: json(reference('UnreadEvent')),
+        },
+        ...problems(
+          ...EVERYWHERE,
+          'invalid_request',
+          'operation_refused',
+          'log_unavailable',
+          'read_model_unavailable',
+        ),
+      },
+    },
+  },
+  '/operations/erasures/counts': {
+    post: {
+      ...ALL,
+      operationId: 'countOwned',
+      summary: 'See how many events an erasure would erase',
+      description: 'Nothing is erased. Takes the scope `plants:erase`.',
+      parameters: [keyIn],
+      requestBody: {
+        required: true,
+        content: json(reference('ErasureCount'), {
+          plain: { summary: 'As most want it', value: { owner: 'alice' } },
+        }),
+      },
+      responses: {
+        200: { description: 'How many.', content: json(reference('ErasureCounted')) },
+        ...refusedOperations,
       },
     },
   },
@@ -179,19 +310,13 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'followStatus',
       summary: 'Follow the status as it changes',
       description:
-        'Server-sent events: an event `status`, whose data is the SystemStatus of `GET /operations/status`, at once and when it has changed, at most once a second. A client that reads slowly gets the newest one and none of those before. `problem`, whose data is a problem document, where the status cannot be read for a while. It ends with the token, and when the process stops: come back then.',
+        'Server-sent events: an event `status`, whose data is the SystemStatus of `GET /operations/status`, at once and when it has changed, at most once a second. A client that reads slowly gets the newest one and none of those before. Stores that do not answer are named in it (`unanswered`). It ends with the token, and when the process stops: come back then.',
       responses: {
         200: {
           description: 'The status, for as long as you read.',
           content: { 'text/event-stream': { schema: { type: 'string' } } },
         },
-        ...problems(
-          ...EVERYWHERE,
-          'invalid_request',
-          'log_unavailable',
-          'read_model_unavailable',
-          'too_many_streams',
-        ),
+        ...problems(...EVERYWHERE, 'invalid_request', 'too_many_streams'),
       },
     },
   },
@@ -203,7 +328,7 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
       description: 'As `plants status --json` shows it.',
       responses: {
         200: { description: 'The system at one moment.', content: json(reference('SystemStatus')) },
-        ...problems(...EVERYWHERE, 'invalid_request', 'log_unavailable', 'read_model_unavailable'),
+        ...problems(...EVERYWHERE, 'invalid_request'),
       },
     },
   },

@@ -1,16 +1,15 @@
 import { Controller, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
-import { type Erasure, readErasures } from '../../erasure/erasures.js';
 import { ErasureGate } from '../../erasure/gate.js';
-import { orderErasure } from '../../erasure/order.js';
-import { type System } from '../../operations/status.js';
+import { type ErasureStatus } from '../../operations/erasure-status.js';
+import { LocalOperations, type OperatedSystem } from '../../operations/local.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { Problem } from '../problem.js';
 import { readBody, readQuery, refuseUnlessJsonIsAccepted } from '../requests.js';
 import { NoQuery } from '../schemas.js';
-import { type ErasureAccepted, type ErasureStatus, NewErasure } from './erasure-schemas.js';
+import { type ErasureAccepted, ErasureCount, type ErasureCounted, NewErasure } from './erasure-schemas.js';
 import { operatorOf } from './operator.js';
 import { SYSTEM } from './operations.controller.js';
 
@@ -20,7 +19,7 @@ import { SYSTEM } from './operations.controller.js';
 @Scopes('plants:erase')
 export class ErasuresController {
   constructor(
-    @Inject(SYSTEM) private readonly system: System,
+    @Inject(SYSTEM) private readonly system: OperatedSystem,
     private readonly gate: ErasureGate,
   ) {}
 
@@ -30,32 +29,31 @@ export class ErasuresController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof ErasureAccepted>> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const operator = operatorOf(request);
-    const { owner, reason } = readBody(request, NewErasure);
-    const { log, now } = this.system;
-    const erasure = await orderErasure(log, { erasure: operator.commandId, owner, reason }, operator, now);
+    const operations = this.#asked(request);
+    const erasure = await operations.erase(readBody(request, NewErasure));
     await this.gate.look();
     reply.header('location', `erasures/${erasure}`);
     return { erasure };
   }
 
+  /** By POST, since the URL of a request is logged. */
+  @Post('counts')
+  @HttpCode(200)
+  async count(@Req() request: GuardedRequest): Promise<z.input<typeof ErasureCounted>> {
+    const operations = this.#asked(request);
+    return { events: await operations.countOwned(readBody(request, ErasureCount).owner) };
+  }
+
   @Get(':id')
-  async show(@Req() request: GuardedRequest): Promise<z.input<typeof ErasureStatus>> {
+  async show(@Req() request: GuardedRequest): Promise<ErasureStatus> {
+    const found = await this.#asked(request).erasure((request.params as { id: string }).id);
+    if (!found) throw new Problem('erasure_not_found', 'There is no such erasure.');
+    return found;
+  }
+
+  #asked(request: GuardedRequest): LocalOperations {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
-    const { id } = request.params as { id: string };
-    const { all } = await readErasures(this.system.log);
-    const found = all.find(({ erasure }) => erasure === id);
-    if (!found) throw new Problem('erasure_not_found', 'There is no such erasure.');
-    return shown(found);
+    return new LocalOperations(this.system, operatorOf(request));
   }
 }
-
-const shown = ({ orderedAt, since, events, ...erasure }: Erasure) => ({
-  ...erasure,
-  orderedAt: orderedAt.toISOString(),
-  since: since.toISOString(),
-  events: events ?? null,
-});

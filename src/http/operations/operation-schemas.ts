@@ -8,21 +8,28 @@ const POSITION = /^[0-9]{1,64}$/;
 const rateFault = (rate: unknown): string | undefined =>
   Number.isSafeInteger(rate) && (rate as number) >= 1 ? undefined : 'must be an integer of at least 1';
 
+const rate = z
+  .number(wanted('an integer of at least 1'))
+  .superRefine(ruledBy(rateFault))
+  .optional()
+  .meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'At most so many events a second. Without it, as many as go.',
+    examples: [5_000],
+  });
+
+/** The body of POST /operations/estimates. */
+export const NewEstimate = z
+  .strictObject({ rate }, wanted('a JSON object'))
+  .meta({ id: 'NewEstimate', description: 'Of which rebuild. All of it may be left out, the body too.' });
+
 /** The body of POST /operations/rebuilds. */
 export const NewRebuild = z
   .strictObject(
     {
-      rate: z
-        .number(wanted('an integer of at least 1'))
-        .superRefine(ruledBy(rateFault))
-        .optional()
-        .meta({
-          type: 'integer',
-          minimum: 1,
-          maximum: Number.MAX_SAFE_INTEGER,
-          description: 'At most so many events a second. Without it, as many as go.',
-          examples: [5_000],
-        }),
+      rate,
       unskip: z
         .boolean(wanted('true or false'))
         .optional()
@@ -93,6 +100,34 @@ export const SkipAccepted = z
     revision: z.number().meta({ type: 'integer', description: 'Its number in that stream, from 0.' }),
   })
   .meta({ id: 'SkipAccepted', description: 'Which event it is about.' });
+
+/** The body of POST /operations/lifts. */
+export const NewLift = z
+  .strictObject(
+    {
+      reason: z
+        .string(wanted('a string'))
+        .superRefine(ruledBy(nameFault))
+        .meta({
+          minLength: 1,
+          maxLength: MAX_TEXT,
+          description: 'Why, for the record.',
+          examples: ['log restored from the backup of last night'],
+        }),
+    },
+    wanted('a JSON object'),
+  )
+  .meta({ id: 'NewLift', description: 'Why the alarm is lifted.' });
+
+/** The answer to it. */
+export const Lifted = z
+  .object({
+    lifted: z
+      .looseObject({ kind: z.string(), message: z.string(), raisedAt: z.string() })
+      .nullable()
+      .meta({ description: 'The alarm that was lifted; null where none stood.' }),
+  })
+  .meta({ id: 'Lifted', description: 'The alarm that was lifted.' });
 
 /** How many operations a page holds where the client does not say. */
 export const DEFAULT_OPERATIONS = 100;

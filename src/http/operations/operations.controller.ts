@@ -1,38 +1,52 @@
 import { Controller, Delete, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
-import { knownPosition } from '../../history/read.js';
-import { type PastOperation, readPastOperations } from '../../operations/past-operations.js';
-import { readStatus, type System } from '../../operations/status.js';
+import { type OperatedSystem, LocalOperations } from '../../operations/local.js';
+import { type LongOperation } from '../../operations/long-operation.js';
+import { type PastOperation } from '../../operations/past-operations.js';
+import { type UnreadEvent } from '../../operations/skip-unread.js';
 import { type SystemStatus } from '../../operations/system-status.js';
-import { cancelRebuild, requestRebuild, requestRollback } from '../../write/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { operatorOf } from './operator.js';
 import {
-  DEFAULT_OPERATIONS,
-  MAX_OPERATIONS,
-  NewRebuild,
-  NewRollback,
-  OperationsQuery,
-  type RebuildAccepted,
-} from './operation-schemas.js';
-import { acceptedOf, readBodyIfAny, readQuery, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
+  acceptedOf,
+  readBody,
+  readBodyIfAny,
+  readQuery,
+  refuseBody,
+  readValue,
+  refuseUnlessJsonIsAccepted,
+} from '../requests.js';
 import { NoQuery } from '../schemas.js';
 import { LIVE, serverSentEvents } from '../server-sent-events.js';
+import {
+  DEFAULT_OPERATIONS,
+  type Lifted,
+  MAX_OPERATIONS,
+  NewEstimate,
+  NewLift,
+  NewRebuild,
+  NewRollback,
+  NewSkip,
+  OperationsQuery,
+  type RebuildAccepted,
+  type SkipAccepted,
+} from './operation-schemas.js';
+import { operatorOf } from './operator.js';
+import { stepsOf } from './long-operations.js';
 import { StatusFeed } from './status-feed.js';
 
-/** What the controller works with, for Nest: a System is no class. */
-export const SYSTEM = Symbol('System');
+/** What the controller works with, for Nest: an OperatedSystem is no class. */
+export const SYSTEM = Symbol('SYSTEM');
 
 /** The streams of operators, for Nest: their number is their own, so that auditors leave room for them. */
 export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 
 /** Where the progress of a request is shown, relative to each /operations/… that takes one. */
-export const STATUS = 'status';
+const STATUS = 'status';
 
-/** Status, what was asked for before, rebuilds and rollbacks. A request is recorded in the log; a projector executes it. */
+/** What operators do, but for erasures and backups. A request is recorded in the log; a projector executes it. */
 @Controller('operations')
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
@@ -40,7 +54,7 @@ export class OperationsController {
   readonly #feed: StatusFeed;
 
   constructor(
-    @Inject(SYSTEM) private readonly system: System,
+    @Inject(SYSTEM) private readonly system: OperatedSystem,
     @Inject(STATUS_STREAMS) private readonly streams: EventStreams,
   ) {
     this.#feed = new StatusFeed(system);
@@ -53,9 +67,7 @@ export class OperationsController {
   ): Promise<readonly PastOperation[]> {
     refuseUnlessJsonIsAccepted(request);
     const { limit = DEFAULT_OPERATIONS, before } = readQuery(request, OperationsQuery);
-    const { log } = this.system;
-    const from = before === undefined ? undefined : knownPosition(before, await log.head(), '?before');
-    const page = await readPastOperations(log, from, Math.min(limit, MAX_OPERATIONS));
+    const page = await this.#operations(request).past(Math.min(limit, MAX_OPERATIONS), before);
     const last = page.operations.at(-1);
     if (page.more && last) reply.header('link', `<?limit=${limit}&before=${last.position}>; rel="next"`);
     return page.operations;
@@ -63,9 +75,7 @@ export class OperationsController {
 
   @Get('status')
   async status(@Req() request: GuardedRequest): Promise<SystemStatus> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    return readStatus(this.system);
+    return this.#asked(request).status();
   }
 
   @Get('events')
@@ -74,8 +84,20 @@ export class OperationsController {
     readQuery(request, NoQuery);
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
-      serverSentEvents(this.#feed.follow(request.id, over), expiresAt * 1_000),
+      serverSentEvents(this.#feed.follow(over), expiresAt * 1_000),
     );
+  }
+
+  @Post('estimates')
+  async estimate(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rate = null } = readBodyIfAny(request, NewEstimate);
+    await this.#follow(request, reply, (signal) => this.#operations(request).estimate(rate, signal));
+  }
+
+  @Post('verifications')
+  async verify(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+    refuseBody(request);
+    await this.#follow(request, reply, (signal) => this.#operations(request).verify(signal));
   }
 
   @Post('rebuilds')
@@ -84,13 +106,9 @@ export class OperationsController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof RebuildAccepted>> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const operator = operatorOf(request);
+    const operations = this.#asked(request);
     const { rate = null, unskip = false } = readBodyIfAny(request, NewRebuild);
-    const { log, now } = this.system;
-    const rebuild = operator.commandId;
-    await requestRebuild(log, { rebuild, rate, unskip }, operator, now);
+    const rebuild = await operations.rebuild({ rate, unskip });
     reply.header('location', STATUS);
     return { rebuild };
   }
@@ -98,13 +116,9 @@ export class OperationsController {
   @Delete('rebuilds/:id')
   @HttpCode(204)
   async cancel(@Req() request: GuardedRequest): Promise<void> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
+    const operations = this.#asked(request);
     refuseBody(request);
-    const operator = operatorOf(request);
-    const { id } = request.params as { id: string };
-    const { log, now } = this.system;
-    await cancelRebuild(log, `by ${operator.actor.sub}`, operator, now, id);
+    await operations.cancel((request.params as { id: string }).id);
   }
 
   @Post('rollback')
@@ -113,13 +127,62 @@ export class OperationsController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof RebuildAccepted>> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const operator = operatorOf(request);
+    const operations = this.#asked(request);
     const { reason = 'none given' } = readBodyIfAny(request, NewRollback);
-    const { log, now } = this.system;
-    const rebuild = await requestRollback(log, reason, operator, now);
+    const rebuild = await operations.rollback(reason);
     reply.header('location', STATUS);
     return { rebuild };
+  }
+
+  @Get('skips/:position')
+  async unread(@Req() request: GuardedRequest): Promise<UnreadEvent> {
+    const { position } = request.params as { position: string };
+    return this.#asked(request).unread(readValue(NewSkip.shape.position, position, '/operations/skips/'));
+  }
+
+  @Post('skips')
+  @HttpCode(202)
+  async skip(
+    @Req() request: GuardedRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<z.input<typeof SkipAccepted>> {
+    const operations = this.#asked(request);
+    const { position, reason, force = false } = readBody(request, NewSkip);
+    const skipped = await operations.skip({ position, reason, force });
+    reply.header('location', STATUS);
+    return skipped;
+  }
+
+  @Post('lifts')
+  @HttpCode(200)
+  async lift(@Req() request: GuardedRequest): Promise<z.input<typeof Lifted>> {
+    const operations = this.#asked(request);
+    const { reason } = readBody(request, NewLift);
+    const lifted = await operations.lift(reason);
+    return { lifted: lifted ? { ...lifted } : null };
+  }
+
+  /** Operations that the caller asks for; refuses what is common to all of them. */
+  #asked(request: GuardedRequest): LocalOperations {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    return this.#operations(request);
+  }
+
+  #operations(request: GuardedRequest): LocalOperations {
+    return new LocalOperations(this.system, operatorOf(request));
+  }
+
+  /** Sends a long operation as server-sent events. It ends with the connection, not with the token. */
+  async #follow(
+    request: GuardedRequest,
+    reply: FastifyReply,
+    begin: (signal: AbortSignal) => LongOperation<unknown>,
+  ): Promise<void> {
+    acceptedOf(request, [LIVE]);
+    readQuery(request, NoQuery);
+    await this.streams.send(request, reply, LIVE, ({ over }) =>
+      serverSentEvents(stepsOf(begin(over), request), Infinity),
+    );
   }
 }

@@ -88,12 +88,16 @@ describe('/openapi.json', () => {
     );
     expect(described.sort()).toEqual([
       'cancelRebuild: DELETE /operations/rebuilds/{id}',
+      'countOwned: POST /operations/erasures/counts',
       'createPlant: POST /plants',
       'deletePlant: DELETE /plants/{id}',
+      'downloadBackup: GET /operations/backup',
       'eraseEverything: DELETE /plants',
+      'estimateRebuild: POST /operations/estimates',
       'followPlants: GET /plants/events',
       'followStatus: GET /operations/events',
       'importPlants: POST /plants/import',
+      'liftAlarm: POST /operations/lifts',
       'listOperations: GET /operations',
       'listPlants: GET /plants',
       'live: GET /health/live',
@@ -111,10 +115,12 @@ describe('/openapi.json', () => {
       'readReceipt: GET /log/receipt',
       'readStatus: GET /operations/status',
       'readTile: GET /log/tile/{level}/{path}',
+      'readUnread: GET /operations/skips/{position}',
       'ready: GET /health/ready',
       'requestRebuild: POST /operations/rebuilds',
       'requestRollback: POST /operations/rollback',
       'skipEvent: POST /operations/skips',
+      'verifyLists: POST /operations/verifications',
     ]);
     for (const { summary } of operations) expect(summary).toMatch(/\S/);
   });
@@ -206,12 +212,16 @@ describe('/openapi.json', () => {
     const guarded = operations.filter(({ security }) => security && security.length > 0);
     expect(guarded.map(({ operationId }) => operationId).sort()).toEqual([
       'cancelRebuild',
+      'countOwned',
       'createPlant',
       'deletePlant',
+      'downloadBackup',
       'eraseEverything',
+      'estimateRebuild',
       'followPlants',
       'followStatus',
       'importPlants',
+      'liftAlarm',
       'listOperations',
       'listPlants',
       'orderErasure',
@@ -225,9 +235,11 @@ describe('/openapi.json', () => {
       'readPlantHistory',
       'readReceipt',
       'readStatus',
+      'readUnread',
       'requestRebuild',
       'requestRollback',
       'skipEvent',
+      'verifyLists',
     ]);
   });
 

@@ -12,10 +12,10 @@ import {
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { backUp, type BackupProgress, restore as restoreFile } from '../../../src/adapters/sqlite/backup.js';
+import { backUp, restore as restoreFile } from '../../../src/adapters/sqlite/backup.js';
+import { type BackupProgress } from '../../../src/ports/backup.js';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { backup, restore } from '../../../src/cli/backup.js';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { all, freshStream, newEvent, newEvents, temporaryFolder } from '../../support/log-events.js';
@@ -390,53 +390,6 @@ describe('backup and restore of an embedded log', () => {
         for (const name of readdirSync(folder.path)) if (name.startsWith('restored')) rmSync(at(name));
       }
       expect(refused).toBeGreaterThan(places.length / 2);
-    });
-  });
-
-  describe('the commands', () => {
-    const texts = { stdout: '', stderr: '' };
-    const desk = (json: boolean) => ({ json, signal: new AbortController().signal });
-    beforeEach(() => {
-      for (const name of ['stdout', 'stderr'] as const) {
-        texts[name] = '';
-        jest.spyOn(process[name], 'write').mockImplementation((text) => {
-          texts[name] += String(text);
-          return true;
-        });
-      }
-    });
-
-    it('tell people what was done', async () => {
-      await backup(desk(false), 'copy.db', ({ onProgress, signal }) =>
-        backUp(source(), copy(), { onProgress, signal }),
-      );
-      await restore(desk(false), 'again.db', (watching) => restoreFile(copy(), at('again.db'), watching), {
-        readModel: 'move x aside',
-        tree: { file: 'tree.db', leaves: 1_201 },
-      });
-      expect(texts.stdout).toMatch(
-        new RegExp(
-          '^backed up 1200 events, up to position 0000000000001200, 0\\.\\d MB in [\\d.]+ s, to copy\\.db: compared with the log and checked\n' +
-            'restored 1200 events, up to position 0000000000001200, 0\\.\\d MB in [\\d.]+ s, to again\\.db: checked\n$',
-        ),
-      );
-      expect(texts.stderr).toMatch(
-        /^copying: 1200 of 1200 events.*\ncomparing.*\nchecking[^]*\nplants: before the next start, move x aside: .*\nplants: before the next start, move tree\.db with its -wal and -shm aside, and keep them: they hold 1201 events, and this log 1200;.*\n$/,
-      );
-    });
-
-    it('tell scripts in one object', async () => {
-      await open(at('empty.db'));
-      await backup(desk(true), 'copy.db', (watching) => backUp(at('empty.db'), copy(), watching));
-      await restore(desk(true), 'a.db', (watching) => restoreFile(copy(), at('a.db'), watching), {
-        readModel: undefined,
-        tree: { file: 'tree.db', leaves: 0 },
-      });
-      const [one, other] = texts.stdout.trimEnd().split('\n');
-      const figures = { events: 0, head: '', bytes: expect.any(Number), seconds: expect.any(Number) };
-      expect(JSON.parse(one ?? '')).toEqual({ file: 'copy.db', ...figures });
-      expect(JSON.parse(other ?? '')).toEqual({ file: 'a.db', ...figures });
-      expect(texts.stderr).toBe('');
     });
   });
 });

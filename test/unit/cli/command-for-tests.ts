@@ -1,6 +1,7 @@
 import { jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { type CliContext } from '../../../src/cli/context.js';
+import { type Operating } from '../../../src/cli/with-operations.js';
+import { LocalOperations, type OperatedSystem } from '../../../src/operations/local.js';
 import { type ProcessReport, reportText } from '../../../src/operations/process-report.js';
 import { type RebuildEvent } from '../../../src/plants/operation.js';
 import { decorate } from '../../../src/ports/decorate.js';
@@ -16,6 +17,11 @@ import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
 
 /** The log, as one whose positions do not say how many events there are. */
 export const uncounted = (log: EventLog): EventLog => decorate(log, { count: () => undefined });
+
+/** The stores, and what a command works with that operates on them in this process. */
+type Desk = OperatedSystem & Operating;
+
+export const OLGA = { actor: { sub: 'cli:olga' }, correlationId: 'shift 7' };
 
 /** A desk at real stores, and all that is printed there. What a projector would do is done by the test. */
 export class Office {
@@ -47,16 +53,13 @@ export class Office {
     await this.#stores.remove();
   }
 
-  desk(changes: Partial<CliContext> = {}): CliContext {
-    return {
-      log: this.log,
-      model: this.model,
-      operator: { actor: { sub: 'cli:olga' }, correlationId: 'shift 7' },
-      now: noon,
-      signal: this.#asked.signal,
-      json: false,
+  desk({ json = false, signal = this.#asked.signal, ...changes }: Partial<Desk> = {}): Desk {
+    const system = {
+      ...{ log: this.log, model: this.model, tree: undefined, backUp: undefined, now: noon },
+      ...{ dataDir: this.#stores.folder, onUnrecorded: () => undefined },
       ...changes,
     };
+    return { ...system, operations: new LocalOperations(system, OLGA), signal, json };
   }
 
   /** Asks the command to stop. */
@@ -124,12 +127,12 @@ export class Office {
   /** Somebody has asked for a rebuild. Gives its id. */
   async requested(): Promise<string> {
     const rebuild = randomUUID();
-    await requestRebuild(this.log, { rebuild, rate: null, unskip: false }, this.desk().operator, noon);
+    await requestRebuild(this.log, { rebuild, rate: null, unskip: false }, OLGA, noon);
     return rebuild;
   }
 
   /** What a projector, or another operator, writes down. */
   async recorded(event: RebuildEvent): Promise<void> {
-    await record(this.log, await readRebuilds(this.log), event, this.desk().operator, NOON);
+    await record(this.log, await readRebuilds(this.log), event, OLGA, NOON);
   }
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/cli/interrupted.js';
-import { cancel, dryRun, rebuild, rollback } from '../../../src/cli/rebuild.js';
+import { cancel, estimate, rebuild, rollback } from '../../../src/cli/commands/rebuild.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
@@ -12,7 +12,7 @@ import { createPlant } from '../../support/given.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { Office, uncounted } from './command-for-tests.js';
 
-const OPTIONS = { rate: undefined, unskip: false };
+const OPTIONS = { rate: null, unskip: false };
 
 describe('an operator', () => {
   let office: Office;
@@ -191,27 +191,24 @@ describe('an operator', () => {
         office.interrupt(new Interrupted('SIGINT'));
         return Promise.resolve();
       });
-      await expect(rebuild(desk, { ...OPTIONS, wait: true })).rejects.toThrow(
-        'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up',
-      );
+      await expect(rebuild(desk, { ...OPTIONS, wait: true })).rejects.toThrow(new Interrupted('SIGINT'));
       expect((await readRebuilds(office.log)).building).toBeDefined();
       expect(office.err).toContain('no projector runs: the request waits until one is started\n');
     });
 
-    it('hears what fails', async () => {
-      const model = new Faults(office.model).next(
-        'reports',
-        failing(() => new ReadModelUnavailable('it is down')),
-      ).port;
-      await expect(rebuild(office.desk({ model }), { ...OPTIONS, wait: true })).rejects.toThrow(
-        new ReadModelUnavailable('it is down'),
-      );
+    it('hears of a store that is away, and comes back to the rebuild', async () => {
+      const down = failing(() => new ReadModelUnavailable('it is down'));
+      const cancelled = after(async () => cancel(office.desk()));
+      const model = new Faults(office.model).next('reports', down, cancelled).port;
+      await rebuild(office.desk({ model }), { ...OPTIONS, wait: true });
+      expect(office.err).toContain('the read model does not answer: it is down\n');
+      expect(office.out).toMatch(/was cancelled/);
     });
   });
 
   describe('who asks what a rebuild would do', () => {
     it('hears how much it would read, that nothing was asked for, and of no lists to keep', async () => {
-      expect(await dryRun(office.desk(), OPTIONS)).toBe(true);
+      expect(await estimate(office.desk(), null, false)).toBe(true);
       expect(office.out).toContain('The log holds 0 events. A rebuild would take about 0 s: ');
       expect(office.out).toContain('It would build a new generation, verify it, and answer\n');
       expect(office.out).toMatch(/\nNothing was asked for\.\n$/);
@@ -222,13 +219,13 @@ describe('an operator', () => {
       for (const plant of [1, 2, 3]) await run(office.log, 'anne', createPlant(plant));
       await office.answer();
       const underWay = await office.requested();
-      await dryRun(office.desk(), { rate: 2, unskip: true });
+      await estimate(office.desk(), 2, true);
       expect(office.out).toContain('The log holds 4 events. A rebuild would take about 2 s: ');
       expect(office.out).toContain(
         'generation beside generation 1, which takes as much space again, with the events that were skipped, verify',
       );
       expect(office.out).toContain(`Now it would be refused: rebuild ${underWay} is under way.`);
-      await dryRun(office.desk({ json: true, log: uncounted(office.log) }), { rate: 2, unskip: false });
+      await estimate(office.desk({ json: true, log: uncounted(office.log) }), 2, false);
       expect(office.json).toMatchObject({ events: 4, estimatedSeconds: 2, active: 1, underWay });
     });
 
@@ -250,19 +247,19 @@ describe('an operator', () => {
       const log = new Faults(office.log)
         .every('head', () => Promise.resolve(position(25_000)))
         .every('readAll', manyEvents).port;
-      await dryRun(office.desk({ log }), OPTIONS);
+      await estimate(office.desk({ log }), null, false);
       expect(read).toBe(20_001);
       expect(office.out).toContain('The log holds 25000 events.');
       expect(office.out).toContain('from the time to read 20000 of them.');
       expect(office.out).toMatch(/^While requests never cease it gives way to them, and may take \S+ s\.$/m);
-      await dryRun(office.desk({ log: uncounted(log) }), OPTIONS);
+      await estimate(office.desk({ log: uncounted(log) }), null, false);
       expect(read).toBe(25_001); // counting is reading, up to what was the end
     });
 
     it('may stop it', async () => {
       await run(office.log, 'anne', createPlant(1));
       office.interrupt(new Interrupted('stopped'));
-      await expect(dryRun(office.desk(), OPTIONS)).rejects.toThrow('stopped');
+      await expect(estimate(office.desk(), null, false)).rejects.toThrow('stopped');
       expect(office.out).toBe('');
     });
   });
@@ -287,21 +284,21 @@ describe('an operator', () => {
       office.recorded({ type: 'RolledBack', data: { rebuild: await id(), generation: 1, replaced: 2 } });
 
     it('waits until it is done', async () => {
-      expect(await rollback(scripted(nothing, rolledBack), { reason: 'odd' })).toBe(true);
+      expect(await rollback(scripted(nothing, rolledBack), 'odd')).toBe(true);
       expect(office.out).toBe('lists are answered from generation 1 again\n');
     });
 
     it('hears when the way back is gone', async () => {
       const closed = async (): Promise<void> =>
         office.recorded({ type: 'RebuildClosed', data: { rebuild: await id() } });
-      expect(await rollback(scripted(closed), { reason: 'odd' })).toBe(false);
+      expect(await rollback(scripted(closed), 'odd')).toBe(false);
       expect(office.out).toBe('there is no way back any more: the generation before is gone\n');
     });
 
     it('hears of no generation where the lists were lost since', async () => {
       office.tamper("UPDATE generations SET state = 'inactive'");
       const desk = { ...scripted(rolledBack), json: true };
-      expect(await rollback(desk, { reason: 'odd' })).toBe(true);
+      expect(await rollback(desk, 'odd')).toBe(true);
       expect(office.json).toEqual({ rolledBack: true, generation: null });
     });
 
@@ -310,9 +307,7 @@ describe('an operator', () => {
         office.interrupt(new Interrupted('SIGINT'));
         return Promise.resolve();
       });
-      await expect(rollback(desk, { reason: 'odd' })).rejects.toThrow(
-        /^no longer waiting: what was asked for/,
-      );
+      await expect(rollback(desk, 'odd')).rejects.toThrow(new Interrupted('SIGINT'));
     });
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PassThrough } from 'node:stream';
-import { skip } from '../../../src/cli/skip.js';
+import { skip } from '../../../src/cli/commands/skip.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position } from '../../../src/ports/event-log.js';
 import { readSkips } from '../../../src/rebuilds/read.js';

@@ -4,7 +4,7 @@ import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
 import { showTree } from '../../../src/metrics/tree.js';
 import { reportText } from '../../../src/operations/process-report.js';
-import { status } from '../../../src/cli/status.js';
+import { status } from '../../../src/cli/commands/status.js';
 import { readStatus } from '../../../src/operations/status.js';
 import { type Position } from '../../../src/ports/event-log.js';
 import { NOON, noon } from '../../support/domain-stores.js';

@@ -1,4 +1,0 @@
-/** A backup cannot be made or restored. The message is one line for the operator. */
-export class BackupRefused extends Error {
-  override readonly name = 'BackupRefused';
-}

@@ -1,0 +1,152 @@
+import { pause } from '../async/pause.js';
+import { isThere } from '../files/new-file.js';
+import { LocalOperations } from '../operations/local.js';
+import { type Operations } from '../operations/operations.js';
+import { type EventLog, LogUnavailable } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { ReadModelUnavailable } from '../ports/read-model.js';
+import { type Config } from '../service/config.js';
+import { StartError } from '../service/start-error.js';
+import { operatorHere } from './operator.js';
+import { assertLogExists, withTreeOf } from './with-stores.js';
+
+type Run = (operations: Operations) => Promise<void>;
+
+/** The stores that a command uses where it carries out its operation itself. */
+export interface StoresNeeded {
+  readonly log?: true;
+  readonly lists?: true;
+  readonly tree?: true;
+  /** Goes on without a store that does not open within a second. */
+  readonly partial?: true;
+}
+
+/** How long a store may take to open where the command goes on without it, in milliseconds. */
+const OPEN_WITHIN_MS = 1_000;
+
+const warn = (message: string): void => {
+  process.stderr.write(`plants: ${message}\n`);
+};
+
+/**
+ * Carries out operations on the stores of the settings, beside whatever else uses them, and closes them. A read model is
+ * only ever made by the service. Throws StartError where an embedded store is not there, and what opening one throws.
+ */
+export const withStoresHere = async (
+  { eventLog, readModel, dataDir }: Config,
+  needed: StoresNeeded,
+  run: Run,
+): Promise<void> => {
+  assertLogExists(eventLog);
+  if (needed.lists && readModel.kind === 'sqlite' && !isThere(readModel.file))
+    throw new StartError(
+      `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
+    );
+  // Imported here: other commands need no databases.
+  const [{ openEventLog, openReadModel }, { backUpApart }] = await Promise.all([
+    import('../adapters/stores.js'),
+    import('../adapters/sqlite/backup-thread.js'),
+  ]);
+  const log = needed.log && (await opened(() => openEventLog(eventLog), needed, LogUnavailable));
+  const model =
+    needed.lists &&
+    (log instanceof Error
+      ? new ReadModelUnavailable('it is not asked: the event log says which lists are its own')
+      : await opened(
+          () => openReadModel(readModel, log?.identity() ?? '', warn),
+          needed,
+          ReadModelUnavailable,
+        ));
+  const system = {
+    log: usable<EventLog>(log),
+    model: usable<ReadModelStore>(model),
+    dataDir,
+    backUp: eventLog.kind === 'sqlite' ? backUpApart(eventLog.file) : undefined,
+    now: () => new Date(),
+    onUnrecorded: (error: unknown) => {
+      const { code = 'failed' } = error as NodeJS.ErrnoException;
+      warn(`DATA_DIR cannot be written (${code}), so the metrics do not show this run`);
+    },
+  };
+  try {
+    const work = (tree: Parameters<Parameters<typeof withTreeOf>[2]>[0]): Promise<void> =>
+      run(new LocalOperations({ ...system, tree }, operatorHere()));
+    await (needed.tree ? withTreeOf(system.log, dataDir, work) : work(undefined));
+  } finally {
+    if (model && !(model instanceof Error)) await model.close();
+    if (log && !(log instanceof Error)) await log.close();
+  }
+};
+
+/** Opens a store; one that is away is its error where the command goes on without it. */
+const opened = async <Store extends { close(): Promise<void> }>(
+  open: () => Promise<Store>,
+  { partial }: StoresNeeded,
+  Away: new (message: string) => Error,
+): Promise<Store | Error> => {
+  const opening = open();
+  if (!partial) return opening;
+  const late = new AbortController();
+  const isLate = pause(OPEN_WITHIN_MS, late.signal).then(() => undefined);
+  try {
+    const store = await Promise.race([opening, isLate]);
+    if (store) return store;
+    opening.then(
+      (store) => store.close(),
+      () => undefined,
+    );
+    return new Away(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
+  } catch (error) {
+    if (error instanceof Away) return error;
+    throw error;
+  } finally {
+    late.abort();
+  }
+};
+
+/** A store, or one of which each question is answered by why it is away. */
+const usable = <Store extends object>(store: Store | Error | undefined): Store =>
+  store !== undefined && !(store instanceof Error)
+    ? store
+    : (new Proxy(
+        {},
+        {
+          get: (_, name) =>
+            name === 'health'
+              ? () => ({ state: 'ok' })
+              : () => Promise.reject(store ?? new Error('this command opens no such store')),
+        },
+      ) as Store);
+
+/**
+ * Starts a service on the embedded stores of the settings in this process, for as long as the operation takes: nobody
+ * else is there to carry it out. It listens on a port of its own.
+ */
+export const withOwnService = async (
+  config: Config,
+  { json }: { readonly json?: true },
+  run: (url: string) => Promise<void>,
+): Promise<void> => {
+  assertLogExists(config.eventLog);
+  if (!json) warn(`no service runs on ${config.dataDir}: this command carries it out itself`);
+  const [{ start }, { createLogger }, { version }] = await Promise.all([
+    import('../service/start.js'),
+    import('../service/logging/logger.js'),
+    import('./package.js'),
+  ]);
+  const service = await start(
+    {
+      ...config,
+      ...{ host: '127.0.0.1', port: 0, metrics: 'off', docs: false, console: false, corsOrigins: [] },
+      ...{ roles: new Set(['api', 'projector', 'auditor'] as const), drainMs: 0, tracing: undefined },
+      rateLimit: 'off',
+    },
+    createLogger('silent', undefined, { pid: process.pid, host: 'cli', version }),
+    version,
+  );
+  try {
+    await run(service.url);
+  } finally {
+    await service.stop();
+  }
+};

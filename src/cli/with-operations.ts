@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Command } from 'commander';
+import { isThere } from '../files/new-file.js';
+import { type KeepBackup } from '../ports/backup.js';
+import { type Operations, ServiceUnreachable } from '../operations/operations.js';
+import { runningService } from '../service/service-file.js';
+import { EXIT, UsageError } from './exit-status.js';
+import { stopSignal } from './interrupted.js';
+import { operatorHere } from './operator.js';
+import { type StoresNeeded } from './operations-here.js';
+import { settings } from './settings.js';
+
+/** Which service a command is for, and how it prints. */
+export interface OperateOptions {
+  readonly url?: string;
+  readonly tokenFile?: string;
+  readonly json?: true;
+}
+
+/** What an operator's command works with. */
+export interface Operating {
+  readonly operations: Operations;
+  readonly now: () => Date;
+  /** Aborts, with an Interrupted, at SIGINT and SIGTERM. */
+  readonly signal: AbortSignal;
+  /** Print one JSON object, and no progress. */
+  readonly json: boolean;
+}
+
+/** What a command needs of a system. */
+interface Needs {
+  /** The scope of the token that is signed here. */
+  readonly scope: 'plants:operate' | 'plants:erase';
+  /** The stores that it uses where it carries out the operation itself. */
+  readonly stores: StoresNeeded;
+  /** Whether something has to carry out what is asked for: a service in this process, where none runs on the folder. */
+  readonly isCarriedOut?: boolean;
+  /** What Ctrl-C leaves behind, in one line. */
+  readonly interrupted?: string;
+}
+
+/** How long the service of this folder may take to say that it is there, in milliseconds. */
+const ANSWERS_WITHIN_MS = 2_000;
+
+/** Whether a command is for a service that its options name. */
+export const isElsewhere = ({ url }: OperateOptions): boolean =>
+  (url ?? process.env.PLANTS_URL) !== undefined;
+
+/** Adds the options that say which service a command is for. */
+export const operable = (command: Command): Command =>
+  command
+    .option('--url <url>', 'a running service; without it, that of DATA_DIR, or its stores (PLANTS_URL)')
+    .option('--token-file <file>', 'holds the token for it (PLANTS_TOKEN); without it, one is made here');
+
+/**
+ * Runs a command on the operations of a system: over HTTP where `--url` names a service or one runs on the embedded
+ * folder of the settings, else in this process. The exit status is 1 where `work` is not well.
+ */
+export const withOperations = async (
+  options: OperateOptions,
+  { scope, stores, isCarriedOut = false, interrupted = 'interrupted' }: Needs,
+  work: (operating: Operating) => Promise<boolean>,
+): Promise<void> => {
+  const signal = stopSignal(interrupted);
+  const run = async (operations: Operations): Promise<void> => {
+    const well = await work({ operations, now: () => new Date(), signal, json: options.json ?? false });
+    process.exitCode = well ? EXIT.ok : EXIT.failed;
+  };
+  const url = options.url ?? process.env.PLANTS_URL;
+  const token = givenToken(options);
+  if (url !== undefined) return run(await remote(checkedUrl(url), token, scope));
+  const config = settings();
+  const canAsk = token !== undefined || config.auth.kind === 'local';
+  if (config.eventLog.kind === 'sqlite' && canAsk) {
+    const found = await serviceOf(config.dataDir, config.eventLog.file);
+    if (found !== undefined) return run(await remote(found, token, scope));
+    if (isCarriedOut) {
+      const { withOwnService } = await import('./operations-here.js');
+      return withOwnService(config, options, async (own) => run(await remote(own, token, scope)));
+    }
+  }
+  const { withStoresHere } = await import('./operations-here.js');
+  return withStoresHere(config, stores, run);
+};
+
+const checkedUrl = (url: string): string => {
+  if (/^https?:\/\//.test(url) && URL.canParse(url)) return url;
+  throw new UsageError(
+    `--url must be where the service is, such as http://127.0.0.1:3000, not ${JSON.stringify(url)}`,
+  );
+};
+
+const givenToken = ({ tokenFile }: OperateOptions): string | undefined => {
+  if (tokenFile === undefined) return process.env.PLANTS_TOKEN;
+  if (!isThere(tokenFile)) throw new UsageError(`--token-file: there is no file ${tokenFile}`);
+  return readFileSync(tokenFile, 'utf8').trim();
+};
+
+/** The operations of a service, with the given token, or with one of a minute that the local key signs. */
+const remote = async (url: string, token: string | undefined, scope: string): Promise<Operations> => {
+  const [{ RemoteOperations }, { signToken }] = await Promise.all([
+    import('../operations/remote.js'),
+    import('./token.js'),
+  ]);
+  const sign = async (): Promise<string> => {
+    if (token !== undefined) return token;
+    const { dataDir } = settings();
+    if (!isThere(join(dataDir, 'signing-key.json')))
+      throw new UsageError(
+        `there is no token for ${url}: give one (--token-file, PLANTS_TOKEN), or the DATA_DIR with its key`,
+      );
+    const owner = operatorHere().actor.sub;
+    return (await signToken(settings(), { owner, scope, expires: '1m' }, new Date())).token;
+  };
+  const keep: KeepBackup = async (...backup) => {
+    const { keepBackup } = await import('../adapters/sqlite/backup.js'); // other commands need no database
+    return keepBackup(...backup);
+  };
+  return new RemoteOperations(url, sign, keep);
+};
+
+/**
+ * Where the service of a folder listens; undefined where none runs. Throws ServiceUnreachable where one does not answer.
+ * A file may be left of a process whose number another one has now: nobody listens there then.
+ */
+const serviceOf = async (dataDir: string, logFile: string): Promise<string | undefined> => {
+  const found = runningService(dataDir, logFile);
+  if (!found) return undefined;
+  try {
+    await fetch(`${found.url}/health/live`, { signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) });
+    return found.url;
+  } catch (error) {
+    const { cause } = error as { readonly cause?: { readonly code?: string } };
+    if (cause?.code === 'ECONNREFUSED') return undefined;
+    throw new ServiceUnreachable(
+      `the service of ${dataDir}, process ${found.pid}, does not answer at ${found.url}: look at its log`,
+    );
+  }
+};

@@ -1,0 +1,56 @@
+import { type FastifyRequest } from 'fastify';
+import { type LongOperation } from '../../operations/long-operation.js';
+import { requestLog } from '../correlation.js';
+import { problemDocument } from '../problem.js';
+import { problemOf } from '../problem.filter.js';
+import { type LiveStep, sentEvent } from '../server-sent-events.js';
+
+/** The shortest time between two events `progress` of a phase, in milliseconds. */
+const PROGRESS_EVERY_MS = 200;
+
+/**
+ * A long operation as server-sent events: `progress`, and at the end `outcome`, or `problem` with a problem document. The
+ * first is awaited before anything is sent, so that what fails at once has the status of its problem.
+ */
+export async function* stepsOf(
+  operation: LongOperation<unknown>,
+  request: FastifyRequest,
+): AsyncGenerator<LiveStep, void, undefined> {
+  let told = -Infinity;
+  let phase = '';
+  try {
+    for (;;) {
+      const step = await next(operation, phase !== '', request);
+      if ('problem' in step) {
+        yield { events: [sentEvent('problem', step.problem)] };
+        return;
+      }
+      if (step.done) {
+        yield { events: [sentEvent('outcome', JSON.stringify(step.value))] };
+        return;
+      }
+      if (step.value.phase === phase && performance.now() - told < PROGRESS_EVERY_MS) continue;
+      ({ phase } = step.value);
+      told = performance.now();
+      yield { events: [sentEvent('progress', JSON.stringify(step.value))] };
+    }
+  } finally {
+    await operation.return(undefined);
+  }
+}
+
+/** The next step; a failure is one too, once the answer has begun. */
+const next = async (
+  operation: LongOperation<unknown>,
+  begun: boolean,
+  request: FastifyRequest,
+): Promise<Awaited<ReturnType<typeof operation.next>> | { readonly problem: string }> => {
+  try {
+    return await operation.next();
+  } catch (error) {
+    if (!begun) throw error;
+    const problem = problemOf(error);
+    if (problem.status >= 500) requestLog(request).error({ err: error }, 'a long operation failed');
+    return { problem: JSON.stringify(problemDocument(problem, request.id, request.url)) };
+  }
+};

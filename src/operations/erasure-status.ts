@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { readErasures } from '../erasure/erasures.js';
+import { erasedStream } from '../plants/stream.js';
+import { type EventLog } from '../ports/event-log.js';
+
+/** An erasure. */
+export const ErasureStatus = z
+  .strictObject({
+    erasure: z.string().meta({ description: 'Its id.' }),
+    state: z.enum(['ordered', 'erased', 'finished', 'cancelled']).meta({
+      description:
+        'ordered: plants are being deleted, and nothing was erased yet. erased: the log has lost the events, and files of the stores may still hold what they were. finished: nothing is left there either. cancelled: nothing was erased.',
+    }),
+    reason: z.string(),
+    by: z.string().meta({ description: 'Who ordered it.' }),
+    orderedAt: z.string().meta({ format: 'date-time' }),
+    since: z.string().meta({ format: 'date-time', description: 'When the state was reached.' }),
+    events: z
+      .number()
+      .nullable()
+      .meta({ type: ['integer', 'null'], description: 'How many events were erased; null before.' }),
+    remains: z.string().nullable().meta({
+      description:
+        'What somebody has to do by hand before it is finished, such as a scavenge of EventStoreDB; null where nothing is known.',
+    }),
+  })
+  .meta({
+    id: 'ErasureStatus',
+    description: 'What has happened to an erasure. It does not say whose it is.',
+  });
+
+export type ErasureStatus = Readonly<z.infer<typeof ErasureStatus>>;
+
+/** What has happened to an erasure; undefined where there is none of this id. Throws what the log throws. */
+export const readErasure = async (log: EventLog, id: string): Promise<ErasureStatus | undefined> => {
+  const found = (await readErasures(log)).all.find(({ erasure }) => erasure === id);
+  if (!found) return undefined;
+  const { erasure, state, reason, by, orderedAt, since, events } = found;
+  const remains = state === 'erased' ? await log.remains(erasedStream(erasure)) : undefined;
+  return {
+    ...{ erasure, state, reason, by, orderedAt: orderedAt.toISOString(), since: since.toISOString() },
+    ...{ events: events ?? null, remains: remains ?? null },
+  };
+};

@@ -1,0 +1,40 @@
+import { type Position } from './event-log.js';
+
+/** A backup cannot be made or restored. The message is one line for the operator. */
+export class BackupRefused extends Error {
+  override readonly name = 'BackupRefused';
+}
+
+/** What a copy of a log holds. */
+export interface CopiedLog {
+  readonly events: number;
+  /** The position of its last event, or START. */
+  readonly head: Position;
+  readonly bytes: number;
+}
+
+export interface BackupProgress {
+  /** Making the copy; reading the log again; reading the copy. */
+  readonly phase: 'copying' | 'comparing' | 'checking';
+  readonly events: number;
+  readonly total: number;
+}
+
+export interface BackupWatch {
+  readonly onProgress: (progress: BackupProgress) => void;
+  /** Aborting removes what was made so far. */
+  readonly signal: AbortSignal;
+}
+
+/** Makes a backup of a log in a new file. Throws BackupRefused, LogUnavailable and the signal's reason. */
+export type MakeBackup = (file: string, watch: BackupWatch) => Promise<CopiedLog>;
+
+/**
+ * Keeps a backup that `download` writes into the file that it is given: it gets its own name once it was checked. Throws
+ * as MakeBackup, and what `download` throws.
+ */
+export type KeepBackup = (
+  file: string,
+  download: (partial: string) => Promise<void>,
+  watch: BackupWatch,
+) => Promise<CopiedLog>;
