@@ -1,8 +1,9 @@
 /** Processes, generations, trees and witnesses, as they stand. */
 import { Name } from '../../parts/name.js';
 import { Time } from '../../parts/time.js';
+import { CompareNow } from './compare.js';
 import { counted, number } from './figures.js';
-import { Ago, Command, Table } from './parts.js';
+import { Ago, Table } from './parts.js';
 import { type ProcessReport, type SystemStatus } from './status.js';
 
 interface Shown {
@@ -81,7 +82,7 @@ export const Generations = ({ status: { generations, head } }: Pick<Shown, 'stat
   </Table>
 );
 
-/** What was compared last, and the command that compares again: it reads the whole log, and so is no request. */
+/** What was compared last, and what compares again. */
 export const Compared = ({ status: { processes }, now }: Shown) => {
   const [last] = processes
     .flatMap(({ verified }) => (verified ? [verified] : []))
@@ -102,8 +103,8 @@ export const Compared = ({ status: { processes }, now }: Shown) => {
           'They were not compared yet, as far as the processes know.'
         )}
       </p>
-      <p class="hint">A rebuild compares before it is promoted. To compare now, with its progress:</p>
-      <Command text="npx plants verify" />
+      <p class="hint">A rebuild compares before it is promoted.</p>
+      <CompareNow />
     </section>
   );
 };

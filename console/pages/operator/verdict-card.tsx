@@ -2,8 +2,9 @@
 import { Name } from '../../parts/name.js';
 import { Time } from '../../parts/time.js';
 import { type StatusWatch } from './status-watch.js';
+import { LiftAlarm } from './lift.js';
 import { Command } from './parts.js';
-import { verdictOf } from './verdict.js';
+import { isAlarm, verdictOf } from './verdict.js';
 
 export const VerdictCard = ({ watch }: { readonly watch: StatusWatch }) => {
   const status = watch.status.value;
@@ -24,6 +25,7 @@ export const VerdictCard = ({ watch }: { readonly watch: StatusWatch }) => {
                 </strong>
                 {advice !== undefined && <p>{advice}</p>}
                 {command !== undefined && <Command text={command} />}
+                {isAlarm(text) && <LiftAlarm />}
               </li>
             ))}
           </ul>

@@ -57,6 +57,9 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
   ],
 ];
 
+/** Whether a problem is the alarm of an auditor. */
+export const isAlarm = (problem: string): boolean => problem.startsWith('ALARM ');
+
 const findingOf = (text: string): Finding => {
   const [, advice = 'docs/operating.md and docs/runbook.md say what to do when something fails.', command] =
     ADVICE.find(([problem]) => problem.test(text)) ?? [];

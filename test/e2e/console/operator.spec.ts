@@ -1,7 +1,10 @@
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { type Locator, type Page } from 'playwright-core';
+import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { describeInBrowser, expectAccessible, picture, TestBrowser } from '../../support/browser.js';
+import { runCli } from '../../support/http-cli.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { TestService } from '../../support/service.js';
 
@@ -97,6 +100,39 @@ describeInBrowser('the page of operators', () => {
     await button(back, 'Roll back').click();
     await said(page, 'The rebuild was rolled back.');
     await past(page, 'Rollback', 'lists look <b>odd</b>', 'done').waitFor();
+  });
+
+  it('compares the lists with the log and the signed state, and says what was found', async () => {
+    const page = await open();
+    await button(page, 'Compare now').click();
+    await page.getByText(/^120 plants of 1 owner compared: the lists say what the log says/).waitFor();
+    await page.getByText(/They are the state that was signed with \d+ events/).waitFor();
+    await page.getByText('they agree').waitFor();
+    await expectAccessible(page);
+  });
+
+  it('lifts an alarm of the auditor, once a reason was typed', async () => {
+    const { origin } = JSON.parse((await runCli(['audit-key', '--json'], service.env)).stdout) as {
+      origin: string;
+    };
+    const tree = await openSqliteTreeStore(join(service.dataDir, 'tree.db'), origin.replace('plants/', ''));
+    await tree.raise({
+      kind: 'changed',
+      index: 2,
+      message: 'raised by a test',
+      raisedAt: new Date().toISOString(),
+    });
+    const page = await open();
+    await button(page, 'Lift the alarm…').click();
+    const asked = page.getByRole('dialog', { name: 'Lift the alarm?' });
+    expect(await button(asked, 'Lift the alarm').isDisabled()).toBe(true);
+    await asked.getByLabel('Why').fill('it was a test');
+    await expectAccessible(page);
+    await button(asked, 'Lift the alarm').click();
+    await said(page, 'The alarm is lifted: the auditor reads the whole log before it signs.');
+    expect(await tree.alarm()).toBeUndefined();
+    await tree.close();
+    await well(page);
   });
 
   it('shows how far a rebuild is, and cancels it', async () => {
