@@ -76,6 +76,8 @@ export const withStoresHere = async (
     if (model && !(model instanceof Error)) await model.close();
     if (log && !(log instanceof Error)) await log.close();
   }
+  // What goes on trying to open a store would keep the process for ten seconds.
+  if (log instanceof Error || model instanceof Error) process.exit();
 };
 
 /** Opens a store; one that is away is its error where the command goes on without it. */
