@@ -17,6 +17,8 @@ export interface StoresNeeded {
   readonly log?: true;
   readonly lists?: true;
   readonly tree?: true;
+  /** All of them, which a thread opens for itself. */
+  readonly apart?: true;
   /** Goes on without a store that does not open within a second. */
   readonly partial?: true;
 }
@@ -38,14 +40,14 @@ export const withStoresHere = async (
   run: Run,
 ): Promise<void> => {
   assertLogExists(eventLog);
-  if (needed.lists && readModel.kind === 'sqlite' && !isThere(readModel.file))
+  if ((needed.lists ?? needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.file))
     throw new StartError(
       `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
     );
   // Imported here: other commands need no databases.
-  const [{ openEventLog, openReadModel }, { backUpApart }] = await Promise.all([
+  const [{ openEventLog, openReadModel }, { operationsApart }] = await Promise.all([
     import('../adapters/stores.js'),
-    import('../adapters/sqlite/backup-thread.js'),
+    import('../service/apart.js'),
   ]);
   const log = needed.log && (await opened(() => openEventLog(eventLog), needed, LogUnavailable));
   const model =
@@ -61,7 +63,7 @@ export const withStoresHere = async (
     log: usable<EventLog>(log),
     model: usable<ReadModelStore>(model),
     dataDir,
-    backUp: eventLog.kind === 'sqlite' ? backUpApart(eventLog.file) : undefined,
+    ...operationsApart({ eventLog, readModel, dataDir }),
     now: () => new Date(),
     onUnrecorded: (error: unknown) => {
       const { code = 'failed' } = error as NodeJS.ErrnoException;

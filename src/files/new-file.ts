@@ -94,8 +94,19 @@ const make = (path: string, parent: string): void => {
 const ownerOf = (folder: string): { readonly uid: number; readonly gid: number } | undefined =>
   process.geteuid?.() === 0 ? statSync(folder) : undefined;
 
-/** Throws an error of the file system where that cannot be said, unlike `existsSync`, which says no: EACCES, ENOTDIR. */
-export const isThere = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined;
+/**
+ * Throws an error of the file system where that cannot be said, unlike `existsSync`, which says no: EACCES, ENOTDIR. Not
+ * by `throwIfNoEntry`, which from Node 22 on says no for ENOTDIR too.
+ */
+export const isThere = (path: string): boolean => {
+  try {
+    statSync(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+};
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 

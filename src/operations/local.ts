@@ -2,19 +2,19 @@ import { monotonicMs, randomId } from '../async/runtime.js';
 import { countOwned, orderErasure, UnknownOwner } from '../erasure/order.js';
 import { knownPosition } from '../history/read.js';
 import { START } from '../ports/event-log.js';
-import { BackupRefused, type CopiedLog, type MakeBackup } from '../ports/backup.js';
+import { BackupRefused, type CopiedLog } from '../ports/backup.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { readRebuilds } from '../rebuilds/read.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../write/rebuilds.js';
 import { readErasure } from './erasure-status.js';
 import { recordBackup, recordVerify } from './last-runs.js';
-import { type LongOperation, longOperation, type OperationProgress, watching } from './long-operation.js';
+import { type LongOperation, longOperation, type OperationProgress } from './long-operation.js';
 import { type Operations, type RebuildEstimate } from './operations.js';
 import { readPastOperations } from './past-operations.js';
 import { readUnread, type SkipRequest, skipUnread } from './skip-unread.js';
 import { activeGeneration, readStatus, type System } from './status.js';
-import { verifyLists } from './verification.js';
+import { type Verification, type VerifyListsOptions } from './verification.js';
 
 /** Events that are read to estimate the duration of a rebuild: a second at most. */
 const SAMPLE = 20_000;
@@ -29,8 +29,16 @@ const TIMES_UNDER_TRAFFIC = 6;
 export interface OperatedSystem extends System {
   /** Where the last runs are recorded. */
   readonly dataDir: string;
+  /** Compares the lists, as `verifyLists` does. */
+  readonly verify: (options: Omit<VerifyListsOptions, 'tree'>) => Promise<Verification>;
   /** Makes backups of the event log; undefined where it is on servers, which have their own. */
-  readonly backUp: MakeBackup | undefined;
+  readonly backUp:
+    | ((
+        file: string,
+        report: (progress: OperationProgress) => void,
+        signal: AbortSignal,
+      ) => Promise<CopiedLog>)
+    | undefined;
   /** The auditor's tree; undefined where this process has none. */
   readonly tree: TreeStore | undefined;
   /** Called where DATA_DIR cannot be written, so that metrics do not show a run. */
@@ -77,8 +85,7 @@ export class LocalOperations implements Operations {
   verify(signal: AbortSignal) {
     const { system } = this;
     return longOperation(signal, (onProgress, ended) =>
-      verifyLists(system, {
-        tree: system.tree,
+      system.verify({
         signal: ended,
         onProgress,
         onCompared: (differing) =>
@@ -130,7 +137,7 @@ export class LocalOperations implements Operations {
       );
     const at = now().toISOString(); // what is written after this may be missing in it
     return longOperation(signal, async (report, ended) => {
-      const made = await backUp(file, watching(report, ended));
+      const made = await backUp(file, report, ended);
       await this.#recorded(recordBackup(dataDir, { at, head: made.head, events: made.events }));
       return made;
     });

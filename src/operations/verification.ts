@@ -68,7 +68,7 @@ export interface VerifyListsOptions {
  * throw, and the signal's reason.
  */
 export const verifyLists = async (
-  { log, model }: System,
+  { log, model }: Pick<System, 'log' | 'model'>,
   { tree, signal, onProgress, onCompared }: VerifyListsOptions,
 ): Promise<Verification> => {
   const generation = await activeGeneration({ model });

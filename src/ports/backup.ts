@@ -26,12 +26,9 @@ export interface BackupWatch {
   readonly signal: AbortSignal;
 }
 
-/** Makes a backup of a log in a new file. Throws BackupRefused, LogUnavailable and the signal's reason. */
-export type MakeBackup = (file: string, watch: BackupWatch) => Promise<CopiedLog>;
-
 /**
  * Keeps a backup that `download` writes into the file that it is given: it gets its own name once it was checked. Throws
- * as MakeBackup, and what `download` throws.
+ * BackupRefused, LogUnavailable, the signal's reason, and what `download` throws.
  */
 export type KeepBackup = (
   file: string,

@@ -8,7 +8,6 @@ import { type Eraser } from '../erasure/eraser.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Projector } from '../projector/projector.js';
-import { backUpApart } from '../adapters/sqlite/backup-thread.js';
 import { openEventLog, openReadModel } from '../adapters/stores.js';
 import { noteRequest } from '../async/event-loop.js';
 import { TokenVerifier } from '../http/auth/verify.js';
@@ -39,6 +38,7 @@ import { listen } from './listen.js';
 import { assertLogIsTheirs, assertLogIsThere, freshnessOf } from './log-checks.js';
 import { now } from './now.js';
 import { startProjector } from './projection.js';
+import { operationsApart } from './apart.js';
 import { Resources } from './resources.js';
 import { announceService, withdrawService } from './service-file.js';
 import { logHealth } from './state-lines.js';
@@ -151,11 +151,11 @@ const announce = (url: string, { roles, dataDir, eventLog }: Config, resources: 
 const operatedSystem = (
   { log, model }: Pick<OperatedSystem, 'log' | 'model'>,
   tree: TreeStore | undefined,
-  { dataDir, eventLog }: Config,
+  config: Config,
   logger: Logger,
 ): OperatedSystem => ({
-  ...{ log, model, tree, dataDir, now },
-  backUp: eventLog.kind === 'sqlite' ? backUpApart(eventLog.file) : undefined,
+  ...{ log, model, tree, dataDir: config.dataDir, now },
+  ...operationsApart(config),
   onUnrecorded: (error) => {
     logger.warn({ err: error }, 'DATA_DIR cannot be written, so status and metrics do not show this run');
   },

@@ -32,11 +32,7 @@ Where there is the tree of an auditor, each plant is also compared with the stat
 Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
     )
     .action((options: OperateOptions) =>
-      withOperations(
-        options,
-        { scope: 'plants:operate', stores: { log: true, lists: true, tree: true } },
-        verify,
-      ),
+      withOperations(options, { scope: 'plants:operate', stores: { apart: true } }, verify),
     );
 };
 

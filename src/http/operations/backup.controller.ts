@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { makeFolder } from '../../files/new-file.js';
@@ -33,6 +34,10 @@ export class BackupController {
   async backup(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     acceptedOf(request, [SQLITE]);
     readQuery(request, NoQuery);
+    if (request.method === 'HEAD') {
+      await reply.type(SQLITE).send(Readable.from([]));
+      return;
+    }
     if (this.#isBusy) throw new OperationRefused('a backup is being made already: wait for its end');
     this.#isBusy = true;
     try {

@@ -6,6 +6,7 @@ import { type LongOperation } from '../../operations/long-operation.js';
 import { type PastOperation } from '../../operations/past-operations.js';
 import { type UnreadEvent } from '../../operations/skip-unread.js';
 import { type SystemStatus } from '../../operations/system-status.js';
+import { OperationRefused } from '../../rebuilds/rebuilds.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
@@ -52,6 +53,8 @@ const STATUS = 'status';
 @Scopes('plants:operate')
 export class OperationsController {
   readonly #feed: StatusFeed;
+  /** The long operations in progress: one of a kind at a time, since each reads all that there is. */
+  readonly #inProgress = new Set<string>();
 
   constructor(
     @Inject(SYSTEM) private readonly system: OperatedSystem,
@@ -91,13 +94,14 @@ export class OperationsController {
   @Post('estimates')
   async estimate(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     const { rate = null } = readBodyIfAny(request, NewEstimate);
-    await this.#follow(request, reply, (signal) => this.#operations(request).estimate(rate, signal));
+    const begin = (signal: AbortSignal) => this.#operations(request).estimate(rate, signal);
+    await this.#follow('estimate', request, reply, begin);
   }
 
   @Post('verifications')
   async verify(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseBody(request);
-    await this.#follow(request, reply, (signal) => this.#operations(request).verify(signal));
+    await this.#follow('comparison', request, reply, (signal) => this.#operations(request).verify(signal));
   }
 
   @Post('rebuilds')
@@ -175,14 +179,22 @@ export class OperationsController {
 
   /** Sends a long operation as server-sent events. It ends with the connection, not with the token. */
   async #follow(
+    what: string,
     request: GuardedRequest,
     reply: FastifyReply,
     begin: (signal: AbortSignal) => LongOperation<unknown>,
   ): Promise<void> {
     acceptedOf(request, [LIVE]);
     readQuery(request, NoQuery);
-    await this.streams.send(request, reply, LIVE, ({ over }) =>
-      serverSentEvents(stepsOf(begin(over), request), Infinity),
-    );
+    if (this.#inProgress.has(what))
+      throw new OperationRefused(`another ${what} is under way here: wait for its end`);
+    this.#inProgress.add(what);
+    try {
+      await this.streams.send(request, reply, LIVE, ({ over }) =>
+        serverSentEvents(stepsOf(begin(over), request), Infinity),
+      );
+    } finally {
+      this.#inProgress.delete(what);
+    }
   }
 }

@@ -2,6 +2,7 @@ import { jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type Operating } from '../../../src/cli/with-operations.js';
 import { LocalOperations, type OperatedSystem } from '../../../src/operations/local.js';
+import { verifyLists } from '../../../src/operations/verification.js';
 import { type ProcessReport, reportText } from '../../../src/operations/process-report.js';
 import { type RebuildEvent } from '../../../src/plants/operation.js';
 import { decorate } from '../../../src/ports/decorate.js';
@@ -59,7 +60,9 @@ export class Office {
       ...{ dataDir: this.#stores.folder, onUnrecorded: () => undefined },
       ...changes,
     };
-    return { ...system, operations: new LocalOperations(system, OLGA), signal, json };
+    const verify: OperatedSystem['verify'] = (options) =>
+      verifyLists(system, { tree: system.tree, ...options });
+    return { ...system, verify, operations: new LocalOperations({ ...system, verify }, OLGA), signal, json };
   }
 
   /** Asks the command to stop. */

@@ -1,0 +1,84 @@
+import { Worker } from 'node:worker_threads';
+import { type EventLogLocation, type ReadModelLocation } from '../adapters/store-locations.js';
+import { type OperationProgress } from '../operations/long-operation.js';
+import { type OperatedSystem } from '../operations/local.js';
+import { type Verification } from '../operations/verification.js';
+import { type CopiedLog } from '../ports/backup.js';
+import { OperationRefused } from '../rebuilds/rebuilds.js';
+
+/** What a thread is told to do. */
+export type Task =
+  | { readonly kind: 'backup'; readonly log: string; readonly file: string }
+  | {
+      readonly kind: 'verify';
+      readonly eventLog: EventLogLocation;
+      readonly readModel: ReadModelLocation;
+      readonly dataDir: string;
+    };
+
+/** What a thread tells; `compared` is the number of plants that differ from the log for certain. */
+export type TaskMessage =
+  | { readonly progress: OperationProgress }
+  | { readonly compared: number }
+  | { readonly outcome: unknown }
+  | { readonly refused: string }
+  | { readonly failed: Error };
+
+/**
+ * Runs a task in a thread of its own, with connections of its own: it would hold up whatever else this thread does.
+ * Throws OperationRefused with the message of a store's error, and the signal's reason.
+ */
+const apart = async <Outcome>(
+  task: Task,
+  signal: AbortSignal,
+  onMessage: (message: TaskMessage) => void,
+): Promise<Outcome> => {
+  signal.throwIfAborted();
+  const worker = new Worker(new URL('./apart.worker.js', import.meta.url), { workerData: task });
+  const abort = (): void => {
+    worker.postMessage('abort');
+  };
+  signal.addEventListener('abort', abort);
+  try {
+    return await new Promise<Outcome>((resolve, reject) => {
+      worker.on('error', reject);
+      worker.on('exit', () => {
+        reject(new Error(`the thread of a ${task.kind} has ended`));
+      });
+      worker.on('message', (message: TaskMessage) => {
+        if ('outcome' in message) resolve(message.outcome as Outcome);
+        else if (signal.aborted) reject(signal.reason as Error);
+        else if ('refused' in message) reject(new OperationRefused(message.refused));
+        else if ('failed' in message) reject(message.failed);
+        else onMessage(message);
+      });
+    });
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+};
+
+/** The operations that are carried out in threads of their own, on stores at these places. */
+export const operationsApart = ({
+  eventLog,
+  readModel,
+  dataDir,
+}: Omit<Extract<Task, { kind: 'verify' }>, 'kind'>): Pick<OperatedSystem, 'backUp' | 'verify'> => ({
+  backUp:
+    eventLog.kind === 'sqlite'
+      ? (file, onProgress, signal) =>
+          apart<CopiedLog>({ kind: 'backup', log: eventLog.file, file }, signal, (message) => {
+            if ('progress' in message) onProgress(message.progress);
+          })
+      : undefined,
+  verify: async ({ signal, onProgress, onCompared }) => {
+    let recorded = Promise.resolve();
+    const task: Task = { kind: 'verify', eventLog, readModel, dataDir };
+    const found = await apart<Verification>(task, signal, (message) => {
+      if ('progress' in message) onProgress(message.progress);
+      else if ('compared' in message) recorded = onCompared(message.compared);
+    });
+    await recorded;
+    return found;
+  },
+});

@@ -1,0 +1,86 @@
+/** Does one task, and tells how far it is and how it ended. Any message to it aborts that. */
+import { join } from 'node:path';
+import { parentPort, workerData } from 'node:worker_threads';
+import { backUp } from '../adapters/sqlite/backup.js';
+import { openEventLog, openReadModel, openTreeStore } from '../adapters/stores.js';
+import { isThere } from '../files/new-file.js';
+import { watching } from '../operations/long-operation.js';
+import { type Verification, verifyLists } from '../operations/verification.js';
+import { StateAltered } from '../operations/verify-state.js';
+import { EventRefused } from '../plants/errors.js';
+import { BackupRefused, type CopiedLog } from '../ports/backup.js';
+import { LogDamaged, LogUnavailable } from '../ports/event-log.js';
+import {
+  GenerationMissing,
+  ReadModelAhead,
+  ReadModelIncomplete,
+  ReadModelUnavailable,
+} from '../ports/read-model.js';
+import { TreeUnavailable } from '../ports/tree-store.js';
+import { type Task, type TaskMessage } from './apart.js';
+
+/** Errors whose message is one line that says what to do. */
+const KNOWN = [
+  ...[BackupRefused, LogDamaged, LogUnavailable, EventRefused, TreeUnavailable, StateAltered],
+  ...[GenerationMissing, ReadModelAhead, ReadModelIncomplete, ReadModelUnavailable],
+];
+
+const aborted = new AbortController();
+const { signal } = aborted;
+parentPort?.once('message', () => {
+  aborted.abort(new Error('aborted'));
+});
+
+const tell = (message: TaskMessage): void => {
+  parentPort?.postMessage(message);
+};
+
+const verify = async ({
+  eventLog,
+  readModel,
+  dataDir,
+}: Extract<Task, { kind: 'verify' }>): Promise<Verification> => {
+  const log = await openEventLog(eventLog);
+  try {
+    const model = await openReadModel(readModel, log.identity(), () => undefined);
+    const file = join(dataDir, 'tree.db');
+    const tree = isThere(file) ? await openTreeStore(file, log.identity()) : undefined;
+    try {
+      return await verifyLists(
+        { log, model },
+        {
+          ...{ tree, signal },
+          onProgress: (progress) => {
+            tell({ progress });
+          },
+          onCompared: (compared) => {
+            tell({ compared });
+            return Promise.resolve();
+          },
+        },
+      );
+    } finally {
+      await tree?.close();
+      await model.close();
+    }
+  } finally {
+    await log.close();
+  }
+};
+
+const run = (task: Task): Promise<Verification | CopiedLog> => {
+  if (task.kind === 'verify') return verify(task);
+  const report = watching((progress) => {
+    tell({ progress });
+  }, signal);
+  return backUp(task.log, task.file, report);
+};
+
+try {
+  tell({ outcome: await run(workerData as Task) });
+} catch (error) {
+  const isKnown = KNOWN.some((known) => error instanceof known);
+  tell(isKnown ? { refused: (error as Error).message } : { failed: error as Error });
+} finally {
+  parentPort?.close();
+}
