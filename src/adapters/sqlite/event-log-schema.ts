@@ -1,4 +1,6 @@
-import { DatabaseSync, pragma, type Database } from './database.js';
+import { ERASURES_STREAM } from '../../plants/stream.js';
+import { type Database, pragma } from './database.js';
+import { schemaChange } from './schema-text.js';
 
 /** "PLNT" in ASCII: identifies an event log of this service. */
 const APPLICATION_ID = 0x504c4e54;
@@ -69,36 +71,22 @@ export const isOurs = (db: Database, file: string): boolean => {
 };
 
 /**
- * The fault, in one clause, of tables and triggers that are not as they were created. Other tables and indexes do no
- * harm: a backup has one.
+ * The fault, in one clause, of a schema that is not as this version creates it, or of a version that was put back where
+ * events were erased. A backup has a table of its own.
  */
-export const schemaFault = (db: Database): string | undefined => {
-  const model = new DatabaseSync(':memory:');
-  try {
-    model.exec(SCHEMA);
-    const rules = rulesOf(model);
-    const found = rulesOf(db);
-    for (const [name, { sql }] of rules)
-      if (found.get(name)?.sql !== sql)
-        return `has lost the rule ${name} of an event log: somebody has changed its schema`;
-    for (const [name, { type }] of found)
-      if (type === 'trigger' && !rules.has(name))
-        return 'has a trigger that is not ours: somebody has changed its schema';
-    return undefined;
-  } finally {
-    model.close();
-  }
-};
+export const schemaFault = (db: Database): string | undefined =>
+  schemaChange(
+    db,
+    (model) => {
+      model.exec(SCHEMA);
+    },
+    ['backup'],
+  ) ??
+  (Number(pragma(db, 'user_version')) < ERASING_SCHEMA_VERSION && hasErased(db)
+    ? `has events that were erased, and the version of a log without (user_version): set it to ${ERASING_SCHEMA_VERSION}`
+    : undefined);
 
-interface Rule {
-  readonly name: string;
-  readonly type: string;
-  readonly sql: string;
-}
-
-const rulesOf = (db: Database): Map<string, Rule> => {
-  const rules = db
-    .prepare("SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'trigger')")
-    .all() as unknown as Rule[];
-  return new Map(rules.map((rule) => [rule.name, rule]));
-};
+const hasErased = (db: Database): boolean =>
+  db
+    .prepare("SELECT 1 FROM events WHERE stream = ? AND type = 'OwnerErased' LIMIT 1")
+    .get(ERASURES_STREAM) !== undefined;

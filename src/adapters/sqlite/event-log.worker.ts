@@ -12,7 +12,7 @@ import {
 import { ERASED_STREAMS } from '../../plants/stream.js';
 import { eraseEvents, keepFromOlderVersions } from './event-log-erasure.js';
 import { EventLogGuard, hasRoom } from './event-log-guard.js';
-import { SCHEMA, Refusal, isOurs } from './event-log-schema.js';
+import { SCHEMA, Refusal, isOurs, schemaFault } from './event-log-schema.js';
 import {
   type AppendOrder,
   type BatchOutcome,
@@ -95,6 +95,11 @@ class Writer {
         db.exec(SCHEMA);
         db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(randomUUID());
       }
+      const fault = schemaFault(db);
+      if (fault !== undefined)
+        throw new Refusal(
+          `${file} ${fault}; keep a copy of it, and restore it from a backup (plants restore)`,
+        );
       const { identity } = db.prepare('SELECT identity FROM log').get() as { identity: string };
       db.exec('COMMIT');
       const synchronous = Number(pragma(db, 'synchronous'));

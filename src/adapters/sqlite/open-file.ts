@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { makeFile, makeFolder, syncFile } from '../../files/new-file.js';
+import { schemaChange } from './schema-text.js';
 import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma, SQLITE, sqliteCode } from './database.js';
 
 /** Pause before another attempt while another process creates the file, in milliseconds. */
@@ -86,6 +87,10 @@ const prepareFile = (db: Database, format: FileFormat): void => {
   // The transaction also tests whether the file can be written. Another process may have created the tables.
   inTransaction(db, 'BEGIN IMMEDIATE', () => {
     format.make(db, isNew(db, format));
+    const change = schemaChange(db, (model) => {
+      format.make(model, true);
+    });
+    if (change !== undefined) throw format.unavailable(`${format.file} ${change}: ${format.otherVersion}`);
   });
 };
 

@@ -150,25 +150,35 @@ describe('a log that is compared with itself', () => {
   });
 
   it.each([
-    ['a trigger that is missing', 'DROP TRIGGER events_update', 'has lost the rule events_update'],
+    ['a trigger that is missing', 'DROP TRIGGER events_update', 'has lost the trigger events_update'],
     [
       'a trigger that was put in',
       'CREATE TRIGGER more AFTER INSERT ON events BEGIN SELECT 1; END',
-      'has a trigger that is not ours',
+      'has the trigger more, which is not ours',
     ],
     [
       'a trigger that is another',
       'DROP TRIGGER events_update; CREATE TRIGGER events_update AFTER INSERT ON events BEGIN SELECT 1; END',
-      'has lost the rule events_update',
+      'has lost the trigger events_update',
     ],
-  ])('notices %s', async (_what, change, says) => {
-    await altered(() => {
-      sql(change);
-    });
+    [
+      'an index that would refuse events',
+      'CREATE UNIQUE INDEX more ON events (id)',
+      'has the index more, which is not ours',
+    ],
+    [
+      'a version that was put back since events were erased',
+      "INSERT INTO events SELECT max(seq) + 1, 'operation-erasures', 0, 'one', 'OwnerErased', '{}', '{}' FROM events",
+      'has events that were erased, and the version of a log without',
+    ],
+  ])('notices %s, and is not opened again', async (_what, change, says) => {
+    sql(change);
     expect(await noticed()).toMatchObject({
       message: expect.stringContaining(`events.db ${says}`) as unknown,
       at: undefined,
     });
+    await log.close();
+    await expect(openSqliteEventLog(file)).rejects.toThrow(says);
   });
 
   it('raises the alarm of whoever reads it again, after what was signed was compared', async () => {

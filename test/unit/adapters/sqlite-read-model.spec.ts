@@ -270,6 +270,30 @@ describe('read model in SQLite', () => {
       expect(readdirSync(folder)).toEqual(['crafted.db']);
     });
 
+    it.each([
+      [
+        'a collation that takes two owners for one',
+        `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'owner TEXT', 'owner TEXT COLLATE NOCASE')
+           WHERE name = 'plants'`,
+        'has lost the table plants',
+      ],
+      [
+        'an index of its own',
+        'CREATE UNIQUE INDEX more ON plants (row)',
+        'has the index more, which is not ours',
+      ],
+      ['a table that is missing', 'DROP TABLE parked', undefined],
+    ])('is refused with %s', async (_what, sql, says) => {
+      const model = await open();
+      await model.close();
+      const db = new DatabaseSync(file, { defensive: false });
+      db.exec(sql);
+      db.close();
+      if (says === undefined)
+        await open(); // it is made again
+      else expect((await refusal()).message).toMatch(`${file} ${says}`);
+    });
+
     it('is left alone when it is no database', async () => {
       file = join(folder, 'letter.txt');
       writeFileSync(file, 'Dear plants,\n'.repeat(1_000));

@@ -228,16 +228,16 @@ describe('backup and restore of an embedded log', () => {
 
   describe('a log that is not well', () => {
     const lost = [
-      ['a lost trigger', 'DROP TRIGGER events_delete', 'has lost the rule events_delete of an event log'],
+      ['a lost trigger', 'DROP TRIGGER events_delete', 'has lost the trigger events_delete'],
       [
         'a changed trigger',
         "DROP TRIGGER events_update; CREATE TRIGGER events_update BEFORE UPDATE ON events BEGIN SELECT 'fine'; END",
-        'has lost the rule events_update of an event log',
+        'has lost the trigger events_update',
       ],
       [
         'a foreign trigger',
         'CREATE TRIGGER mine AFTER INSERT ON events BEGIN DELETE FROM log; END',
-        'has a trigger that is not ours',
+        'has the trigger mine, which is not ours',
       ],
     ] as const;
     it.each(lost)('is refused for %s', async (_what, sql, message) => {
