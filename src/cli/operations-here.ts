@@ -5,8 +5,10 @@ import { type Operations } from '../operations/operations.js';
 import { type EventLog, LogUnavailable } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
+import { type TreeStore } from '../ports/tree-store.js';
 import { type Config } from '../service/config.js';
 import { StartError } from '../service/start-error.js';
+import { Interrupted } from './interrupted.js';
 import { operatorHere } from './operator.js';
 import { assertLogExists, withTreeOf } from './with-stores.js';
 
@@ -71,7 +73,7 @@ export const withStoresHere = async (
     },
   };
   try {
-    const work = (tree: Parameters<Parameters<typeof withTreeOf>[2]>[0]): Promise<void> =>
+    const work = (tree: TreeStore | undefined): Promise<void> =>
       run(new LocalOperations({ ...system, tree }, operatorHere()));
     await (needed.tree ? withTreeOf(system.log, dataDir, work) : work(undefined));
   } finally {
@@ -150,6 +152,10 @@ export const withOwnService = async (
   );
   try {
     await run(service.url);
+  } catch (error) {
+    throw error instanceof Interrupted
+      ? new Interrupted('interrupted: it goes on once a service runs on this folder', error.signal)
+      : error;
   } finally {
     await service.stop();
   }

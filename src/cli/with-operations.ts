@@ -106,7 +106,8 @@ const remote = async (url: string, token: string | undefined, scope: string): Pr
   const sign = async (): Promise<string> => {
     if (token !== undefined) return token;
     const { dataDir } = settings();
-    if (!isThere(join(dataDir, 'signing-key.json')))
+    // A token that was signed here crosses no network readable.
+    if (isPlaintext(new URL(url)) || !isThere(join(dataDir, 'signing-key.json')))
       throw new UsageError(
         `there is no token for ${url}: give one (--token-file, PLANTS_TOKEN), or the DATA_DIR with its key`,
       );
@@ -119,6 +120,9 @@ const remote = async (url: string, token: string | undefined, scope: string): Pr
   };
   return new RemoteOperations(url, sign, keep);
 };
+
+const isPlaintext = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
 
 /**
  * Where the service of a folder listens; undefined where none runs. Throws ServiceUnreachable where one does not answer.

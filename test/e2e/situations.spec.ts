@@ -167,9 +167,17 @@ describe('a service elsewhere whose connections break', () => {
 
   it.each([
     ['has no token', {}, 2, /there is no token for .*: give one \(--token-file, PLANTS_TOKEN\)/],
+    [
+      'is another machine without TLS, and a key that would sign a token for it',
+      { PLANTS_URL: 'http://192.0.2.1:3000', DATA_DIR: 'SERVICE' },
+      2,
+      /there is no token for http:\/\/192/,
+    ],
     ['is no URL', { PLANTS_URL: 'plants.example' }, 2, /--url must be where the service is/],
   ])('refuses in one line what %s', async (_what, settings, status, line) => {
-    const ran = await runCli(['status'], { PLANTS_URL: service.url, DATA_DIR: folder, ...settings });
+    const env = { PLANTS_URL: service.url, DATA_DIR: folder, ...settings };
+    if (env.DATA_DIR === 'SERVICE') env.DATA_DIR = service.dataDir;
+    const ran = await runCli(['status'], env);
     expect(ran).toMatchObject({ status, stdout: '', stderr: expect.stringMatching(line) as unknown });
     expect(readdirSync(folder)).toEqual([]);
   });
