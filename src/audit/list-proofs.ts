@@ -1,4 +1,5 @@
 import { pause } from '../async/pause.js';
+import { effectOfType } from '../plants/plant.js';
 import { encodeOwner, plantStream } from '../plants/stream.js';
 import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
@@ -117,7 +118,9 @@ export class ListProofs {
     const id = idOfKey(key);
     const stream = plantStream(owner, id);
     const isIt = (event: RecordedEvent | undefined): boolean =>
-      event?.type === 'PlantCreated' && sameHash(plantValue(event.id, event.data), value);
+      event !== undefined &&
+      effectOfType(event.type) === 'sets' &&
+      sameHash(plantValue(event.id, event.data), value);
     let event = await this.log.readLast(stream);
     // The plant was changed after the checkpoint: an event before the last one created what it commits to. How many it
     // has is up to its owner: who creates and deletes one plant all day shall not keep the log busy with each list.

@@ -1,5 +1,6 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { effectOf } from '../plants/plant.js';
 import { type LeafEvent } from './leaf.js';
 
 /** The memory limit in bytes, by the estimates below: a million plants of some thousand owners take half of it. */
@@ -35,8 +36,9 @@ export class PlantsHeld {
     const fact = tryDecode(event);
     if (fact instanceof EventRefused) this.#unread += 1;
     else if (fact.kind === 'plant') {
-      this.#apply(fact.owner, fact.event);
-      if (isNew) this.#count(fact.owner, fact.event.type === 'PlantCreated');
+      const { id, plant } = effectOf(fact.event);
+      this.#apply(fact.owner, id, plant !== undefined);
+      if (isNew) this.#count(fact.owner, plant !== undefined);
     }
     if (!this.#isTooMuch()) return;
     this.#plants.clear();
@@ -68,13 +70,10 @@ export class PlantsHeld {
     return this.#bytes > MAX_BYTES;
   }
 
-  #apply(
-    owner: string,
-    { type, data: { id } }: { readonly type: string; readonly data: { readonly id: number } },
-  ): void {
+  #apply(owner: string, id: number, isPresent: boolean): void {
     const ids = this.#plants.get(owner) ?? new Set<number>();
     const before = ids.size;
-    if (type === 'PlantCreated') ids.add(id);
+    if (isPresent) ids.add(id);
     else ids.delete(id);
     this.#bytes += (ids.size - before) * PLANT_BYTES;
     const owners = this.#plants.size;

@@ -6,6 +6,7 @@ import { monotonicMs, nextTurn, randomId } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
+import { effectOf } from '../plants/plant.js';
 import { skipName } from '../plants/skips.js';
 import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../plants/stream.js';
 import {
@@ -264,8 +265,9 @@ export class Eraser {
           `the event at position ${event.position} cannot be read: leave it out first (plants skip --position ${event.position})`,
         );
       if (fact.kind !== 'plant') continue;
-      if (fact.event.type === 'PlantCreated') present.add(fact.event.data.id);
-      else present.delete(fact.event.data.id);
+      const { id, plant } = effectOf(fact.event);
+      if (plant) present.add(id);
+      else present.delete(id);
     }
     if (present.size === 0) return { last, erasedUpTo };
     const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };

@@ -1,5 +1,5 @@
 import { decode } from '../plants/codec.js';
-import { evolve, type Plant } from '../plants/plant.js';
+import { effectOf, type Plant } from '../plants/plant.js';
 import { skipName } from '../plants/skips.js';
 import { ownedBy, PLANT_STREAMS } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
@@ -73,9 +73,8 @@ export const plantsAsOf = async (
       if (skips.has(skipName(event))) continue;
       const fact = decode(event);
       if (fact.kind !== 'plant') continue; // a request changes no list
-      const { id } = fact.event.data;
+      const { id, plant } = effectOf(fact.event);
       if (id <= after || id >= least) continue;
-      const plant = evolve(plants.get(id), fact.event);
       if (plant) plants.set(id, plant);
       else plants.delete(id);
       if (plants.size > maxPlants) least = keepLowerHalf(plants);

@@ -1,6 +1,6 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
-import { type Plant } from '../plants/plant.js';
+import { effectOf, type Plant } from '../plants/plant.js';
 import { encodeOwner, ERASURE_STREAMS, ERASURES_STREAM, PLANT_STREAMS } from '../plants/stream.js';
 import {
   type EventLog,
@@ -282,7 +282,6 @@ const changeOf = (event: RecordedEvent): ListChange => {
   const { position } = event;
   const fact = tryDecode(event);
   if (fact instanceof EventRefused || fact.kind !== 'plant') return { type: 'reload', position };
-  return fact.event.type === 'PlantCreated'
-    ? { type: 'added', plant: fact.event.data, position }
-    : { type: 'deleted', id: fact.event.data.id, position };
+  const { id, plant } = effectOf(fact.event);
+  return plant ? { type: 'added', plant, position } : { type: 'deleted', id, position };
 };

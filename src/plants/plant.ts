@@ -21,12 +21,28 @@ export const decide = (command: PlantCommand, plant: Plant | undefined): PlantEv
   }
 };
 
-/** The plant after one more event of its stream. */
-export const evolve = (_plant: Plant | undefined, event: PlantEvent): Plant | undefined => {
+/** What an event does to its plant. */
+export interface PlantEffect {
+  readonly id: number;
+  /** The plant as it is afterwards; undefined where it is gone. */
+  readonly plant: Plant | undefined;
+}
+
+/** What an event does: lists, proofs, erasures, counts and commands all take it from here. */
+export const effectOf = (event: PlantEvent): PlantEffect => {
   switch (event.type) {
     case 'PlantCreated':
-      return event.data;
+      return { id: event.data.id, plant: event.data };
     case 'PlantDeleted':
-      return undefined;
+      return { id: event.data.id, plant: undefined };
   }
 };
+
+const EFFECTS: Readonly<Record<string, 'sets' | 'removes'>> = {
+  PlantCreated: 'sets',
+  PlantDeleted: 'removes',
+} satisfies Record<PlantEvent['type'], 'sets' | 'removes'>;
+
+/** What an event of this type does to its plant, whatever it holds; undefined for what is no event of a plant. */
+export const effectOfType = (type: string): 'sets' | 'removes' | undefined =>
+  Object.hasOwn(EFFECTS, type) ? EFFECTS[type] : undefined;

@@ -1,5 +1,6 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
+import { effectOf } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
 import { type LogBatch, type Position, type RecordedEvent } from '../ports/event-log.js';
@@ -84,11 +85,11 @@ export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | Event
   const fact = tryDecode(stored);
   if (fact instanceof EventRefused) return fact;
   if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself
-  const { owner, event } = fact;
+  const { id, plant } = effectOf(fact.event);
   return {
     position: stored.position,
-    owner,
-    id: event.data.id,
-    row: event.type === 'PlantCreated' ? rowOf(event.data.name, event.data.tag) : undefined,
+    owner: fact.owner,
+    id,
+    row: plant && rowOf(plant.name, plant.tag),
   };
 };

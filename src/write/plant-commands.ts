@@ -3,7 +3,7 @@ import { decode, encode, versionOf } from '../plants/codec.js';
 import { type PlantCommand } from '../plants/commands.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { type PlantEvent } from '../plants/events.js';
-import { decide, evolve, type Plant } from '../plants/plant.js';
+import { decide, effectOf, type Plant } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { plantStream } from '../plants/stream.js';
 import {
@@ -159,7 +159,7 @@ const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
   const fact = decode(last);
   if (fact.kind !== 'plant')
     throw new EventRefused(last.stream, last.revision, 'it does not belong into the stream of a plant');
-  return evolve(undefined, fact.event);
+  return effectOf(fact.event).plant;
 };
 
 /**

@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import { type CreatePlant, type DeletePlant, type PlantCommand } from '../../src/plants/commands.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import { type PlantCreated, type PlantDeleted, type PlantEvent } from '../../src/plants/events.js';
-import { decide, evolve, type Plant } from '../../src/plants/plant.js';
+import { decide, effectOf, type Plant } from '../../src/plants/plant.js';
 
 export const created = (id: number, name = 'Monstera deliciosa', tag = 'aroid'): PlantCreated => ({
   type: 'PlantCreated',
@@ -22,7 +22,7 @@ export const deletePlant = (id: number): DeletePlant => ({ type: 'DeletePlant', 
 
 /** The plant that the events of its stream lead to. */
 export const plantAfter = (events: readonly PlantEvent[]): Plant | undefined =>
-  events.reduce<Plant | undefined>(evolve, undefined);
+  events.reduce<Plant | undefined>((_plant, event) => effectOf(event).plant, undefined);
 
 /** What the rules say to a command: the events, or the code of the refusal. */
 export const verdict = (

@@ -1,3 +1,4 @@
+import { effectOfType } from '../../plants/plant.js';
 import { type LeafEvent, leafHead } from '../leaf.js';
 import { type Hash } from '../merkle.js';
 import { sha256 } from '../../trie/sha256.js';
@@ -35,12 +36,13 @@ export const stateChangeOf = (
   { stream, type, data, id }: LeafEvent,
   head?: string,
 ): StateChange | undefined => {
-  if (type !== 'PlantCreated' && type !== 'PlantDeleted') return undefined;
+  const effect = effectOfType(type);
+  if (effect === undefined) return undefined;
   const [, owner, digits] = PLANT_STREAM.exec(stream) ?? [];
   if (owner === undefined || !Number.isSafeInteger(Number(digits))) return undefined;
   return {
     key: plantKey(ownerPrefix(owner), Number(digits)),
-    value: type === 'PlantCreated' ? valueOfHead(head ?? leafHead(id, data)) : undefined,
+    value: effect === 'sets' ? valueOfHead(head ?? leafHead(id, data)) : undefined,
   };
 };
 

@@ -276,9 +276,7 @@ describe('an auditor', () => {
     await before.stop();
     await log.close();
     copyFileSync(join(folder, 'events.db'), join(folder, 'good.db'));
-    const database = new DatabaseSync(join(folder, 'events.db'));
-    database.exec(`DROP TRIGGER events_update; UPDATE events SET data = '{"id":41}' WHERE seq = 42`);
-    database.close();
+    alterFile(join(folder, 'events.db'), `UPDATE events SET data = '{"id":41}' WHERE seq = 42`);
 
     const altered = await openLog();
     const alarmed = run(altered, store);
