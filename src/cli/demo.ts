@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createLogger } from '../service/logging/logger.js';
 import { type Config, loadConfig } from '../service/config.js';
 import { type Service } from '../service/start.js';
-import { consoleLink } from './console.js';
+import { consoleLink } from './commands/console.js';
 import { DEMO_OWNERS } from './demo-plants.js';
 import { signToken } from './token.js';
 

@@ -128,6 +128,6 @@ const newFile = (file: string, text: string): string => {
   const temporary = `${file}.${process.pid}.new`;
   rmSync(temporary, { force: true });
   makeFile(temporary);
-  writeFileSync(temporary, text);
+  writeFileSync(temporary, text, { flag: 'r+' }); // it is empty: nothing is to be truncated
   return temporary;
 };

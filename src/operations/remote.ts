@@ -136,7 +136,7 @@ export class RemoteOperations implements Operations {
           yield chunk;
         }
       };
-      await pipeline(Readable.fromWeb(body), counted, createWriteStream(file), { signal });
+      await pipeline(Readable.fromWeb(body), counted, createWriteStream(file, { flags: 'r+' }), { signal });
     } catch (error) {
       signal.throwIfAborted();
       if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error; // of the file

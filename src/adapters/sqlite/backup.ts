@@ -102,6 +102,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
 export const keepBackup: KeepBackup = (file, download, watch) =>
   published(file, async (partial) => {
     await download(partial);
+    syncFile(partial); // before it has its name
     const about = {
       damaged: `what came for ${file} is damaged`,
       changed: `what came for ${file} was changed`,

@@ -1,10 +1,21 @@
+import { once } from 'node:events';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable, type Transform, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import * as zlib from 'node:zlib';
 import { type Command, Option } from 'commander';
+import { type BundleQuestion, type Bundled, ExportRefused, bundleOf } from '../../audit/bundle-write.js';
 import { keptCosignatures } from '../../audit/cosigned-notes.js';
+import { type EventLog } from '../../ports/event-log.js';
+import { type TreeStore } from '../../ports/tree-store.js';
 import { nonEmptyText } from '../arguments.js';
+import { type CliContext } from '../context.js';
 import { EXITS } from '../exit-status.js';
-import { settings } from '../settings.js';
 import { stopSignal } from '../interrupted.js';
+import { Progress } from '../progress.js';
+import { settings } from '../settings.js';
+import { duration, printable } from '../terminal.js';
 import { withTree } from '../with-stores.js';
 
 /** Defines `plants export`. */
@@ -56,10 +67,7 @@ const exportEvents = ({ out, from, owner, altered, json }: ExportOptions): Promi
     (tree) =>
       `there is no tree ${tree}: run a service with the role auditor first, and give this command its DATA_DIR`,
     async (log, tree) => {
-      const [{ published }, { exportBundle }] = await Promise.all([
-        import('../../adapters/sqlite/backup.js'),
-        import('../export.js'),
-      ]);
+      const { published } = await import('../../adapters/sqlite/backup.js');
       const file = join(settings().dataDir, 'witnessed.json');
       const cosignatures = (note: string): string => keptCosignatures(file, note);
       await exportBundle(
@@ -67,5 +75,108 @@ const exportEvents = ({ out, from, owner, altered, json }: ExportOptions): Promi
         { file: out, from, owner, altered: altered ?? false, cosignatures },
       );
     },
+  );
+};
+
+/** The log, the tree and the files that an export uses. */
+export interface ExportContext extends Pick<CliContext, 'log' | 'signal' | 'json'> {
+  readonly log: EventLog;
+  readonly tree: TreeStore;
+  /** Makes a file under a temporary name, and renames it once it is complete. Overwrites nothing. */
+  readonly published: (file: string, make: (partial: string) => Promise<Bundled>) => Promise<Bundled>;
+}
+
+/** Standard output, as a file's name. */
+const STDOUT = '-';
+
+/**
+ * Writes a bundle into a new file, compressed as its name says, or to standard output for `-`, and prints what it
+ * holds: on standard error, where the bundle itself goes to standard output. An alarm of the auditor is
+ * printed first; where the stored tree was altered, nothing is exported. Throws as bundleOf and `published` do, and ExportRefused.
+ */
+export const exportBundle = async (
+  { log, tree, signal, json, published }: ExportContext,
+  { file, ...question }: BundleQuestion & { readonly file: string },
+): Promise<void> => {
+  const compressor = compressorFor(file); // before the work
+  const alarm = await tree.alarm();
+  if (alarm?.kind === 'tree' && !question.altered)
+    throw new ExportRefused(
+      `an alarm of the auditor stands, and nothing can be verified against its tree until that is put back: ${alarm.message}`,
+    );
+  if (alarm)
+    process.stderr.write(
+      printable(
+        `plants: an alarm of the auditor stands${question.altered ? '' : ', and what is exported is what it signed before'}: ${alarm.message}`,
+      ) + '\n',
+    );
+  const progress = new Progress('events', process.stderr, json);
+  const began = performance.now();
+  const write = async (target: Writable): Promise<Bundled> => {
+    const bundle = bundleOf(
+      log,
+      tree,
+      question,
+      (done, total) => {
+        progress.show('exporting', done, total);
+      },
+      signal,
+    );
+    let bundled: Bundled | undefined;
+    const text = Readable.from(
+      (async function* () {
+        bundled = yield* bundle;
+      })(),
+      { objectMode: false },
+    );
+    try {
+      if (target === process.stdout) await toStdout(text, signal);
+      else if (compressor) await pipeline(text, compressor(), target, { signal });
+      else await pipeline(text, target, { signal });
+    } catch (error) {
+      signal.throwIfAborted(); // its reason names the signal
+      throw error;
+    }
+    if (!bundled) throw new ExportRefused('the bundle was not written to its end');
+    return bundled;
+  };
+  try {
+    const bundled = await (file === STDOUT
+      ? write(process.stdout)
+      : published(file, async (partial) => {
+          // Opened first: a stream that opens the file itself may do so after a failure, once the file was removed.
+          const handle = await open(partial, 'r+');
+          return await write(handle.createWriteStream({ flush: true })); // the pipeline waits until it is closed
+        }));
+    progress.end();
+    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    const { origin, size, from, events } = bundled;
+    const text =
+      `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
+      (question.altered
+        ? `as the log holds them now, NOT verified against the checkpoint of ${size} events of ${origin}`
+        : `verified against the checkpoint of ${size} events of ${origin}`);
+    const verified = !question.altered;
+    const found = { file, origin, size, from, events, seconds, verified, alarm: alarm?.message ?? null };
+    const told = json ? JSON.stringify(found) : text;
+    (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
+  } finally {
+    progress.end();
+  }
+};
+
+const toStdout = async (text: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> => {
+  for await (const piece of text)
+    if (!process.stdout.write(piece as Uint8Array)) await once(process.stdout, 'drain', { signal });
+};
+
+/** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */
+const compressorFor = (file: string): (() => Transform) | undefined => {
+  if (file.endsWith('.gz')) return () => zlib.createGzip();
+  if (!file.endsWith('.zst')) return undefined;
+  const { createZstdCompress } = zlib as { createZstdCompress?: () => Transform };
+  if (createZstdCompress) return () => createZstdCompress();
+  throw new ExportRefused(
+    `${file}: Node ${process.versions.node} has no zstd, 22.15 has: name it .gz, or export to - and pipe that into zstd`,
   );
 };

@@ -1,7 +1,17 @@
+import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { type Command } from 'commander';
-import { type VerifierKey } from '../../audit/note.js';
+import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../../audit/key.js';
+import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../audit/note.js';
+import { isThere } from '../../files/new-file.js';
+import { type WitnessStore } from '../../ports/witness-store.js';
+import { createLogger } from '../../service/logging/logger.js';
+import { StartError } from '../../service/start-error.js';
+import { type ListeningWitness, serveWitness } from '../../witness/witness-server.js';
+import { Witness } from '../../witness/witness.js';
 import { nonEmptyText, portNumber } from '../arguments.js';
 import { EXITS, UsageError } from '../exit-status.js';
+import { version } from '../package.js';
 import { verifierKeysOf } from '../verifier-keys.js';
 
 /** Defines `plants witness`. */
@@ -42,9 +52,74 @@ interface WitnessOptions {
 
 const witness = async ({ name, log, data, host, port }: WitnessOptions): Promise<void> => {
   if (log.length === 0) throw new UsageError('a witness follows at least one log: give its key with --log');
-  const [{ runWitness }, { openWitnessStore }] = await Promise.all([
-    import('../witness.js'),
-    import('../../adapters/sqlite/witness-store.js'),
-  ]);
+  const { openWitnessStore } = await import('../../adapters/sqlite/witness-store.js');
   await runWitness({ name, logs: log, folder: data, host, port }, openWitnessStore);
+};
+
+/** The options of `plants witness`. */
+interface WitnessQuestion {
+  readonly name: string;
+  readonly logs: readonly VerifierKey[];
+  readonly folder: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * Runs a witness until SIGTERM or SIGINT. Throws UsageError for a name that notes cannot hold, AuditKeyError,
+ * WitnessStoreUnavailable, and StartError where it cannot listen.
+ */
+export const runWitness = async (
+  { name, logs, folder, host, port }: WitnessQuestion,
+  openStore: (file: string) => WitnessStore,
+): Promise<void> => {
+  const stopping = new Promise<NodeJS.Signals>((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
+  });
+  const file = join(folder, 'witness.db');
+  if (!isThere(file) && (await hasWitnessKey(folder)))
+    throw new AuditKeyError(
+      `there is no ${file} beside the key: a key that has lost its memory could cosign a second history. Put the file back; if it is lost, move the key away, and give the logs the new one (docs/witnesses.md)`,
+    );
+  const store = openStore(file); // before the key is made: a start that is cut off here can be repeated
+  try {
+    const key = await openWitnessKey(folder, name).catch((error: unknown) => {
+      throw error instanceof NoteRefused ? new UsageError(error.message) : error;
+    });
+    const logger = createLogger('info', undefined, { pid: process.pid, host: hostname(), version });
+    const witness = new Witness(key, logs, store, () => new Date());
+    const listening = await listen(witness, { host, port }, logger);
+    const vkey = formatVerifierKey(key, 'cosignature');
+    logger.info(
+      { url: listening.url, vkey, logs: logs.map((log) => log.name) },
+      `the witness ${vkey} listens on ${listening.url}`,
+    );
+    logger.info({ signal: await stopping }, 'stopping');
+    await listening.stop();
+    logger.info('stopped');
+  } finally {
+    store.close();
+  }
+};
+
+const listen = async (
+  witness: Witness,
+  address: { readonly host: string; readonly port: number },
+  logger: { error: (message: string) => void; warn: (about: object, message: string) => void },
+): Promise<ListeningWitness> => {
+  try {
+    return await serveWitness(witness, address, {
+      onFound: (message) => {
+        logger.error(message);
+      },
+      onError: (reason) => {
+        logger.warn({ reason }, 'a request cannot be answered');
+      },
+    });
+  } catch (error) {
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    throw new StartError(`the witness cannot listen on ${address.host} port ${address.port}: ${code}`, {
+      cause: error,
+    });
+  }
 };

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
-import { makeFolder } from '../../files/new-file.js';
+import { isThere } from '../../files/new-file.js';
 import { LocalOperations, type OperatedSystem } from '../../operations/local.js';
 import { OperationRefused } from '../../rebuilds/rebuilds.js';
 import { goneSignal } from '../audit/event-streams.js';
@@ -19,6 +19,9 @@ import { SYSTEM } from './operations.controller.js';
 /** https://www.iana.org/assignments/media-types/application/vnd.sqlite3 */
 const SQLITE = 'application/vnd.sqlite3';
 
+/** What the names of files begin with that are sent and then removed. */
+const DOWNLOAD = 'download-';
+
 /** Backups of an embedded event log, downloaded: what `plants backup` makes, with the checksum that it holds. */
 @Controller('operations/backup')
 @UseGuards(BearerGuard)
@@ -27,7 +30,9 @@ export class BackupController {
   #isBusy = false;
 
   constructor(@Inject(SYSTEM) private readonly system: OperatedSystem) {
-    rmSync(this.#folder, { recursive: true, force: true }); // of a process that was killed
+    // What a process has left that was killed.
+    for (const name of isThere(system.dataDir) ? readdirSync(system.dataDir) : [])
+      if (name.startsWith(DOWNLOAD)) rmSync(join(system.dataDir, name), { force: true });
   }
 
   @Get()
@@ -53,16 +58,11 @@ export class BackupController {
   }
 
   async #make(request: GuardedRequest, reply: FastifyReply): Promise<string> {
-    makeFolder(this.#folder);
-    const file = join(this.#folder, randomUUID());
+    const file = join(this.system.dataDir, `${DOWNLOAD}${randomUUID()}`);
     const made = new LocalOperations(this.system, operatorOf(request)).backup(
       file,
       goneSignal(request, reply),
     );
     for (;;) if ((await made.next()).done) return file;
-  }
-
-  get #folder(): string {
-    return join(this.system.dataDir, 'downloads');
   }
 }

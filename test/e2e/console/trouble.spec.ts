@@ -73,6 +73,7 @@ describeInBrowser('the console in trouble', () => {
       .click();
     await page.getByRole('button', { name: 'Undo' }).click();
     await until(async () => (await page.getByRole('row').nth(1).getByRole('link').textContent()) === name);
+    await until(async () => ((await beside.list()) as unknown[]).length > 0); // the page shows it before the service has it
     expect(await beside.list()).toEqual([{ id: 1, name, tag: name }]);
   });
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { published } from '../../../src/adapters/sqlite/backup.js';
 import { type BundleQuestion, ExportRefused } from '../../../src/audit/bundle-write.js';
 import { check } from '../../../src/cli/check.js';
-import { exportBundle } from '../../../src/cli/export.js';
+import { exportBundle } from '../../../src/cli/commands/export.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { newEvent } from '../../support/log-events.js';

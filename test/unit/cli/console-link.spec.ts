@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { consoleLink, type ConsoleRequest } from '../../../src/cli/console.js';
+import { consoleLink, type ConsoleRequest } from '../../../src/cli/commands/console.js';
 import { UsageError } from '../../../src/cli/exit-status.js';
 import { openBrowser, opener } from '../../../src/cli/open-browser.js';
 import { loadConfig } from '../../../src/service/config.js';

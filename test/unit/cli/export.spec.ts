@@ -6,7 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { published } from '../../../src/adapters/sqlite/backup.js';
 import { ExportRefused } from '../../../src/audit/bundle-write.js';
-import { exportBundle } from '../../../src/cli/export.js';
+import { exportBundle } from '../../../src/cli/commands/export.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
