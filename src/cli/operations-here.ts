@@ -65,7 +65,7 @@ export const withStoresHere = async (
     log: usable<EventLog>(log),
     model: usable<ReadModelStore>(model),
     dataDir,
-    ...operationsApart({ eventLog, readModel, dataDir }),
+    ...operationsApart({ eventLog }),
     now: () => new Date(),
     onUnrecorded: (error: unknown) => {
       const { code = 'failed' } = error as NodeJS.ErrnoException;

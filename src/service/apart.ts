@@ -1,20 +1,14 @@
 import { Worker } from 'node:worker_threads';
-import { type EventLogLocation, type ReadModelLocation } from '../adapters/store-locations.js';
 import { type OperationProgress } from '../operations/long-operation.js';
 import { type OperatedSystem } from '../operations/local.js';
 import { type Verification } from '../operations/verification.js';
 import { type CopiedLog } from '../ports/backup.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { type Config } from './config.js';
 
-/** What a thread is told to do. */
+/** What a thread is told to do; where the stores are it reads from the same settings, since credentials stay where they are. */
 export type Task =
-  | { readonly kind: 'backup'; readonly log: string; readonly file: string }
-  | {
-      readonly kind: 'verify';
-      readonly eventLog: EventLogLocation;
-      readonly readModel: ReadModelLocation;
-      readonly dataDir: string;
-    };
+  { readonly kind: 'backup'; readonly log: string; readonly file: string } | { readonly kind: 'verify' };
 
 /** What a thread tells; `compared` is the number of plants that differ from the log for certain. */
 export type TaskMessage =
@@ -58,12 +52,10 @@ const apart = async <Outcome>(
   }
 };
 
-/** The operations that are carried out in threads of their own, on stores at these places. */
+/** The operations that are carried out in threads of their own, on the stores of the settings. */
 export const operationsApart = ({
   eventLog,
-  readModel,
-  dataDir,
-}: Omit<Extract<Task, { kind: 'verify' }>, 'kind'>): Pick<OperatedSystem, 'backUp' | 'verify'> => ({
+}: Pick<Config, 'eventLog'>): Pick<OperatedSystem, 'backUp' | 'verify'> => ({
   backUp:
     eventLog.kind === 'sqlite'
       ? (file, onProgress, signal) =>
@@ -73,8 +65,7 @@ export const operationsApart = ({
       : undefined,
   verify: async ({ signal, onProgress, onCompared }) => {
     let recorded = Promise.resolve();
-    const task: Task = { kind: 'verify', eventLog, readModel, dataDir };
-    const found = await apart<Verification>(task, signal, (message) => {
+    const found = await apart<Verification>({ kind: 'verify' }, signal, (message) => {
       if ('progress' in message) onProgress(message.progress);
       else if ('compared' in message) recorded = onCompared(message.compared);
     });

@@ -18,6 +18,7 @@ import {
 } from '../ports/read-model.js';
 import { TreeUnavailable } from '../ports/tree-store.js';
 import { type Task, type TaskMessage } from './apart.js';
+import { loadConfig } from './config.js';
 
 /** Errors whose message is one line that says what to do. */
 const KNOWN = [
@@ -35,11 +36,8 @@ const tell = (message: TaskMessage): void => {
   parentPort?.postMessage(message);
 };
 
-const verify = async ({
-  eventLog,
-  readModel,
-  dataDir,
-}: Extract<Task, { kind: 'verify' }>): Promise<Verification> => {
+const verify = async (): Promise<Verification> => {
+  const { eventLog, readModel, dataDir } = loadConfig(process.env);
   const log = await openEventLog(eventLog);
   try {
     const model = await openReadModel(readModel, log.identity(), () => undefined);
@@ -69,7 +67,7 @@ const verify = async ({
 };
 
 const run = (task: Task): Promise<Verification | CopiedLog> => {
-  if (task.kind === 'verify') return verify(task);
+  if (task.kind === 'verify') return verify();
   const report = watching((progress) => {
     tell({ progress });
   }, signal);
