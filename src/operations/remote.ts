@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { type ReadableStream } from 'node:stream/web';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { pause } from '../async/pause.js';
 import { type CopiedLog, type KeepBackup } from '../ports/backup.js';
@@ -121,26 +119,27 @@ export class RemoteOperations implements Operations {
   }
 
   async #downloaded(
-    body: ReadableStream,
+    body: ReadableStream<Uint8Array>,
     file: string,
     total: number,
     report: (progress: OperationProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
+    const handle = await open(file, 'r+');
+    const reader = body.getReader();
     let done = 0;
     try {
-      const counted = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-        for await (const chunk of chunks) {
-          done += chunk.length;
-          report({ phase: 'copying', unit: 'bytes', done, total });
-          yield chunk;
-        }
-      };
-      await pipeline(Readable.fromWeb(body), counted, createWriteStream(file, { flags: 'r+' }), { signal });
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        await handle.write(read.value);
+        done += read.value.length;
+        report({ phase: 'copying', unit: 'bytes', done, total });
+      }
     } catch (error) {
       signal.throwIfAborted();
       if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error; // of the file
       throw this.#brokenOff(`after ${done} of ${total} bytes`);
+    } finally {
+      await handle.close();
     }
     if (done !== total) throw this.#brokenOff(`after ${done} of ${total} bytes`);
   }

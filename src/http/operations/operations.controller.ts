@@ -47,14 +47,17 @@ export const STATUS_STREAMS = Symbol('STATUS_STREAMS');
 /** Where the progress of a request is shown, relative to each /operations/… that takes one. */
 const STATUS = 'status';
 
+/** Long operations of a kind at a time: each reads all that there is, and a comparison takes a thread and 64 MB. */
+const AT_ONCE = 3;
+
 /** What operators do, but for erasures and backups. A request is recorded in the log; a projector executes it. */
 @Controller('operations')
 @UseGuards(BearerGuard)
 @Scopes('plants:operate')
 export class OperationsController {
   readonly #feed: StatusFeed;
-  /** The long operations in progress: one of a kind at a time, since each reads all that there is. */
-  readonly #inProgress = new Set<string>();
+  /** How many long operations of a kind are in progress. */
+  readonly #inProgress = new Map<string, number>();
 
   constructor(
     @Inject(SYSTEM) private readonly system: OperatedSystem,
@@ -186,15 +189,16 @@ export class OperationsController {
   ): Promise<void> {
     acceptedOf(request, [LIVE]);
     readQuery(request, NoQuery);
-    if (this.#inProgress.has(what))
-      throw new OperationRefused(`another ${what} is under way here: wait for its end`);
-    this.#inProgress.add(what);
+    const before = this.#inProgress.get(what) ?? 0;
+    if (before === AT_ONCE)
+      throw new OperationRefused(`${AT_ONCE} ${what}s are in progress here: wait for the end of one`);
+    this.#inProgress.set(what, before + 1);
     try {
       await this.streams.send(request, reply, LIVE, ({ over }) =>
         serverSentEvents(stepsOf(begin(over), request), Infinity),
       );
     } finally {
-      this.#inProgress.delete(what);
+      this.#inProgress.set(what, (this.#inProgress.get(what) ?? 1) - 1);
     }
   }
 }
