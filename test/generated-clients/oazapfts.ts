@@ -79,6 +79,18 @@ await report(
 );
 await report('eraseEverything', api.eraseEverything('everything'), [409]);
 await report('readErasure', api.readErasure('0c3a2f6e-5b5e-4f0e-9d2c-0f6c1b7c9a11'), [404]);
+await report('readUnread', api.readUnread('1'), [409]);
+await report('countOwned', api.countOwned({ owner: 'somebody' }, {}), [409]);
+const sse = { fetch: unparsed, headers: { accept: 'text/event-stream' } };
+const compared = await report('verifyLists', api.verifyLists({}, sse));
+if (!String(compared.data).includes('event: outcome')) throw new Error('no outcome');
+await report('estimateRebuild', api.estimateRebuild({}, {}, sse));
+const lifted = await report('liftAlarm', api.liftAlarm({ reason: 'test' }, {}));
+if (lifted.status === 200 && lifted.data.lifted !== null) throw new Error('an alarm stood');
+await report(
+  'downloadBackup',
+  api.downloadBackup({ fetch: unparsed, headers: { accept: 'application/vnd.sqlite3' } }),
+);
 const operations = await report('listOperations', api.listOperations({ limit: 3 }));
 if (operations.status === 200 && operations.data[0]?.at === undefined) throw new Error('no operation');
 await report(

@@ -259,8 +259,8 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/changes.js',
-        find: 'rowOf(event.data.name, event.data.tag) : undefined',
-        replace: 'rowOf(event.data.name, event.data.tag) : event.data.id === 3 ? "{}" : undefined',
+        find: 'row: plant && rowOf(plant.name, plant.tag)',
+        replace: 'row: plant ? rowOf(plant.name, plant.tag) : id === 3 ? "{}" : undefined',
       },
     ],
   },
