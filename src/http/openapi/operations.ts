@@ -55,6 +55,7 @@ const FOLLOWING = [
   'log_unavailable',
   'read_model_unavailable',
   'read_model_incomplete',
+  'operation_refused',
   'too_many_streams',
 ] as const;
 
