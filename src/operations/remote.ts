@@ -111,7 +111,7 @@ export class RemoteOperations implements Operations {
           const { body, headers } = await this.#ask('operations/backup', asked);
           const total = Number(headers.get('content-length') ?? NaN);
           if (!body) throw this.#noPlantStore();
-          await this.#downloaded(body, partial, total, report, ended);
+          await this.#downloaded(body as ReadableStream<Uint8Array>, partial, total, report, ended);
         },
         watching(report, ended),
       ),
