@@ -84,7 +84,8 @@ export const withOperations = async (
   return withStoresHere(config, stores, run);
 };
 
-const checkedUrl = (url: string): string => {
+/** The address of a service, as it was given. Throws UsageError. */
+export const checkedUrl = (url: string): string => {
   if (/^https?:\/\//.test(url) && URL.canParse(url)) return url;
   throw new UsageError(
     `--url must be where the service is, such as http://127.0.0.1:3000, not ${JSON.stringify(url)}`,

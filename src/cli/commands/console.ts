@@ -7,6 +7,7 @@ import { EXITS, UsageError } from '../exit-status.js';
 import { openBrowser } from '../open-browser.js';
 import { settings } from '../settings.js';
 import { signToken } from '../token.js';
+import { checkedUrl } from '../with-operations.js';
 
 /** Defines `plants console`. */
 export const consoleCommand = (command: Command): void => {
@@ -97,11 +98,7 @@ export const consoleLink = async (
 /** The address of the service, without a slash at its end. */
 const baseOf = ({ host, port }: Pick<Config, 'host' | 'port'>, url: string | undefined): string => {
   if (url !== undefined) {
-    if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-      throw new UsageError(
-        `--url must be where the service is, such as http://127.0.0.1:3000, not ${JSON.stringify(url)}`,
-      );
-    return new URL(url).href.replace(/\/$/, '');
+    return new URL(checkedUrl(url)).href.replace(/\/$/, '');
   }
   if (port === 0) throw new UsageError('PORT is 0: name the address that the service has told, by --url');
   // Every interface is reached at the one of this machine.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { MAX_TEXT, nameFault as reasonFault } from '../../plants/fields.js';
 import { MAX_NAME, nameFault } from '../auth/principal.js';
 import { ruledBy, wanted } from '../schemas.js';
+import { reasonOf } from './operation-schemas.js';
 
 const owner = z
   .string(wanted('a string'))
@@ -30,15 +30,7 @@ export const NewErasure = z
   .strictObject(
     {
       owner,
-      reason: z
-        .string(wanted('a string'))
-        .superRefine(ruledBy(reasonFault))
-        .meta({
-          minLength: 1,
-          maxLength: MAX_TEXT,
-          description: 'Why. It stays in the log, and must not name the owner.',
-          examples: ['request 4711'],
-        }),
+      reason: reasonOf('Why. It stays in the log, and must not name the owner.', 'request 4711'),
     },
     wanted('a JSON object'),
   )

@@ -3,14 +3,13 @@ import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
 import { ErasureGate } from '../../erasure/gate.js';
 import { type ErasureStatus } from '../../operations/erasure-status.js';
-import { LocalOperations, type OperatedSystem } from '../../operations/local.js';
+import { type OperatedSystem } from '../../operations/local.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { Problem } from '../problem.js';
-import { readBody, readQuery, refuseUnlessJsonIsAccepted } from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { readBody } from '../requests.js';
 import { type ErasureAccepted, ErasureCount, type ErasureCounted, NewErasure } from './erasure-schemas.js';
-import { operatorOf } from './operator.js';
+import { askedOf } from './operator.js';
 import { SYSTEM } from './operations.controller.js';
 
 /** Erasures of owners. An order is recorded in the log; a process with the role auditor carries it out. */
@@ -29,7 +28,7 @@ export class ErasuresController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof ErasureAccepted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     const erasure = await operations.erase(readBody(request, NewErasure));
     await this.gate.look();
     reply.header('location', `erasures/${erasure}`);
@@ -40,20 +39,14 @@ export class ErasuresController {
   @Post('counts')
   @HttpCode(200)
   async count(@Req() request: GuardedRequest): Promise<z.input<typeof ErasureCounted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     return { events: await operations.countOwned(readBody(request, ErasureCount).owner) };
   }
 
   @Get(':id')
   async show(@Req() request: GuardedRequest): Promise<ErasureStatus> {
-    const found = await this.#asked(request).erasure((request.params as { id: string }).id);
+    const found = await askedOf(this.system, request).erasure((request.params as { id: string }).id);
     if (!found) throw new Problem('erasure_not_found', 'There is no such erasure.');
     return found;
-  }
-
-  #asked(request: GuardedRequest): LocalOperations {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    return new LocalOperations(this.system, operatorOf(request));
   }
 }

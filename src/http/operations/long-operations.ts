@@ -20,11 +20,7 @@ export async function* stepsOf(
   let phase = '';
   try {
     for (;;) {
-      const step = await next(operation, phase !== '', request);
-      if ('problem' in step) {
-        yield { events: [sentEvent('problem', step.problem)] };
-        return;
-      }
+      const step = await operation.next();
       if (step.done) {
         yield { events: [sentEvent('outcome', JSON.stringify(step.value))] };
         return;
@@ -34,23 +30,13 @@ export async function* stepsOf(
       told = performance.now();
       yield { events: [sentEvent('progress', JSON.stringify(step.value))] };
     }
+  } catch (error) {
+    if (phase === '') throw error; // nothing was sent
+    const problem = problemOf(error);
+    if (problem.status >= 500) requestLog(request).error({ err: error }, 'a long operation failed');
+    const document = problemDocument(problem, request.id, request.url);
+    yield { events: [sentEvent('problem', JSON.stringify(document))] };
   } finally {
     await operation.return(undefined);
   }
 }
-
-/** The next step; a failure is one too, once the answer has begun. */
-const next = async (
-  operation: LongOperation<unknown>,
-  begun: boolean,
-  request: FastifyRequest,
-): Promise<Awaited<ReturnType<typeof operation.next>> | { readonly problem: string }> => {
-  try {
-    return await operation.next();
-  } catch (error) {
-    if (!begun) throw error;
-    const problem = problemOf(error);
-    if (problem.status >= 500) requestLog(request).error({ err: error }, 'a long operation failed');
-    return { problem: JSON.stringify(problemDocument(problem, request.id, request.url)) };
-  }
-};

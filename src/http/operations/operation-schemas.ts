@@ -5,6 +5,13 @@ import { limitOf, ruledBy, wanted } from '../schemas.js';
 /** What a position looks like, in whatever log. */
 const POSITION = /^[0-9]{1,64}$/;
 
+/** Why something is done. It goes by the rules of a name: it is shown in the same places. */
+export const reasonOf = (description: string, example: string) =>
+  z
+    .string(wanted('a string'))
+    .superRefine(ruledBy(nameFault))
+    .meta({ minLength: 1, maxLength: MAX_TEXT, description, examples: [example] });
+
 const rateFault = (rate: unknown): string | undefined =>
   Number.isSafeInteger(rate) && (rate as number) >= 1 ? undefined : 'must be an integer of at least 1';
 
@@ -39,20 +46,11 @@ export const NewRebuild = z
   )
   .meta({ id: 'NewRebuild', description: 'How to rebuild. All of it may be left out, the body too.' });
 
-/** The body of POST /operations/rollback. The reason goes by the rules of a name: it is shown in the same places. */
+/** The body of POST /operations/rollback. */
 export const NewRollback = z
   .strictObject(
     {
-      reason: z
-        .string(wanted('a string'))
-        .superRefine(ruledBy(nameFault))
-        .optional()
-        .meta({
-          minLength: 1,
-          maxLength: MAX_TEXT,
-          description: 'Why, for the history.',
-          examples: ['lists are slower than before'],
-        }),
+      reason: reasonOf('Why, for the history.', 'lists are slower than before').optional(),
     },
     wanted('a JSON object'),
   )
@@ -75,15 +73,7 @@ export const NewSkip = z
           description: 'Of the event: `blocked`, or one of `parked`, in the status.',
           examples: ['0000000000000042'],
         }),
-      reason: z
-        .string(wanted('a string'))
-        .superRefine(ruledBy(nameFault))
-        .meta({
-          minLength: 1,
-          maxLength: MAX_TEXT,
-          description: 'Why. It stays in the log.',
-          examples: ['written by a script of ours'],
-        }),
+      reason: reasonOf('Why. It stays in the log.', 'written by a script of ours'),
       force: z.boolean(wanted('true or false')).optional().meta({
         description: 'Skip it also where a newer version of this service can read it.',
         default: false,
@@ -105,15 +95,7 @@ export const SkipAccepted = z
 export const NewLift = z
   .strictObject(
     {
-      reason: z
-        .string(wanted('a string'))
-        .superRefine(ruledBy(nameFault))
-        .meta({
-          minLength: 1,
-          maxLength: MAX_TEXT,
-          description: 'Why, for the record.',
-          examples: ['log restored from the backup of last night'],
-        }),
+      reason: reasonOf('Why, for the record.', 'log restored from the backup of last night'),
     },
     wanted('a JSON object'),
   )

@@ -34,7 +34,7 @@ import {
   type RebuildAccepted,
   type SkipAccepted,
 } from './operation-schemas.js';
-import { operatorOf } from './operator.js';
+import { askedOf, operatorOf } from './operator.js';
 import { stepsOf } from './long-operations.js';
 import { StatusFeed } from './status-feed.js';
 
@@ -81,7 +81,7 @@ export class OperationsController {
 
   @Get('status')
   async status(@Req() request: GuardedRequest): Promise<SystemStatus> {
-    return this.#asked(request).status();
+    return askedOf(this.system, request).status();
   }
 
   @Get('events')
@@ -113,7 +113,7 @@ export class OperationsController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof RebuildAccepted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     const { rate = null, unskip = false } = readBodyIfAny(request, NewRebuild);
     const rebuild = await operations.rebuild({ rate, unskip });
     reply.header('location', STATUS);
@@ -123,7 +123,7 @@ export class OperationsController {
   @Delete('rebuilds/:id')
   @HttpCode(204)
   async cancel(@Req() request: GuardedRequest): Promise<void> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     refuseBody(request);
     await operations.cancel((request.params as { id: string }).id);
   }
@@ -134,7 +134,7 @@ export class OperationsController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof RebuildAccepted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     const { reason = 'none given' } = readBodyIfAny(request, NewRollback);
     const rebuild = await operations.rollback(reason);
     reply.header('location', STATUS);
@@ -144,7 +144,9 @@ export class OperationsController {
   @Get('skips/:position')
   async unread(@Req() request: GuardedRequest): Promise<UnreadEvent> {
     const { position } = request.params as { position: string };
-    return this.#asked(request).unread(readValue(NewSkip.shape.position, position, '/operations/skips/'));
+    return askedOf(this.system, request).unread(
+      readValue(NewSkip.shape.position, position, '/operations/skips/'),
+    );
   }
 
   @Post('skips')
@@ -153,7 +155,7 @@ export class OperationsController {
     @Req() request: GuardedRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<z.input<typeof SkipAccepted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     const { position, reason, force = false } = readBody(request, NewSkip);
     const skipped = await operations.skip({ position, reason, force });
     reply.header('location', STATUS);
@@ -163,17 +165,10 @@ export class OperationsController {
   @Post('lifts')
   @HttpCode(200)
   async lift(@Req() request: GuardedRequest): Promise<z.input<typeof Lifted>> {
-    const operations = this.#asked(request);
+    const operations = askedOf(this.system, request);
     const { reason } = readBody(request, NewLift);
     const lifted = await operations.lift(reason);
     return { lifted: lifted ? { ...lifted } : null };
-  }
-
-  /** Operations that the caller asks for; refuses what is common to all of them. */
-  #asked(request: GuardedRequest): LocalOperations {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    return this.#operations(request);
   }
 
   #operations(request: GuardedRequest): LocalOperations {
