@@ -21,7 +21,8 @@ import {
   sqliteCode,
 } from './database.js';
 import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
-import { createFile, toPosition } from './event-log.js';
+import { createFile } from './event-log.js';
+import { toPosition } from './log-reading.js';
 
 /** Events of one read: a few milliseconds, after which the signal is checked. */
 const CHUNK = 500;

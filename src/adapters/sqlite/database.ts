@@ -115,7 +115,7 @@ export const explainSqliteError = (error: unknown, file: string): string => {
   switch (sqliteCode(error)) {
     case SQLITE.BUSY:
     case SQLITE.LOCKED:
-      return `${file} has been locked by another process for longer than ${BUSY_TIMEOUT_MS} ms: find out which one holds it`;
+      return `${file} is locked by another process: find out which one holds it`;
     case SQLITE.READONLY:
       return `${file} is read-only: let the user of this process write the file and its folder`;
     case SQLITE.IOERR:

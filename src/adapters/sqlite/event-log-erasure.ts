@@ -1,6 +1,21 @@
 import { type Database, pragma, prepareColumns } from './database.js';
 import { ERASING_SCHEMA_VERSION } from './event-log-schema.js';
-import { type EraseOrder, type Written } from './event-log-work.js';
+import { type EventText } from '../stored-text.js';
+
+/** The last event of an append, or the one that records an erasure. */
+export interface Written {
+  readonly revision: number;
+  readonly seq: number;
+}
+
+/** Events to erase, as Erasing in the port says. */
+export interface EraseOrder {
+  readonly prefixes: readonly string[];
+  readonly standIns: readonly (EventText & { readonly seq: number })[];
+  readonly into: string;
+  /** `expected` is -1 for a stream without events. */
+  readonly record: { readonly stream: string; readonly expected: number; readonly event: EventText };
+}
 
 /** The trigger that refuses every update of an event. */
 const GUARD = 'events_update';

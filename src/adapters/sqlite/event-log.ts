@@ -1,261 +1,184 @@
+import { randomUUID } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
-import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
-import { makeFile, makeFolder } from '../../files/new-file.js';
+import { Worker } from 'node:worker_threads';
+import { within } from '../../async/deadline.js';
+import { nextTurn, soon, startIdleTimer, startTimer, stopTimer, type Timer } from '../../async/runtime.js';
+import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
+import { ERASED_STREAMS } from '../../plants/stream.js';
 import {
-  EventLog,
-  LogDamaged,
-  LogUnavailable,
-  QUIET_AFTER_MS,
-  START,
-  WrongExpectedRevision,
   type AppendHealth,
   type Appended,
   type Erasing,
   type ExpectedRevision,
-  type LogBatch,
+  LogUnavailable,
   type NewEvent,
-  type Position,
+  OutcomeUnknown,
   type RecordedEvent,
+  WrongExpectedRevision,
 } from '../../ports/event-log.js';
-import { assertAppend, name, parsed, textOf } from '../stored-text.js';
+import { AppendHealthTracker } from '../append-health.js';
+import { assertAppend, type EventText, name, textOf } from '../stored-text.js';
 import {
+  BUSY_TIMEOUT_MS,
   DatabaseSync,
   SQLITE,
-  explainSqliteError,
-  prepareColumns,
-  sqliteCode,
   type Database,
+  explainSqliteError,
+  pragma,
+  prepareRows,
+  sqliteCode,
 } from './database.js';
-import { EVENTS_FROM, rangeOf } from './event-log-erasure.js';
-import { EventLogCheck, type FileDisagreement } from './event-log-check.js';
-import { EventLogWriter, type WriterLimits } from './event-log-writer.js';
-import { type AppendOrder, type EraseOrder } from './event-log-work.js';
+import { DiskSync } from './disk-sync.js';
+import { type EraseOrder, keepFromOlderVersions, type Written } from './event-log-erasure.js';
+import { isOurs, Refusal, SCHEMA, schemaFault } from './event-log-schema.js';
+import { hasRoom, LogFiles } from './log-files.js';
+import { type LogUpkeep, type UpkeepOutcome } from './log-upkeep.worker.js';
+import { CHUNK, fromPosition, LogReading, toPosition } from './log-reading.js';
+import { LogTail } from './log-tail.js';
+import { WAL_LIMIT, whileBusy } from './open-file.js';
+import { SharedHead } from './shared-head.js';
 
-export interface SqliteEventLogOptions extends Partial<WriterLimits> {
-  /** Time between a subscription's reads for commits of other processes, in milliseconds. */
-  readonly pollMs?: number;
+export interface SqliteEventLogOptions {
+  /** The most appends that wait; one more is refused, since an unbounded queue hides a slow disk. */
+  readonly maxQueued?: number;
+  /** How long an append, opening or closing may take, in milliseconds. */
+  readonly deadlineMs?: number;
   /** Called after each transaction with the number of appends that it took. Must not throw. */
   readonly onCommit?: (appends: number) => void;
   /** Called when appends begin to fail or to work again, or are stopped. Must not throw. */
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** Events of one read: half a millisecond of the event loop. */
-const CHUNK = 100;
-
-/** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
-const HEARTBEAT_MS = 750;
+/** The most appends of one transaction: enough to share its sync, few enough to take milliseconds. */
+const MAX_BATCH = 500;
 
 /**
- * The same time while other processes commit, in milliseconds, as their clients wait for it. A read takes some 10 µs.
+ * Pages in the write-ahead log before a checkpoint: SQLite's own default, enough to share its syncs, few enough to take
+ * milliseconds.
  */
-const BUSY_POLL_MS = 4;
-
-/** How long after another process's commit more are expected, in milliseconds. */
-const BUSY_FOR_MS = 5_000;
+const CHECKPOINT_PAGES = 1000;
 
 /**
- * How long a read waits for a lock, in milliseconds: it blocks the event loop, and meets a lock only while another
- * process repairs the file after a crash.
+ * The page cache, in KiB: more than the pages between two checkpoints, so that a copy can be saved although the
+ * write-ahead log was truncated.
  */
-const READ_TIMEOUT_MS = 250;
+const CACHE_KIB = 16 * 1024;
 
-/** SQLite's LIMIT for no limit. */
-const NO_LIMIT = -1;
+/** How long a commit waits for a lock, in milliseconds: it holds up the event loop, and nobody else writes the file. */
+const COMMIT_BUSY_MS = 50;
 
-/** Digits of the greatest safe integer. */
-const POSITION_DIGITS = 16;
+/** Time between two tests of the files after a failure, in milliseconds. */
+const PROBE_EVERY_MS = 1_000;
 
-type EventRow = [
-  seq: number,
-  stream: string,
-  revision: number,
-  id: string,
-  type: string,
-  data: string,
-  metadata: string,
-];
+/** Part of the reason while the content of the open files is being saved. */
+const SAVING = 'what the open files hold is being saved';
 
-const EVENTS = 'SELECT seq, stream, revision, id, type, data, metadata FROM events';
+const NO_WRITES = 'nothing is written before a restart';
+
+/** An append that was asked for. `expected` is -1 for a stream without events. */
+interface Pending {
+  readonly stream: string;
+  readonly expected: number;
+  readonly events: readonly NewEvent[];
+  readonly texts: readonly EventText[];
+  readonly resolve: (appended: Appended) => void;
+  readonly reject: (error: Error) => void;
+  readonly timer: Timer;
+  isCommitted: boolean;
+}
+
+/** Why nothing can be written now. `written`: whether what was tried may have been. */
+interface Failure {
+  readonly reason: string;
+  readonly written: 'nothing' | 'unknown';
+  readonly stop: boolean;
+}
 
 /**
- * Opens the event log in a file, which is created if missing; several processes may open it. Throws LogUnavailable, in
- * one line that says what to do.
+ * The event log in a file of which this process is the only writer. Appends of one turn of the event loop share one
+ * transaction, and one sync of the write-ahead log, before any of them is acknowledged; what is appended meanwhile forms
+ * the next transaction. SQLite itself syncs nothing (`synchronous = OFF`): each sync is made here, in the order that
+ * SQLite's own would have, on this thread or in libuv's pool (DiskSync).
  */
-export const openSqliteEventLog = async (
-  file: string,
-  options: SqliteEventLogOptions = {},
-): Promise<EventLog> => {
-  const { maxQueued = 10_000, deadlineMs = 15_000, pollMs = 50, onCommit, onHealth } = options;
-  const path = resolve(file);
-  createFile(path);
-  const listeners = new Set<() => void>();
-  const wake = (): void => {
-    for (const listener of [...listeners]) listener();
-  };
-  const committed = (appends: number): void => {
-    wake();
-    onCommit?.(appends);
-  };
-  const limits = { maxQueued, deadlineMs };
-  const writer = await EventLogWriter.open(path, limits, committed, (health) => onHealth?.(health));
-  try {
-    return new SqliteEventLog(path, writer, listeners, pollMs);
-  } catch (error) {
-    await writer.close(() => undefined);
-    throw new LogUnavailable(explainSqliteError(error, path), { cause: error });
-  }
-};
-
-class SqliteEventLog extends EventLog {
-  readonly #reader: Database;
-  readonly #readStream;
-  readonly #readLast;
-  readonly #readAll;
-  readonly #readFrom;
-  readonly #readOne;
-  readonly #head;
+export class SqliteEventLog extends LogReading {
+  protected readonly pollMs = Infinity;
+  readonly #queue = new Set<Pending>();
+  readonly #last;
+  readonly #insert;
+  readonly #recorded;
+  readonly #disk = new DiskSync();
+  readonly #head = new SharedHead();
+  readonly #tail = new LogTail();
+  readonly #health: AppendHealthTracker;
+  /** The number of the last event that is durable. */
+  #durable: number;
+  /** Pages written since the last checkpoint, about. */
+  #pages = 0;
+  /** The work that uses the connection now; appends wait for it. Never rejects. */
+  #working: Promise<void> | undefined;
+  /** Whether the commits of the queue are due. */
+  #isDue = false;
+  /** Called when an append comes while others are gathered. */
+  #gathered: () => void = () => undefined;
+  /** Why no append is accepted any more. */
+  #stopped: string | undefined;
+  /** Whether the file is damaged: a restart does not help. */
+  #isDamaged = false;
+  #probing: Timer | undefined;
   #closing: Promise<void> | undefined;
 
+  /** Throws what SQLite and the file system throw. */
   constructor(
-    private readonly file: string,
-    private readonly writer: EventLogWriter,
-    /** Called on new events. */
-    private readonly listeners: Set<() => void>,
-    private readonly pollMs: number,
+    db: Database,
+    file: string,
+    identity: string,
+    private readonly files: LogFiles,
+    private readonly options: Required<Pick<SqliteEventLogOptions, 'maxQueued' | 'deadlineMs'>> &
+      SqliteEventLogOptions,
   ) {
-    super();
-    const reader = new DatabaseSync(file, { readOnly: true });
-    this.#reader = reader;
-    try {
-      reader.exec(`PRAGMA busy_timeout = ${READ_TIMEOUT_MS}`);
-      this.#readStream = prepareColumns<EventRow>(
-        reader,
-        `${EVENTS} WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ?`,
-      );
-      this.#readLast = prepareColumns<EventRow>(
-        reader,
-        `${EVENTS} WHERE stream = ? ORDER BY revision DESC LIMIT 1`,
-      );
-      this.#readAll = prepareColumns<EventRow>(reader, `${EVENTS} WHERE seq > ? ORDER BY seq LIMIT ${CHUNK}`);
-      this.#readOne = prepareColumns<EventRow>(reader, `${EVENTS} WHERE seq = ?`);
-      this.#readFrom = prepareColumns<[seq: number]>(reader, `SELECT seq FROM events WHERE ${EVENTS_FROM}`);
-      this.#head = reader.prepare('SELECT max(seq) AS seq FROM events');
-    } catch (error) {
-      reader.close();
-      throw error;
-    }
-  }
-
-  async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
-    assertAppend(expected, events);
-    const order: AppendOrder = {
-      stream: name(stream),
-      expected: expected === 'none' ? -1 : Number(expected),
-      events: events.map(textOf),
-    };
-    this.#assertOpen();
-    // No stream is that long, and greater numbers are not exact.
-    if (order.expected > Number.MAX_SAFE_INTEGER) throw new WrongExpectedRevision(stream, expected);
-    const written = await this.writer.append(order);
-    if (written === 'wrong revision') throw new WrongExpectedRevision(stream, expected);
-    return { revision: BigInt(written.revision), position: toPosition(written.seq) };
-  }
-
-  // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
-  async readStream(stream: string, after = -1n, limit = NO_LIMIT): Promise<RecordedEvent[]> {
-    return this.#read(() => this.#readStream.all(stream, after, limit)).map(toEvent);
-  }
-
-  // eslint-disable-next-line @typescript-eslint/require-await -- as above
-  async readLast(stream: string): Promise<RecordedEvent | undefined> {
-    const [last] = this.#read(() => this.#readLast.all(stream));
-    return last && toEvent(last);
-  }
-
-  async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
-    let position = after;
-    for (;;) {
-      const events = this.#chunk(position);
-      yield* events;
-      const last = events.at(-1);
-      if (!last || events.length < CHUNK) return;
-      position = last.position;
-      await setImmediate(); // a long history must not block the event loop
-    }
-  }
-
-  async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
-    let position = after;
-    let caughtUp = false;
-    let sentAt = 0;
-    let silenceMs = HEARTBEAT_MS;
-    let othersCommitted = -Infinity;
-    let ownCommit = true;
-    while (!signal.aborted) {
-      const events = this.#chunk(position);
-      const silence = monotonicMs() - sentAt;
-      if (events.length === 0 && caughtUp && silence < silenceMs) {
-        const busy = monotonicMs() - othersCommitted < BUSY_FOR_MS;
-        const pollMs = busy ? Math.min(BUSY_POLL_MS, this.pollMs) : this.pollMs;
-        ownCommit = await this.#newEvents(Math.min(pollMs, silenceMs - silence), signal);
-        continue;
-      }
-      if (events.length > 0 && caughtUp && !ownCommit) othersCommitted = monotonicMs();
-      position = events.at(-1)?.position ?? position;
-      caughtUp = events.length < CHUNK;
-      sentAt = monotonicMs();
-      silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
-      yield { events, position, caughtUp };
-      if (!caughtUp) await setImmediate(); // as in readAll
-    }
-  }
-
-  async *check(after: Position): AsyncGenerator<Position, void, undefined> {
-    const check = this.#read(() => new EventLogCheck(this.#reader, this.writer.identity));
-    this.#assertAgrees(this.#read(() => check.schema()));
-    let position = after;
-    for (;;) {
-      const { upTo, found } = this.#read(() => check.step(fromPosition(position)));
-      this.#assertAgrees(found);
-      if (upTo === undefined) return;
-      position = toPosition(upTo);
-      yield position;
-      await setImmediate(); // as in readAll
-    }
-  }
-
-  #assertAgrees(found: FileDisagreement | undefined): void {
-    if (!found) return;
-    const { event, message } = found;
-    throw new LogDamaged(
-      `${this.file} ${message}`,
-      event && { ...event, position: toPosition(event.seq), revision: BigInt(event.revision) },
+    super(db, file, identity);
+    this.#last = prepareRows<{ revision: number | null }>(
+      db,
+      'SELECT max(revision) AS revision FROM events WHERE stream = ?',
     );
+    this.#insert = db.prepare(
+      'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
+    );
+    this.#recorded = prepareRows<Written & { id: string }>(
+      db,
+      'SELECT revision, seq, id FROM events WHERE stream = ? AND revision > ? ORDER BY revision LIMIT ?',
+    );
+    this.#health = new AppendHealthTracker((health) => options.onHealth?.(health));
+    const { seq } = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM events').get() as { seq: number };
+    this.#durable = seq;
+    this.#head.moveTo(seq);
+    if (!hasRoom(file)) this.#fails(`the disk of ${file} is full: free some space`);
   }
 
-  async *readStreamsFrom(prefixes: readonly string[]): AsyncGenerator<RecordedEvent, void, undefined> {
-    const found = this.#read(() => prefixes.flatMap((prefix) => this.#readFrom.all(...rangeOf(prefix))));
-    const numbers = found.map(([seq]) => seq).sort((one, other) => one - other);
-    for (const [index, seq] of numbers.entries()) {
-      const [event] = this.#read(() => this.#readOne.all(seq)).map(toEvent);
-      // It was erased meanwhile.
-      if (event && prefixes.some((prefix) => event.stream.startsWith(prefix))) yield event;
-      if (index % CHUNK === CHUNK - 1) await setImmediate(); // as in readAll
-    }
+  /** What other threads of this process open the log with, to read it. */
+  get shared(): SharedArrayBuffer {
+    return this.#head.shared;
   }
 
-  whyNotErase(): Promise<undefined> {
-    return Promise.resolve(undefined);
-  }
-
-  remains(): Promise<undefined> {
-    return Promise.resolve(undefined);
+  append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
+    return new Promise((resolve, reject) => {
+      assertAppend(expected, events);
+      const revision = expected === 'none' ? -1 : Number(expected);
+      const order = { stream: name(stream), expected: revision, events, texts: events.map(textOf) };
+      this.#assertReady();
+      // No stream is that long, and greater numbers are not exact.
+      if (revision > Number.MAX_SAFE_INTEGER) throw new WrongExpectedRevision(stream, expected);
+      const timer = startTimer(() => {
+        this.#expire(pending);
+      }, this.options.deadlineMs);
+      const pending: Pending = { ...order, resolve, reject, timer, isCommitted: false };
+      this.#queue.add(pending);
+      this.#gathered();
+      this.#commitSoon();
+    });
   }
 
   async erase({ prefixes, standIns, into, record }: Erasing): Promise<Appended | undefined> {
-    this.#assertOpen();
     const order: EraseOrder = {
       prefixes: prefixes.map(name),
       standIns: standIns.map((standIn) => ({ seq: fromPosition(standIn.position), ...textOf(standIn) })),
@@ -266,44 +189,32 @@ class SqliteEventLog extends EventLog {
         event: textOf(record.event),
       },
     };
-    const recorded = await this.writer.erase(order);
-    return recorded && { revision: BigInt(recorded.revision), position: toPosition(recorded.seq) };
+    this.#assertReady();
+    const recorded = (await this.#upkeep({ kind: 'erase', order })) as Written | undefined;
+    if (!recorded) return undefined;
+    this.#tail.clear();
+    this.#moveTo(recorded.seq);
+    this.options.onCommit?.(1);
+    return { revision: BigInt(recorded.revision), position: toPosition(recorded.seq) };
   }
 
   async scrub(): Promise<void> {
-    this.#assertOpen();
-    await this.writer.scrub();
-  }
-
-  // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
-  async head(): Promise<Position> {
-    const { seq } = this.#read(() => this.#head.get() as { seq: number | null });
-    return seq === null ? START : toPosition(seq);
+    this.#assertReady();
+    const again = await this.#upkeep({ kind: 'scrub' });
+    if (again !== undefined) throw new LogUnavailable(again as string);
+    this.#pages = 0;
   }
 
   async ready(): Promise<void> {
     await this.head();
-    this.writer.assertReady();
-    const { reason } = this.writer.health;
+    if (this.#stopped === undefined && this.#working === undefined) this.#look();
+    this.#assertReady();
+    const { reason } = this.#health.current;
     if (reason !== undefined) throw new LogUnavailable(reason);
   }
 
   health(): AppendHealth {
-    return this.writer.health;
-  }
-
-  distance(after: Position, upTo: Position): number {
-    return Math.max(0, this.count(after, upTo));
-  }
-
-  /** Positions count the events from 1 without gaps: a failed insert takes no number. */
-  count(after: Position, upTo: Position): number {
-    return Number(upTo) - Number(after);
-  }
-
-  identity(): string {
-    this.#assertOpen();
-    return this.writer.identity;
+    return this.#health.current;
   }
 
   close(): Promise<void> {
@@ -311,51 +222,471 @@ class SqliteEventLog extends EventLog {
     return this.#closing;
   }
 
-  async #close(): Promise<void> {
-    for (const listener of [...this.listeners]) listener();
-    await this.writer.close(() => {
-      this.#reader.close();
-    });
-    if (this.#reader.isOpen) this.#reader.close();
+  protected end(): number {
+    this.assertOpen();
+    if (this.files.isAtFault) throw new LogUnavailable(this.#stopped);
+    return this.#durable;
   }
 
-  #assertOpen(): void {
+  protected override chunk(after: number): readonly RecordedEvent[] {
+    this.end(); // throws where the log cannot be read
+    return this.#tail.after(after, CHUNK) ?? super.chunk(after);
+  }
+
+  protected unreadable(error: unknown, reason: string): void {
+    if (sqliteCode(error) !== SQLITE.CORRUPT) return;
+    this.#isDamaged = true;
+    this.#stop(reason);
+  }
+
+  protected assertOpen(): void {
     if (this.#closing) throw new LogUnavailable(`${this.file} was closed`);
   }
 
-  #chunk(after: Position): RecordedEvent[] {
-    const seq = fromPosition(after);
-    return this.#read(() => this.#readAll.all(seq)).map(toEvent);
+  /** Throws LogUnavailable if an append would be refused now. */
+  #assertReady(): void {
+    this.assertOpen();
+    if (this.#stopped !== undefined) throw new LogUnavailable(this.#stopped);
+    if (this.#queue.size >= this.options.maxQueued)
+      throw new LogUnavailable(
+        `${this.file} is overloaded: ${this.options.maxQueued} appends are waiting already`,
+      );
   }
 
-  #read<T>(read: () => T): T {
-    this.#assertOpen();
-    this.writer.assertReadable();
-    try {
-      return read();
-    } catch (error) {
-      const reason = explainSqliteError(error, this.file);
-      if (sqliteCode(error) === SQLITE.CORRUPT) this.writer.stop(reason);
-      throw new LogUnavailable(reason, { cause: error });
+  #commitSoon(): void {
+    if (this.#isDue || this.#working) return;
+    this.#isDue = true;
+    // In the next turn of the event loop: all appends of this one share the transaction.
+    soon(() => {
+      this.#isDue = false;
+      if (!this.#working && this.#queue.size > 0) void this.#work(() => this.#commitAll());
+    });
+  }
+
+  /** Does work that uses the connection; appends wait for it. `work` must not reject. */
+  #work(work: () => Promise<void>): Promise<void> {
+    const working = work().finally(() => {
+      if (this.#working !== working) return;
+      this.#working = undefined;
+      if (this.#queue.size > 0) this.#commitSoon();
+    });
+    this.#working = working;
+    return working;
+  }
+
+  async #commitAll(): Promise<void> {
+    while (this.#queue.size > 0 && this.#stopped === undefined) {
+      const batch = this.#nextBatch();
+      const isPooled = await this.#commit(batch);
+      if (this.#pages >= CHECKPOINT_PAGES && this.#stopped === undefined) await this.#checkpoint();
+      if (isPooled) await this.#gather(batch.length);
+      else if (this.#queue.size > 0) await nextTurn();
     }
   }
 
-  /** Waits for a commit of this process, an abort or `close`; resolves with false after `atMostMs`. */
-  #newEvents(atMostMs: number, signal: AbortSignal): Promise<boolean> {
+  #nextBatch(): Pending[] {
+    const batch: Pending[] = [];
+    for (const pending of this.#queue) if (batch.push(pending) === MAX_BATCH) break;
+    return batch;
+  }
+
+  /**
+   * Waits until as many appends came as were just acknowledged, at most half a sync: those who come back after their
+   * answer share the next sync. As commit_delay of PostgreSQL:
+   * https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-COMMIT-DELAY
+   */
+  #gather(answered: number): Promise<void> {
+    if (answered < 2 || this.#queue.size >= answered) return Promise.resolve();
     return new Promise((resolve) => {
-      const end = (news: boolean) => (): void => {
+      const end = (): void => {
         stopTimer(timer);
-        signal.removeEventListener('abort', done);
-        this.listeners.delete(done);
-        resolve(news);
+        this.#gathered = () => undefined;
+        resolve();
       };
-      const done = end(true);
-      const timer = startTimer(end(false), atMostMs);
-      signal.addEventListener('abort', done);
-      this.listeners.add(done);
+      const timer = startTimer(end, this.#disk.averageMs / 2);
+      this.#gathered = () => {
+        if (this.#queue.size >= answered) end();
+      };
     });
   }
+
+  /** Commits appends, and settles them. Returns whether the disk was waited for in libuv's pool. */
+  async #commit(batch: readonly Pending[]): Promise<boolean> {
+    const before = this.#look();
+    if (before) {
+      this.#settleAll(batch, before);
+      return false;
+    }
+    const recorded: RecordedEvent[] = [];
+    let outcomes: (Appended | undefined)[] = [];
+    const failed = this.#transaction(() => {
+      outcomes = batch.map((pending) => this.#append(pending, recorded));
+    });
+    if (failed) {
+      this.#settleAll(batch, failed);
+      return false;
+    }
+    for (const pending of batch) pending.isCommitted = true;
+    const syncing = this.#sync(this.files.wal);
+    const notDurable = syncing instanceof Promise ? await syncing : syncing;
+    const after = notDurable ?? this.#look(true);
+    if (after) {
+      this.#settleAll(batch, { ...after, written: 'unknown' });
+      return true;
+    }
+    this.#tail.add(recorded);
+    const last = recorded.at(-1);
+    if (last) this.#moveTo(fromPosition(last.position));
+    batch.forEach((pending, index) => {
+      this.#settle(pending, outcomes[index] ?? wrongRevision(pending));
+    });
+    this.#succeeded();
+    this.options.onCommit?.(batch.length);
+    return syncing instanceof Promise;
+  }
+
+  /** Runs `write` in a transaction, which is not durable then. */
+  #transaction(write: () => void): Failure | undefined {
+    let committing = false;
+    try {
+      this.db.exec('BEGIN IMMEDIATE');
+      write();
+      committing = true;
+      this.db.exec('COMMIT');
+      return undefined;
+    } catch (error) {
+      const code = sqliteCode(error);
+      const rolledBack = this.#rollBack();
+      // A full disk or a lock fails before the page that commits: nothing was written. After any other error of a
+      // commit, or of the disk, the outcome is unknown until a restart.
+      const harmless = code === SQLITE.FULL || code === SQLITE.BUSY;
+      const known = rolledBack && code !== SQLITE.IOERR && (harmless || !committing);
+      this.#isDamaged ||= code === SQLITE.CORRUPT || code === SQLITE.NOTADB;
+      return {
+        reason: explainSqliteError(error, this.file),
+        written: known ? 'nothing' : 'unknown',
+        stop: !known || this.#isDamaged,
+      };
+    }
+  }
+
+  /** Undefined where the stream is not as expected. Adds the events that it has written to `recorded`. */
+  #append({ stream, expected, events, texts }: Pending, recorded: RecordedEvent[]): Appended | undefined {
+    const last = this.#last.get(stream)?.revision ?? -1;
+    if (last !== expected) {
+      const found = this.#recorded.all(stream, expected, events.length);
+      const end = found.at(-1);
+      const same = found.length === events.length && found.every(({ id }, i) => id === events[i]?.id);
+      return same && end ? { revision: BigInt(end.revision), position: toPosition(end.seq) } : undefined;
+    }
+    if (stream.startsWith(ERASED_STREAMS)) keepFromOlderVersions(this.db); // plants copy
+    let appended: Appended | undefined;
+    for (const [index, { id, type, data, metadata }] of texts.entries()) {
+      const revision = last + 1 + index;
+      const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata);
+      this.#pages += 2 + (data.length + metadata.length) / 4096; // a leaf of the table, one of the index
+      appended = { revision: BigInt(revision), position: toPosition(Number(lastInsertRowid)) };
+      const event = events[index] as NewEvent;
+      recorded.push({ stream, ...appended, id, type, data: event.data, metadata: event.metadata });
+    }
+    return appended;
+  }
+
+  /**
+   * Makes a file durable. After a sync that failed pages may be gone, and the next one does not report that: no commit
+   * or checkpoint may follow, which could destroy the only good copy.
+   */
+  #sync(handle: number): Promise<Failure | undefined> | Failure | undefined {
+    const failed = (error: unknown): Failure => {
+      const { code = String(error) } = error as NodeJS.ErrnoException;
+      const reason = `reading or writing ${this.file} failed (${code}): check the disk and the system's log, then start again`;
+      return { reason, written: 'unknown', stop: true };
+    };
+    try {
+      return this.#disk.sync(handle)?.then(() => undefined, failed);
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  /**
+   * Moves pages from the write-ahead log into the database, and lets that log begin again. The first commit of the new
+   * one is a single page, which is durable before the next: had the disk only the second page, and not the first, a
+   * start would take what is left of the old log for the new one (https://sqlite.org/src/info/ff5be73dee).
+   */
+  async #checkpoint(): Promise<void> {
+    this.#pages = 0;
+    const failed =
+      this.#look() ??
+      this.#moved() ??
+      (await this.#sync(this.files.database)) ??
+      this.#transaction(() => {
+        this.#sameVersion();
+      }) ??
+      (await this.#sync(this.files.wal));
+    if (failed?.stop) this.#stop(failed.reason);
+    else if (failed) this.#fails(failed.reason);
+    this.files.accept();
+  }
+
+  #moved(): Failure | undefined {
+    try {
+      this.db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+      return undefined;
+    } catch (error) {
+      const code = sqliteCode(error);
+      const later = code === SQLITE.FULL || code === SQLITE.BUSY;
+      return { reason: explainSqliteError(error, this.file), written: 'nothing', stop: !later };
+    }
+  }
+
+  /** Erases or scrubs in a thread, while appends wait and the event loop goes on. */
+  async #upkeep(work: LogUpkeep): Promise<unknown> {
+    while (this.#working) await this.#working;
+    let outcome: UpkeepOutcome | undefined;
+    await this.#work(async () => {
+      const thread = new Worker(new URL('./log-upkeep.worker.js', import.meta.url), {
+        workerData: { file: this.file, work },
+      });
+      outcome = await new Promise<UpkeepOutcome>((resolve) => {
+        const ended = (error?: Error): void => {
+          resolve({
+            failed: `a thread of ${this.file} has ended (${error?.message ?? 'no reason'})`,
+            stop: true,
+          });
+        };
+        thread.once('message', resolve);
+        thread.once('error', ended);
+        thread.once('exit', () => {
+          ended();
+        });
+      });
+      this.files.accept();
+    });
+    const fault = this.#look(true);
+    if (fault) throw new OutcomeUnknown(fault.reason);
+    if (!outcome || 'answer' in outcome) return outcome?.answer;
+    if (outcome.stop) this.#stop(outcome.failed);
+    else this.#fails(outcome.failed);
+    throw new OutcomeUnknown(outcome.failed);
+  }
+
+  #moveTo(seq: number): void {
+    this.#durable = seq;
+    this.#head.moveTo(seq);
+    this.wake();
+  }
+
+  /** Whether no transaction is open afterwards. */
+  #rollBack(): boolean {
+    try {
+      this.db.exec('ROLLBACK');
+      return true;
+    } catch (error) {
+      return String(error).includes('no transaction is active'); // SQLite did it itself
+    }
+  }
+
+  /** Why nothing may be acknowledged now, if a file was taken away, which ends writing. */
+  #look(committed = false): Failure | undefined {
+    try {
+      const fault = this.files.look(committed);
+      if (fault === undefined) return undefined;
+      const reason = `${fault}; ${SAVING}`;
+      this.#stop(reason);
+      return { reason, written: 'nothing', stop: true };
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const reason = `${this.file} cannot be looked at (${code ?? String(error)}): let the user of this process search its folder`;
+      return { reason, written: 'nothing', stop: false };
+    }
+  }
+
+  #settleAll(batch: readonly Pending[], { reason, written, stop }: Failure): void {
+    const error = written === 'nothing' ? new LogUnavailable(reason) : new OutcomeUnknown(reason);
+    for (const pending of batch) this.#settle(pending, error);
+    if (stop) this.#stop(reason);
+    else this.#fails(reason);
+  }
+
+  #settle(pending: Pending, outcome: Appended | Error): void {
+    this.#queue.delete(pending);
+    stopTimer(pending.timer);
+    if (outcome instanceof Error) pending.reject(outcome);
+    else pending.resolve(outcome);
+  }
+
+  /** The deadline of an append has passed. One that was not committed is withdrawn; a late sync changes nothing. */
+  #expire(pending: Pending): void {
+    const reason = `${this.file} had no answer within ${this.options.deadlineMs} ms: check the disk and what locks the file`;
+    this.#fails(reason);
+    this.#settle(pending, pending.isCommitted ? new OutcomeUnknown(reason) : new LogUnavailable(reason));
+  }
+
+  #succeeded(): void {
+    this.#health.succeeded();
+    if (this.#health.current.state === 'ok') this.#probeLater(false);
+  }
+
+  #fails(reason: string): void {
+    this.#health.failed(reason);
+    this.#probeLater();
+  }
+
+  /** Refuses every append from now on. */
+  #stop(why: string): void {
+    const reason = `${why}; ${NO_WRITES}`;
+    if (this.#stopped === reason) return;
+    this.#stopped ??= reason;
+    if (this.files.isAtFault) {
+      this.#stopped = reason;
+      this.#head.stop();
+    }
+    if (!this.#closing) this.#tellStopped();
+    for (const pending of this.#queue)
+      if (!pending.isCommitted) this.#settle(pending, new LogUnavailable(this.#stopped));
+    this.wake(); // subscribers get the reason
+    this.#probeLater();
+  }
+
+  #tellStopped(): void {
+    const restartHelps = this.files.isAtFault
+      ? this.files.restartHelps
+      : !this.#isDamaged && hasRoom(this.file); // a start needs room
+    this.#health.stopped(this.#stopped ?? '', restartHelps);
+  }
+
+  /** Looks at the files in a second, or not any more. */
+  #probeLater(again = true): void {
+    stopTimer(this.#probing);
+    this.#probing = undefined;
+    if (!again || this.#closing) return;
+    const afterMs = this.files.hasWork ? 0 : PROBE_EVERY_MS;
+    this.#probing = startIdleTimer(() => void this.#probe(), afterMs);
+  }
+
+  /** Saves what was taken away, tells whether a restart would help, or tests whether a commit would succeed. */
+  async #probe(): Promise<void> {
+    while (this.#working) await this.#working;
+    if (this.#stopped === undefined) this.#tryToWrite();
+    if (this.files.isAtFault) this.#stopped = `${this.files.save(this.#durable)}; ${NO_WRITES}`;
+    if (this.#stopped !== undefined) this.#tellStopped();
+    if (this.#health.current.state !== 'ok') this.#probeLater();
+  }
+
+  /** Writes a value again, after a failure. */
+  #tryToWrite(): void {
+    if (!hasRoom(this.file) || this.#look()) return;
+    const failed = this.#transaction(() => {
+      this.#sameVersion();
+    });
+    if (failed?.stop) this.#stop(failed.reason);
+    if (failed) return;
+    this.#look(true);
+    this.#succeeded();
+  }
+
+  /** Writes one page, and changes nothing. */
+  #sameVersion(): void {
+    this.db.exec(`PRAGMA user_version = ${Number(pragma(this.db, 'user_version'))}`);
+  }
+
+  async #close(): Promise<void> {
+    this.wake();
+    await within(this.options.deadlineMs, this.#end(), () => new Error()).catch(() => {
+      // A disk that hangs: nothing that waits for it is acknowledged, and the process may end.
+    });
+  }
+
+  async #end(): Promise<void> {
+    while (this.#working || this.#queue.size > 0) await (this.#working ?? nextTurn());
+    this.#probeLater(false);
+    if (this.#stopped === undefined && this.#look() === undefined) {
+      this.db.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = FULL; PRAGMA wal_checkpoint(TRUNCATE)');
+      this.db.close();
+    } else {
+      // The last connection to be closed moves pages into the file, ignores the errors of that, and deletes the
+      // write-ahead log, which still has them: that one is a reader, which cannot.
+      const last = this.#reader();
+      this.db.close();
+      last?.close();
+    }
+    this.files.close();
+  }
+
+  #reader(): Database | undefined {
+    try {
+      const reader = new DatabaseSync(this.file, { readOnly: true });
+      reader.prepare('SELECT 1 FROM log').get();
+      return reader;
+    } catch {
+      return undefined; // the file was taken away: there is nothing to be moved into
+    }
+  }
 }
+
+const wrongRevision = ({ stream, expected }: Pending): WrongExpectedRevision =>
+  new WrongExpectedRevision(stream, expected < 0 ? 'none' : BigInt(expected));
+
+/**
+ * Opens the event log in a file to write it; the file is created if missing. Nobody else may write it meanwhile. Throws
+ * LogUnavailable, in one line that says what to do.
+ */
+// eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
+export const openSqliteEventLog = async (
+  file: string,
+  options: SqliteEventLogOptions = {},
+): Promise<SqliteEventLog> => {
+  const path = resolve(file);
+  createFile(path);
+  let db: Database | undefined;
+  let files: LogFiles | undefined;
+  try {
+    db = new DatabaseSync(path);
+    const identity = prepared(db, path);
+    files = new LogFiles(db, path);
+    // Appends of a crashed process may be visible and not durable, and a retry of one is acknowledged.
+    await new DiskSync().sync(files.wal);
+    syncFolder(dirname(path));
+    return new SqliteEventLog(db, path, identity, files, {
+      maxQueued: 10_000,
+      deadlineMs: 15_000,
+      ...options,
+    });
+  } catch (error) {
+    db?.close();
+    files?.close();
+    throw new LogUnavailable(error instanceof Refusal ? error.message : explainSqliteError(error, path), {
+      cause: error,
+    });
+  }
+};
+
+/** Prepares a connection to write a log, and creates what is missing. Returns the log's identity. Throws Refusal. */
+const prepared = (db: Database, file: string): string => {
+  db.exec(
+    `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
+  );
+  isOurs(db, file); // throws before anything is changed
+  if (whileBusy(() => pragma(db, 'journal_mode = WAL')) !== 'wal')
+    throw new Refusal(`${file} is where SQLite has no write-ahead log: put it on a local disk`);
+  // The first transaction is SQLite's to make durable: it may create the file. A checkpoint of SQLite hides its errors.
+  db.exec(
+    `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_LIMIT}; PRAGMA cache_size = -${CACHE_KIB}; BEGIN IMMEDIATE`,
+  );
+  if (!isOurs(db, file)) {
+    db.exec(SCHEMA);
+    db.prepare('INSERT INTO log (only, identity) VALUES (1, ?)').run(randomUUID());
+  }
+  const fault = schemaFault(db);
+  if (fault !== undefined)
+    throw new Refusal(`${file} ${fault}; keep a copy of it, and restore it from a backup (plants restore)`);
+  const { identity } = db.prepare('SELECT identity FROM log').get() as { identity: string };
+  db.exec('COMMIT; PRAGMA wal_checkpoint(PASSIVE)');
+  db.exec(`PRAGMA user_version = ${Number(pragma(db, 'user_version'))}`); // as #checkpoint
+  db.exec(`PRAGMA synchronous = OFF; PRAGMA busy_timeout = ${COMMIT_BUSY_MS}`);
+  return identity;
+};
 
 /** Creates the file and its folder, readable by their owner alone; the folder is durable. */
 export const createFile = (file: string): void => {
@@ -371,24 +702,3 @@ export const createFile = (file: string): void => {
     );
   }
 };
-
-/** Not with String: V8 caches its results, a burden of the old generation after a million positions. */
-export const toPosition = (seq: number): Position =>
-  seq.toFixed(0).padStart(POSITION_DIGITS, '0') as Position;
-
-const fromPosition = (position: Position): number => {
-  if (position === START) return 0;
-  if (!/^[0-9]+$/.test(position) || position.length !== POSITION_DIGITS)
-    throw new TypeError(`${JSON.stringify(position)} is not a position of this log`);
-  return Number(position);
-};
-
-const toEvent = ([seq, stream, revision, id, type, data, metadata]: EventRow): RecordedEvent => ({
-  stream,
-  revision: BigInt(revision),
-  position: toPosition(seq),
-  id,
-  type,
-  data: parsed(data),
-  metadata: parsed(metadata),
-});

@@ -17,7 +17,7 @@ interface Watched {
   seen: BigIntStats;
 }
 
-interface Standing {
+export interface Standing {
   readonly database: BigIntStats;
   readonly wal: BigIntStats;
   readonly shm: BigIntStats;

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { START } from '../../ports/event-log.js';
 import { DatabaseSync } from './database.js';
-import { rescuedBeside } from './file-rescue.js';
+import { rescuedBeside } from './log-files.js';
 
 /**
  * Why a service must not start on this event log, in one line that says what to do; undefined where it may. No new log

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { rescuedBeside } from '../../../src/adapters/sqlite/file-rescue.js';
+import { rescuedBeside } from '../../../src/adapters/sqlite/log-files.js';
 import { whyNotToStart } from '../../../src/adapters/sqlite/start-check.js';
 import { type AppendHealth, START } from '../../../src/ports/event-log.js';
 import { all, newEvent, temporaryFolder } from '../../support/log-events.js';

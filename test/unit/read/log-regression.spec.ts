@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { toPosition } from '../../../src/adapters/sqlite/event-log.js';
+import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
 import { decorate } from '../../../src/ports/decorate.js';
 import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';

@@ -14,8 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { EventLogGuard, hasRoom } from '../../../src/adapters/sqlite/event-log-guard.js';
-import { rescuedBeside } from '../../../src/adapters/sqlite/file-rescue.js';
+import { hasRoom, LogFiles, rescuedBeside } from '../../../src/adapters/sqlite/log-files.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const EVENTS = 30;
@@ -25,7 +24,7 @@ describe('the files of an open event log', () => {
   let folder: string;
   let file: string;
   let db: Database;
-  let guard: EventLogGuard;
+  let files: LogFiles;
 
   beforeEach(() => {
     root = temporaryFolder();
@@ -35,10 +34,10 @@ describe('the files of an open event log', () => {
     db = open(file);
     db.exec('CREATE TABLE events (seq INTEGER PRIMARY KEY, data TEXT)');
     write(db, EVENTS);
-    guard = new EventLogGuard(db, file);
+    files = new LogFiles(db, file);
   });
   afterEach(() => {
-    guard.close();
+    files.close();
     db.close();
     rmSync(root, { recursive: true, force: true });
   });
@@ -61,22 +60,22 @@ describe('the files of an open event log', () => {
     }
   };
 
-  it('are in place while they are written, by whatever process, and brought into the database', () => {
-    expect(guard.look()).toBeUndefined();
-    const other = open(file);
-    for (const events of [40, 3, 60, 1]) {
-      // Between two looks the write-ahead log begins anew more than once.
-      for (const size of [events, 2 * events]) {
-        write(other, size);
-        other.exec('PRAGMA wal_checkpoint(RESTART)');
+  it('are in place while they are written, and brought into the database', () => {
+    expect(files.look(false)).toBeUndefined();
+    for (const events of [40, 3, 60, 1, 200]) {
+      for (let commit = 0; commit < events; commit += 1) {
+        write(db, 1);
+        expect(files.look(true)).toBeUndefined();
+        expect(files.look(false)).toBeUndefined();
       }
-      write(other, 1);
-      expect(guard.look()).toBeUndefined();
+      db.exec('PRAGMA wal_checkpoint(RESTART)');
+      files.accept();
     }
-    other.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-    expect(guard.look()).toBeUndefined();
-    other.close();
-    expect([guard.isAtFault, guard.hasWork, guard.save(0), guard.restartHelps]).toEqual([
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    files.accept();
+    write(db, 1);
+    expect(files.look(true)).toBeUndefined();
+    expect([files.isAtFault, files.hasWork, files.save(0), files.restartHelps]).toEqual([
       false,
       false,
       '',
@@ -86,14 +85,43 @@ describe('the files of an open event log', () => {
     expect(hasRoom(join(root, 'nowhere', 'else'))).toBe(true);
   });
 
+  it.each([0, 40_000, 4096 + 24 + 32])(
+    'are cut where the end of -wal was cut to %s bytes, and a commit has written behind it since',
+    (bytes) => {
+      write(db, 1);
+      files.look(true);
+      truncateSync(`${file}-wal`, bytes);
+      write(db, 1);
+      expect(files.look(true)).toMatch(/-wal was truncated/);
+    },
+  );
+
   it.each<[string, () => void, RegExp, boolean]>([
     [
       '-wal is removed',
       () => {
         rmSync(`${file}-wal`);
       },
-      /-wal was removed .*put back in its place; start/,
+      /-wal was removed .*nothing is lost, .* brought into .*; start again/,
       true,
+    ],
+    [
+      '-wal is replaced',
+      () => {
+        rmSync(`${file}-wal`);
+        writeFileSync(`${file}-wal`, 'something else');
+      },
+      /-wal was replaced .*nothing is lost, .* brought into .*; start again/,
+      true,
+    ],
+    [
+      '-wal is a folder',
+      () => {
+        rmSync(`${file}-wal`);
+        mkdirSync(`${file}-wal`);
+      },
+      /-wal was replaced .*nothing is lost, .*; move what stands at .*-wal aside, then start again/,
+      false,
     ],
     [
       '-shm is removed',
@@ -131,17 +159,17 @@ describe('the files of an open event log', () => {
     ],
   ])('lose nothing where %s', (_what, take, says, restartHelps) => {
     take();
-    expect(guard.look()).toBeDefined();
-    expect(guard.hasWork).toBe(true);
-    expect(guard.save(EVENTS)).toMatch(says);
-    expect([guard.hasWork, guard.restartHelps]).toEqual([false, restartHelps]);
+    expect(files.look(false)).toBeDefined();
+    expect(files.hasWork).toBe(true);
+    expect(files.save(EVENTS)).toMatch(says);
+    expect([files.hasWork, files.restartHelps]).toEqual([false, restartHelps]);
     expect(rescuedBeside(file)).toEqual([]);
   });
 
   // Without it, the system ends the process (SIGBUS).
   it('are read after -shm was cut, which gets its size back', () => {
     truncateSync(`${file}-shm`, 0);
-    expect(guard.look()).toMatch(/-shm was truncated/);
+    expect(files.look(false)).toMatch(/-shm was truncated/);
     expect(statSync(`${file}-shm`).size).toBeGreaterThan(0);
     expect(db.prepare('SELECT count(*) AS events FROM events').get()).toEqual({ events: EVENTS });
   });
@@ -149,12 +177,12 @@ describe('the files of an open event log', () => {
   it('are well again when the folder is put back', () => {
     renameSync(folder, join(root, 'moved'));
     mkdirSync(folder);
-    guard.look();
-    guard.save(EVENTS);
+    files.look(false);
+    files.save(EVENTS);
     rmSync(folder, { recursive: true });
     renameSync(join(root, 'moved'), folder);
-    expect(guard.restartHelps).toBe(true);
-    expect(guard.look()).toMatch(/was removed or moved/); // what has happened once stays
+    expect(files.restartHelps).toBe(true);
+    expect(files.look(false)).toMatch(/was removed or moved/); // what has happened once stays
   });
 
   it.each<[string, () => void]>([
@@ -172,13 +200,6 @@ describe('the files of an open event log', () => {
       },
     ],
     [
-      'the write-ahead log is replaced',
-      () => {
-        rmSync(`${file}-wal`);
-        writeFileSync(`${file}-wal`, 'something else');
-      },
-    ],
-    [
       'all of them are removed',
       () => {
         for (const suffix of ['', '-wal', '-shm']) rmSync(`${file}${suffix}`);
@@ -186,13 +207,13 @@ describe('the files of an open event log', () => {
     ],
   ])('are copied where %s', (_what, take) => {
     take();
-    expect(guard.look()).toBeDefined();
-    expect(guard.save(EVENTS)).toMatch(
+    expect(files.look(false)).toBeDefined();
+    expect(files.save(EVENTS)).toMatch(
       new RegExp(
         `the whole log, ${EVENTS} events, was saved in .*rescued-.*; keep that file; to go on, stop`,
       ),
     );
-    expect([saved(), guard.restartHelps]).toEqual([EVENTS, false]);
+    expect([saved(), files.restartHelps]).toEqual([EVENTS, false]);
   });
 
   describe('where another database is copied over theirs', () => {
@@ -207,21 +228,23 @@ describe('the files of an open event log', () => {
       made.exec('PRAGMA wal_checkpoint(TRUNCATE)');
       made.close();
       db.exec('PRAGMA wal_checkpoint(RESTART)');
+      files.accept();
       write(db, 1);
-      expect(guard.look()).toBeUndefined();
+      expect(files.look(true)).toBeUndefined();
     });
 
     it.each([0, 500])('say so, and keep the newest events apart from it (it has %s more events)', (more) => {
       write(db, more);
       db.exec('PRAGMA wal_checkpoint(RESTART)');
+      files.accept();
       write(db, 1);
-      expect(guard.look()).toBeUndefined();
+      expect(files.look(true)).toBeUndefined();
       copyFileSync(other, file);
-      expect(guard.look()).toMatch(/events\.db was written over by something else than this service/);
-      expect(guard.save(EVENTS)).toMatch(
+      expect(files.look(false)).toMatch(/events\.db was written over by something else than this service/);
+      expect(files.save(EVENTS)).toMatch(
         /could not be saved \(something else was written over .*newest events does not fit: that is .*-wal\.kept-.* now\); keep .* restore the log from a backup/,
       );
-      expect([guard.restartHelps, keptApart(), existsSync(`${file}-wal`), rescuedBeside(file)]).toEqual([
+      expect([files.restartHelps, keptApart(), existsSync(`${file}-wal`), rescuedBeside(file)]).toEqual([
         false,
         [expect.stringMatching(/^events\.db-wal\.kept-/)],
         false,
@@ -231,15 +254,15 @@ describe('the files of an open event log', () => {
 
     it('save nothing of what comes after they were found to be cut', () => {
       truncateSync(file, 0);
-      expect(guard.look()).toMatch(/events\.db was truncated/);
+      expect(files.look(false)).toMatch(/events\.db was truncated/);
       copyFileSync(other, file);
-      expect(guard.save(EVENTS + 1)).toMatch(/could not be saved \(something else was written over/);
+      expect(files.save(EVENTS + 1)).toMatch(/could not be saved \(something else was written over/);
       expect([keptApart().length, rescuedBeside(file)]).toEqual([1, []]);
     });
 
     it('say nothing where only the time of the file has changed', () => {
       utimesSync(file, new Date(), new Date());
-      expect(guard.look()).toBeUndefined();
+      expect(files.look(false)).toBeUndefined();
     });
   });
 
@@ -260,23 +283,23 @@ describe('the files of an open event log', () => {
       'the database is cut',
       () => {
         db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-        guard.look();
+        files.accept();
         truncateSync(file, 0);
       },
     ],
   ])('are saved, or the words say what to keep, where %s', (_what, take) => {
     take();
-    expect(guard.look()).toMatch(/was truncated while it was in use \(\d+ bytes, not \d+\)/);
-    expect(guard.save(EVENTS)).toMatch(
+    expect(files.look(false)).toMatch(/was truncated while it was in use \(\d+ bytes, not \d+\)/);
+    expect(files.save(EVENTS)).toMatch(
       /the whole log, 30 events, was saved|keep .*events\.db, .*delete none/,
     );
-    expect(guard.restartHelps).toBe(false);
+    expect(files.restartHelps).toBe(false);
   });
 
   it('are not said to be saved where a copy lacks an event', () => {
     rmSync(file);
-    guard.look();
-    expect(guard.save(EVENTS + 1)).toMatch(
+    files.look(false);
+    expect(files.save(EVENTS + 1)).toMatch(
       /could not be saved \(a copy would hold 30 events of 31\); keep .*for they may be the only copies/,
     );
     expect(rescuedBeside(file)).toEqual([]);
@@ -285,18 +308,18 @@ describe('the files of an open event log', () => {
   it('are looked at by the name that was opened, too', () => {
     const link = join(root, 'link.db');
     symlinkSync(file, link);
-    const linked = new EventLogGuard(db, link);
-    expect(linked.look()).toBeUndefined();
+    const linked = new LogFiles(db, link);
+    expect(linked.look(false)).toBeUndefined();
     rmSync(link);
-    expect(linked.look()).toMatch(/link\.db was removed or moved/);
+    expect(linked.look(false)).toMatch(/link\.db was removed or moved/);
     linked.close();
     const other = join(root, 'other.db');
     writeFileSync(other, '');
     symlinkSync(file, link);
-    const relinked = new EventLogGuard(db, link);
+    const relinked = new LogFiles(db, link);
     rmSync(link);
     symlinkSync(other, link);
-    expect(relinked.look()).toMatch(/link\.db was replaced by another file/);
+    expect(relinked.look(false)).toMatch(/link\.db was replaced by another file/);
     relinked.close();
   });
 
