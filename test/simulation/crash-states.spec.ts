@@ -13,9 +13,11 @@ import { whyNoStrace } from './strace.js';
 
 /** `npm run test:all -- --lane crash-states` sets more. */
 const states = Number(process.env.CRASH_STATES ?? 120);
-/** What a run records, in events of each of its parts: more of them take more steps. */
-const events = states > 1_000 ? 100 : 16;
+/** What a run records, in events of each of its parts: more of them take more steps, and checkpoints of a log under load. */
+const events = Number(process.env.CRASH_EVENTS ?? (states > 1_000 ? 300 : 16));
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
+/** How much longer each sync takes, in milliseconds: on a slow disk, by odd seeds, the log is synced in libuv's pool. */
+const syncMs = seed % 2 === 1 ? 3 : 0;
 /** A recording that was kept, to open its states again. */
 const kept = process.env.CRASH_RECORDING;
 
@@ -32,7 +34,7 @@ let isGood = true;
 beforeAll(async () => {
   if (noStrace !== undefined) return;
   folder = kept === undefined ? join(scratchFolder(), 'recording') : undefined;
-  recording = folder === undefined ? await readRecording(kept ?? '') : await record(folder, events);
+  recording = folder === undefined ? await readRecording(kept ?? '') : await record(folder, events, syncMs);
 }, 300_000);
 afterAll(() => {
   if (folder === undefined) return;

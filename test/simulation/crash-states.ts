@@ -53,11 +53,11 @@ export const scratchFolder = (): string =>
   mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'plants-crash-'));
 
 /** Records a run of the service into a new folder, and reads it. Throws where the run fails. */
-export const record = async (folder: string, events: number): Promise<Recording> => {
+export const record = async (folder: string, events: number, syncMs: number): Promise<Recording> => {
   for (let attempt = 1; ; attempt += 1) {
     mkdirSync(folder);
     try {
-      await recordOnce(folder, events);
+      await recordOnce(folder, events, syncMs);
       return await readRecording(folder);
     } catch (error) {
       if (!(error instanceof Interrupted) || attempt === ATTEMPTS) throw error;
@@ -66,12 +66,13 @@ export const record = async (folder: string, events: number): Promise<Recording>
   }
 };
 
-const recordOnce = async (folder: string, events: number): Promise<void> => {
+const recordOnce = async (folder: string, events: number, syncMs: number): Promise<void> => {
   const run = join(folder, 'run');
   mkdirSync(run);
   const command = [process.execPath, '--no-warnings', RUN, run, join(folder, 'report'), String(events)];
   // libuv may write by io_uring, which no trace shows.
-  await traced(join(folder, 'trace'), command, { PATH: process.env.PATH ?? '', UV_USE_IO_URING: '0' });
+  const env = { PATH: process.env.PATH ?? '', UV_USE_IO_URING: '0' };
+  await traced(join(folder, 'trace'), command, env, syncMs);
 };
 
 /** Reads what was recorded. Throws where the steps do not come to the files that the run has left. */

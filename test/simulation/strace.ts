@@ -75,6 +75,7 @@ export const traced = async (
   trace: string,
   command: readonly string[],
   env: Readonly<Record<string, string>>,
+  syncMs: number,
 ): Promise<void> => {
   const child = spawn(
     'strace',
@@ -87,6 +88,7 @@ export const traced = async (
         `trace=${CALLS.map((call) => `?${call}`).join(',')}`,
         '-o',
         trace,
+        ...(syncMs > 0 ? ['-e', `inject=fdatasync:delay_enter=${syncMs * 1_000}`] : []),
         ...command,
       ],
     ],
