@@ -31,14 +31,19 @@ const turnsOf = async (appending: Promise<unknown>): Promise<number> => {
 };
 
 const append = (stream = freshStream()): Promise<unknown> => log.append(stream, 'none', [newEvent()]);
+/** Waits for the sync that was late. */
+const settled = async (): Promise<void> => {
+  while (log.health().state !== 'ok') await new Promise((resolve) => setTimeout(resolve, 5));
+};
 const turns = [await turnsOf(append()), await turnsOf(append())];
+await settled();
 const stream = freshStream();
 const first = outcomeOf(log.append(stream, 'none', [newEvent()]));
 await new Promise((resolve) => setTimeout(resolve, 20)); // its commit, not its sync
 const behind = outcomeOf(append());
 const late = (await Promise.all([first, behind])).map(String);
 const states: string[] = [log.health().state];
-while (log.health().state !== 'ok') await new Promise((resolve) => setTimeout(resolve, 5));
+await settled();
 states.push(log.health().state);
 const written = (await log.readStream(stream)).length;
 process.stdout.write(JSON.stringify({ turns, late, states, written } satisfies SlowDiskReport));
