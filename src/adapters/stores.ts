@@ -1,4 +1,5 @@
 import { openSqliteEventLog } from './sqlite/event-log.js';
+import { takeLock } from './sqlite/owner-lock.js';
 import { openSqliteReadModel } from './sqlite/read-model.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
 import { type AppendHealth, type EventLog } from '../ports/event-log.js';
@@ -17,14 +18,47 @@ export interface EventLogObservers {
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** Opens an event log. Throws LogUnavailable, in one line that says what to do. */
+/** How an event log is opened. */
+export interface EventLogOpening extends EventLogObservers {
+  /**
+   * In a file, `write` (the default) makes this process the owner of the log and of all that is derived from it, until
+   * it is closed; `read` is for beside an owner. On EventStoreDB it makes no difference.
+   */
+  readonly access?: 'write' | 'read';
+}
+
+/**
+ * Opens an event log. Throws LogUnavailable, in one line that says what to do; LogInUse where another process owns the
+ * log that is to be written.
+ */
 export const openEventLog = async (
   log: EventLogLocation,
-  observers: EventLogObservers = {},
+  { access = 'write', ...observers }: EventLogOpening = {},
 ): Promise<EventLog> => {
-  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, observers);
+  if (log.kind === 'sqlite')
+    return access === 'write' ? openOwnLog(log.file, observers) : openSqliteEventLog(log.file, observers);
   const { openEventStoreDb } = await import('./eventstoredb/event-log.js');
   return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
+};
+
+/** Opens a log in a file as its owner. */
+const openOwnLog = async (file: string, observers: EventLogObservers): Promise<EventLog> => {
+  const lock = takeLock(file);
+  try {
+    const log = await openSqliteEventLog(file, observers);
+    const close = log.close.bind(log);
+    log.close = async () => {
+      try {
+        await close();
+      } finally {
+        lock.release();
+      }
+    };
+    return log;
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
 };
 
 /**

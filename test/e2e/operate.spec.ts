@@ -3,10 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { loadConfig } from '../../src/service/config.js';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { plantStream } from '../../src/plants/stream.js';
-import { openEventLog, openReadModel } from '../../src/adapters/stores.js';
+import { openEventLog } from '../../src/adapters/stores.js';
 import { CliProcess } from '../support/cli-process.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { nextPage } from '../support/history-client.js';
@@ -248,10 +247,10 @@ describe('the commands of operators, beside a running service', () => {
       'leaves out an event that stops a list, after showing it; a rebuild with --unskip looks at it again',
       async () => {
         const readable = (await service.events())[0]?.position ?? '';
-        const log = await openEventLog(loadConfig(service.env).eventLog);
         const raw = { ...newEvent({ id: 9, evil: '\u009b31m' }), type: 'PlantWatered' };
-        const { position } = await log.append(plantStream(owner, 9_000), 'none', [raw]);
-        await log.close();
+        const { position } = await service.writing((log) =>
+          log.append(plantStream(owner, 9_000), 'none', [raw]),
+        );
         const found = await statusOnce(({ parked }) => parked.owners > 0);
         expect(found).toMatchObject({
           problems: [expect.stringContaining('the lists of 1 owner are not answered')],
@@ -319,14 +318,6 @@ describe('the commands of operators, beside a running service', () => {
     beforeAll(() => service.stop());
 
     embeddedOnly('tells that nothing projects, and that a request waits', async () => {
-      // What another version of the service might tell is left out.
-      const config = loadConfig(service.env);
-      const log = await openEventLog(config.eventLog);
-      const model = await openReadModel(config.readModel, log.identity(), () => undefined);
-      await model.report('another version', '{}', 60_000);
-      await model.report('no version', 'at all', 60_000);
-      await model.close();
-      await log.close();
       const found = await plants('status');
       expect(found.status).toBe(1);
       expect(found.stdout).toMatch(/^PROBLEM {2}nothing projects: .*\n\nlog/);

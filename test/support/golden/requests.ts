@@ -336,7 +336,7 @@ const conditional = (
   });
 
 /**
- * Requests to a process that does not project, after those of `reads`, whose answers are given: with
+ * Requests after those of `reads`, whose answers are given: with
  * conditions, and those that lead to further problem codes.
  */
 export const refusals = (answers: Parameters<typeof conditional>[0]): GoldenRequest[] => [
