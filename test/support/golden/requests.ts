@@ -303,7 +303,6 @@ export const writes = (): GoldenRequest[] => {
     { as: 'bob', path: '/plants/events', headers: { 'last-event-id': '9' } },
     { as: 'bob', path: '/audit/events' },
     { as: 'auditor', path: '/audit/events?owner=bob&limit=1000' },
-    { as: 'auditor', path: '/log/checkpoint' },
   ];
 };
 
