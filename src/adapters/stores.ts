@@ -1,4 +1,5 @@
-import { openSqliteEventLog } from './sqlite/event-log.js';
+import { openSqliteEventLog, SqliteEventLog } from './sqlite/event-log.js';
+import { openSqliteLogReader } from './sqlite/log-reader.js';
 import { openSqliteReadModel } from './sqlite/read-model.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
 import { type AppendHealth, type EventLog } from '../ports/event-log.js';
@@ -17,12 +18,31 @@ export interface EventLogObservers {
   readonly onHealth?: (health: AppendHealth) => void;
 }
 
-/** Opens an event log. Throws LogUnavailable, in one line that says what to do. */
+/** How an event log is opened. */
+export interface EventLogOpening extends EventLogObservers {
+  /**
+   * In a file, `write` (the default) makes this process the owner of the log and of all that is derived from it, until
+   * it is closed; `read` is for beside an owner. On EventStoreDB it makes no difference.
+   */
+  readonly access?: 'write' | 'read';
+  /** What `sharedHeadOf` gave of the owner, where that is another thread of this process. */
+  readonly shared?: SharedArrayBuffer | undefined;
+}
+
+/** By what other threads of this process know the end of an embedded log; undefined of other logs. */
+export const sharedHeadOf = (log: EventLog): SharedArrayBuffer | undefined =>
+  log instanceof SqliteEventLog ? log.shared : undefined;
+
+/**
+ * Opens an event log. Throws LogUnavailable, in one line that says what to do; LogInUse where another process owns the
+ * log that is to be written.
+ */
 export const openEventLog = async (
   log: EventLogLocation,
-  observers: EventLogObservers = {},
+  { access = 'write', shared, ...observers }: EventLogOpening = {},
 ): Promise<EventLog> => {
-  if (log.kind === 'sqlite') return openSqliteEventLog(log.file, observers);
+  if (log.kind === 'sqlite')
+    return access === 'write' ? openSqliteEventLog(log.file, observers) : openSqliteLogReader(log.file, shared);
   const { openEventStoreDb } = await import('./eventstoredb/event-log.js');
   return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
 };

@@ -24,6 +24,7 @@ const KNOWN: Readonly<Record<string, number>> = {
   ...statuses(EXIT.failed, ['StartError', 'LocalKeyError', 'AuditKeyError', 'EventRefused']),
   ...statuses(EXIT.failed, [
     'LogDamaged',
+    'LogInUse',
     'LogUnavailable',
     'OutcomeUnknown',
     'TreeUnavailable',

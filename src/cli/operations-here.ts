@@ -7,6 +7,7 @@ import { type ReadModelStore } from '../ports/read-model-store.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type Config } from '../service/config.js';
+import { asOwner } from '../service/service-file.js';
 import { StartError } from '../service/start-error.js';
 import { Interrupted } from './interrupted.js';
 import { operatorHere } from './operator.js';
@@ -16,7 +17,8 @@ type Run = (operations: Operations) => Promise<void>;
 
 /** The stores that a command uses where it carries out its operation itself. */
 export interface StoresNeeded {
-  readonly log?: true;
+  /** To `write`, this process has to become the owner of an embedded log. */
+  readonly log?: 'read' | 'write';
   readonly lists?: true;
   readonly tree?: true;
   /** All of them, which a thread opens for itself. */
@@ -33,7 +35,7 @@ const warn = (message: string): void => {
 };
 
 /**
- * Carries out operations on the stores of the settings, beside whatever else uses them, and closes them. A read model is
+ * Carries out operations on the stores of the settings, beside whatever else reads them, and closes them. A read model is
  * only ever made by the service. Throws StartError where an embedded store is not there, and what opening one throws.
  */
 export const withStoresHere = async (
@@ -51,7 +53,12 @@ export const withStoresHere = async (
     import('../adapters/stores.js'),
     import('../service/apart.js'),
   ]);
-  const log = needed.log && (await opened(() => openEventLog(eventLog), needed, LogUnavailable));
+  const { log: access } = needed;
+  const log =
+    access &&
+    (await asOwner({ dataDir, eventLog }, 'give this command a token for it (--token-file)', () =>
+      opened(() => openEventLog(eventLog, { access }), needed, LogUnavailable),
+    ));
   const model =
     needed.lists &&
     (log instanceof Error
@@ -144,8 +151,7 @@ export const withOwnService = async (
     {
       ...config,
       ...{ host: '127.0.0.1', port: 0, metrics: 'off', docs: false, console: false, corsOrigins: [] },
-      ...{ roles: new Set(['api', 'projector', 'auditor'] as const), drainMs: 0, tracing: undefined },
-      rateLimit: 'off',
+      ...{ drainMs: 0, tracing: undefined, rateLimit: 'off' },
     },
     createLogger('silent', undefined, { pid: process.pid, host: 'cli', version }),
     version,

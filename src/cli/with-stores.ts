@@ -17,7 +17,7 @@ export const assertLogExists = (eventLog: EventLogLocation): void => {
     );
 };
 
-/** Runs a command on the event log of the settings, beside whatever else uses it, and closes it. */
+/** Runs a command that reads the event log of the settings, beside whatever else uses it, and closes it. */
 export const withLog = async (
   { json }: { json?: true },
   work: (context: CliContext) => Promise<boolean>,
@@ -27,7 +27,7 @@ export const withLog = async (
   const stopping = stopSignal('interrupted');
   // Imported here: other commands need no databases.
   const { openEventLog } = await import('../adapters/stores.js');
-  const log = await openEventLog(eventLog);
+  const log = await openEventLog(eventLog, { access: 'read' });
   try {
     const well = await work({
       log,
@@ -59,7 +59,7 @@ export const withTreeOf = async <T>(
 };
 
 /**
- * Runs a command on the event log and the tree of the settings, and closes both. Throws StartError with `missing` where
+ * Runs a command that reads the event log and the tree of the settings, and closes both. Throws StartError with `missing` where
  * there is no tree.
  */
 export const withTree = async (
@@ -71,7 +71,7 @@ export const withTree = async (
   assertLogExists(eventLog);
   if (!isThere(file)) throw new StartError(missing(file));
   const { openEventLog } = await import('../adapters/stores.js');
-  const log = await openEventLog(eventLog);
+  const log = await openEventLog(eventLog, { access: 'read' });
   try {
     await withTreeOf(log, dataDir, async (tree) => {
       if (tree) await work(log, tree);

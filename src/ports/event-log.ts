@@ -273,6 +273,11 @@ export class LogUnavailable extends Error {
   override readonly name: string = 'LogUnavailable';
 }
 
+/** Another process owns the log, and only it may write. The message is a clause with the file. */
+export class LogInUse extends LogUnavailable {
+  override readonly name = 'LogInUse';
+}
+
 /** What this stream held was erased, and the store does not take new events for it yet. Nothing was written. */
 export class StreamErased extends LogUnavailable {
   override readonly name = 'StreamErased';

@@ -38,7 +38,7 @@ const tell = (message: TaskMessage): void => {
 
 const verify = async (): Promise<Verification> => {
   const { eventLog, readModel, dataDir } = loadConfig(process.env);
-  const log = await openEventLog(eventLog);
+  const log = await openEventLog(eventLog, { access: 'read' }); // this process may be its owner
   try {
     const model = await openReadModel(readModel, log.identity(), () => undefined);
     const file = join(dataDir, 'tree.db');

@@ -98,7 +98,7 @@ export const loadConfig = (env: Environment): Config => {
     throw new ConfigError(
       'READ_MODEL must name another file than EVENT_LOG: a read model can be thrown away, the events cannot',
     );
-  const roles = rolesOf(env);
+  const roles = rolesOf(env, eventLog, readModel);
   return {
     host: host(env),
     port: integer(env, 'PORT', 0, 65_535),
@@ -154,13 +154,22 @@ const auditOrigin = (env: Environment): string | undefined => {
   return value;
 };
 
-const rolesOf = (env: Environment): ReadonlySet<Role> => {
+const rolesOf = (
+  env: Environment,
+  eventLog: EventLogLocation,
+  readModel: ReadModelLocation,
+): ReadonlySet<Role> => {
   const value = setting(env, 'ROLES');
   const chosen = value.split(',').map((name) => {
     const role = ROLES.find((one) => one === name.trim());
     if (!role) throw bad('ROLES', value, `one or more of ${ROLES.join(', ')}, separated by commas`);
     return role;
   });
+  const embedded = eventLog.kind === 'sqlite' ? 'EVENT_LOG' : readModel.kind === 'sqlite' && 'READ_MODEL';
+  if (embedded && !ROLES.every((role) => chosen.includes(role)))
+    throw new ConfigError(
+      `ROLES=${value} leaves out a part, and ${embedded} is a file, which one process uses: unset ROLES, or set EVENT_LOG to EventStoreDB and READ_MODEL to Redis (docs/stores.md)`,
+    );
   return new Set(chosen);
 };
 

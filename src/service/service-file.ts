@@ -1,7 +1,10 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
+import { type EventLogLocation } from '../adapters/store-locations.js';
 import { replaceFile } from '../files/new-file.js';
+import { LogInUse } from '../ports/event-log.js';
+import { StartError } from './start-error.js';
 
 /** The process that serves a DATA_DIR, as it says itself. */
 const RunningService = z.object({
@@ -33,6 +36,27 @@ export const withdrawService = (dataDir: string): void => {
 export const runningService = (dataDir: string, logFile: string): RunningService | undefined => {
   const found = announced(dataDir);
   return found?.log === resolve(logFile) && isAlive(found.pid) ? found : undefined;
+};
+
+/**
+ * Does what makes this process the owner of the log of the settings. Throws StartError, in one line, where another
+ * process is: with its number and address, and with `otherwise`, what may be done but to stop it.
+ */
+export const asOwner = async <T>(
+  { dataDir, eventLog }: { readonly dataDir: string; readonly eventLog: EventLogLocation },
+  otherwise: string,
+  work: () => Promise<T>,
+): Promise<T> => {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof LogInUse) || eventLog.kind !== 'sqlite') throw error;
+    const owner = runningService(dataDir, eventLog.file);
+    const who = owner
+      ? `process ${owner.pid} at ${owner.url}: stop it first`
+      : 'another process, which is starting, stopping or carrying out a command: wait for it, or stop it';
+    throw new StartError(`${eventLog.file} is in use by ${who}, or ${otherwise}`);
+  }
 };
 
 const announced = (dataDir: string): RunningService | undefined => {

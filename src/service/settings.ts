@@ -37,7 +37,7 @@ export const SETTINGS = [
     name: 'ROLES',
     default: 'api,projector,auditor',
     meaning:
-      'What this process does: api answers requests, projector maintains the read model, auditor the tree that proves the events (docs/audit.md).',
+      'What this process does: api answers requests, projector maintains the read model, auditor the tree that proves the events (docs/audit.md). Fewer than all only on EventStoreDB and Redis.',
   },
   {
     name: 'DATA_DIR',
@@ -187,8 +187,7 @@ export const SETTINGS = [
 
 /** Settings that are gone, with what to do instead. A process that is given one does not start. */
 export const REMOVED_SETTINGS: Readonly<Record<string, string>> = {
-  WORKERS:
-    'for more cores run more processes with ROLES=api on EventStoreDB and Redis, or one service a core behind a proxy',
+  WORKERS: 'for more cores run more processes with ROLES=api on EventStoreDB and Redis',
 };
 
 /** The name of a setting. */

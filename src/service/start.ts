@@ -40,7 +40,7 @@ import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { operationsApart } from './apart.js';
 import { Resources } from './resources.js';
-import { announceService, withdrawService } from './service-file.js';
+import { announceService, asOwner, withdrawService } from './service-file.js';
 import { logHealth } from './state-lines.js';
 
 /** A running service. */
@@ -138,8 +138,8 @@ const pagesOf = ({ docs, console, roles, auth, consoleClientId: clientId }: Conf
 });
 
 /** Says in DATA_DIR where the service is, so that commands on an embedded log ask it. */
-const announce = (url: string, { roles, dataDir, eventLog }: Config, resources: Resources): void => {
-  if (!roles.has('api') || eventLog.kind !== 'sqlite') return;
+const announce = (url: string, { dataDir, eventLog }: Config, resources: Resources): void => {
+  if (eventLog.kind !== 'sqlite') return;
   announceService(dataDir, url, eventLog.file);
   resources.add(() => {
     withdrawService(dataDir);
@@ -183,12 +183,14 @@ const openStores = async (
   resources: Resources,
 ) => {
   const measuredLog = measuredEventLog(
-    await openEventLog(config.eventLog, {
-      onCommit: countCommits(registry),
-      onHealth: (health) => {
-        logHealth(logger, health);
-      },
-    }),
+    await asOwner(config, 'give this service another DATA_DIR', () =>
+      openEventLog(config.eventLog, {
+        onCommit: countCommits(registry),
+        onHealth: (health) => {
+          logHealth(logger, health);
+        },
+      }),
+    ),
     registry,
   );
   resources.add(() => measuredLog.close());

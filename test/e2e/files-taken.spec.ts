@@ -12,7 +12,7 @@ const BEFORE = 20;
 /** Plants of one service: one list holds them all. */
 const MOST = 950;
 
-/** Two processes on the same files, clients that write through one of them and list through both. */
+/** A service, and clients that write and list. */
 class Greenhouse {
   /** Names of plants that were acknowledged. */
   readonly acknowledged: string[] = [];
@@ -22,29 +22,26 @@ class Greenhouse {
   #token = '';
   #next = 0;
 
-  private constructor(
-    readonly first: TestService,
-    readonly second: TestService,
-  ) {}
+  private constructor(readonly service: TestService) {}
 
   static async open(): Promise<Greenhouse> {
-    const first = await TestService.start({ WRITE_WAIT_MS: '500', AUDIT_RECHECK_SECONDS: '3600' });
-    await first.ready();
-    const house = new Greenhouse(first, await first.startBeside({ ROLES: 'api', WRITE_WAIT_MS: '500' }));
-    house.#token = await first.token('ada');
+    const service = await TestService.start({ WRITE_WAIT_MS: '500', AUDIT_RECHECK_SECONDS: '3600' });
+    await service.ready();
+    const house = new Greenhouse(service);
+    house.#token = await service.token('ada');
     return house;
   }
 
   at(name: string): string {
-    return join(this.first.dataDir, name);
+    return join(this.service.dataDir, name);
   }
 
   /** A connection that a process broke off is no answer. */
-  async #ask(service: TestService, init: RequestInit): Promise<{ status: number; text: string }> {
+  async #ask(init: RequestInit): Promise<{ status: number; text: string }> {
     try {
       const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' };
       const path = init.method === 'POST' ? '/plants' : '/plants?limit=1000';
-      const answer = await fetch(`${service.url}${path}`, { ...init, headers });
+      const answer = await fetch(`${this.service.url}${path}`, { ...init, headers });
       return { status: answer.status, text: await answer.text() };
     } catch {
       return { status: 0, text: '' };
@@ -54,15 +51,15 @@ class Greenhouse {
   async create(): Promise<number> {
     const id = this.#next++;
     const body = JSON.stringify({ name: `${id}`, tag: 'x'.repeat(200), id });
-    const { status } = await this.#ask(this.first, { method: 'POST', body });
+    const { status } = await this.#ask({ method: 'POST', body });
     if (status === 201) this.acknowledged.push(`${id}`);
     return status;
   }
 
-  /** Lists through one process. Gives whether it was answered. */
-  async list(service: TestService): Promise<boolean> {
+  /** Lists. Gives whether it was answered. */
+  async list(): Promise<boolean> {
     const before = this.acknowledged.length;
-    const { status, text } = await this.#ask(service, {});
+    const { status, text } = await this.#ask({});
     if (status !== 200) return false;
     this.lists += 1;
     const names = new Set((JSON.parse(text) as { name: string }[]).map(({ name }) => name));
@@ -77,14 +74,13 @@ class Greenhouse {
     while (!(await condition())) {
       if (performance.now() > end) throw new Error(`it did not come true: ${what}`);
       if (this.acknowledged.length < MOST) await this.create();
-      await this.list(this.first);
-      await this.list(this.second);
+      await this.list();
     }
   }
 
-  /** Starts those of the two that have ended, as a supervisor would. */
+  /** Starts the process if it has ended, as a supervisor would. */
   async revive(): Promise<void> {
-    for (const service of [this.first, this.second]) if (service.hasEnded) await service.start();
+    if (this.service.hasEnded) await this.service.start();
   }
 
   /** Writes so many more plants. */
@@ -93,24 +89,23 @@ class Greenhouse {
     await this.until('plants are created', () => this.acknowledged.length >= enough);
   }
 
-  /** Lines of the first process's log since it had that many. */
+  /** Lines of its log since it had that many. */
   logged(since: number): string[] {
-    return this.first.logged.slice(since).map(({ msg }) => String(msg));
+    return this.service.logged.slice(since).map(({ msg }) => String(msg));
   }
 
   async metrics(): Promise<string> {
-    const answer = await fetch(`${this.first.url}/metrics`).catch(() => undefined);
+    const answer = await fetch(`${this.service.url}/metrics`).catch(() => undefined);
     return (await answer?.text()) ?? '';
   }
 
   async heldByLog(): Promise<Set<string>> {
-    const events = await this.first.events();
+    const events = await this.service.events();
     return new Set(events.flatMap(({ data }) => String((data as { name?: string }).name)));
   }
 
   async close(): Promise<void> {
-    await this.second.leave();
-    await this.first.remove();
+    await this.service.remove();
   }
 }
 
@@ -143,7 +138,7 @@ const LIMIT_MS = ROUNDS * 60_000;
 /** The long form takes its time by waiting: several cases at once. */
 const cases = ROUNDS > 1 ? it.concurrent : it;
 
-(STORES === 'embedded' ? describe : describe.skip)('two processes whose files are taken away', () => {
+(STORES === 'embedded' ? describe : describe.skip)('a service whose files are taken away', () => {
   /** Runs the rounds of a case, and says and asserts what has come of it. */
   const rounds = async (
     file: string,
@@ -168,25 +163,19 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
   };
 
   const listed = async (house: Greenhouse): Promise<void> => {
-    await house.until(
-      'both list',
-      async () => (await house.list(house.first)) && (await house.list(house.second)),
-    );
+    await house.until('it lists', () => house.list());
   };
 
   cases.each(casesOf('read-model.db'))(
     '%s %s: lists are whole or 503, and come back',
     async (name, way, take) => {
       await rounds(name, way, async (house) => {
-        const since = house.first.logged.length;
+        const since = house.service.logged.length;
         take(house.at(name));
         const says = /read-model\.db(-wal|-shm)? was .*: nothing that was acknowledged is lost/;
         await house.until(
           `${name} ${way} is noticed`,
-          () =>
-            house.first.hasEnded ||
-            house.second.hasEnded ||
-            house.logged(since).some((line) => says.test(line)),
+          () => house.service.hasEnded || house.logged(since).some((line) => says.test(line)),
         );
         const stands = lstatSync(house.at(name), { throwIfNoEntry: false });
         if (stands?.isDirectory()) clear(house.at(name));
@@ -194,7 +183,7 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
         await listed(house);
         if (stands?.isSymbolicLink() && name === 'read-model.db') {
           // To be moved in the next round, it has to be the file again, and not the link.
-          await Promise.all([house.first.kill(), house.second.kill()]);
+          await house.service.kill();
           const moved = realpathSync(house.at(name));
           // With what was written to it there; SQLite names that by the file, and not by the link.
           for (const suffix of ['-wal', '']) renameSync(`${moved}${suffix}`, `${house.at(name)}${suffix}`);
@@ -212,26 +201,26 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
     async (name, way, take) => {
       await rounds(name, way, async (house) => {
         const signed = async (): Promise<number> =>
-          Number((await (await fetch(`${house.first.url}/log/checkpoint`)).text()).split('\n')[1]);
+          Number((await (await fetch(`${house.service.url}/log/checkpoint`)).text()).split('\n')[1]);
         await house.until('it is signed', async () => (await signed()) > 0);
         const before = await signed();
-        const since = house.first.logged.length;
+        const since = house.service.logged.length;
         take(house.at(name));
         const isTold = async (): Promise<boolean> =>
-          (await house.metrics()).includes('auditor_state{state="disconnected"} 1') || house.first.hasEnded;
+          (await house.metrics()).includes('auditor_state{state="disconnected"} 1') || house.service.hasEnded;
         await house.until(`${name} ${way} is noticed`, isTold);
-        const reasons = house.first.logged
+        const reasons = house.service.logged
           .slice(since)
           .map(({ auditor }) => (auditor as { reason?: string } | undefined)?.reason ?? '');
-        if (!house.first.hasEnded) expect(reasons.join('\n')).toMatch(/tree\.db/);
-        if (!house.first.hasEnded) expect(await house.create()).toBe(201);
-        await house.first.stop();
+        if (!house.service.hasEnded) expect(reasons.join('\n')).toMatch(/tree\.db/);
+        if (!house.service.hasEnded) expect(await house.create()).toBe(201);
+        await house.service.stop();
         const isWhole = name !== 'tree.db' && !/trunc|half/.test(way);
         const stands = lstatSync(house.at(name), { throwIfNoEntry: false });
         if (isWhole) {
           if (stands && !stands.isFile()) clear(house.at(name));
         } else if (name !== 'tree.db-shm') for (const suffix of FILES) clear(house.at(`tree.db${suffix}`));
-        await house.first.start();
+        await house.service.start();
         if (isWhole) await house.until('it is signed', async () => (await signed()) >= before);
         await listed(house);
       });
@@ -265,13 +254,13 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
     'DATA_DIR %s: nothing is acknowledged, and all is there once it is back',
     async (way, take) => {
       await rounds('DATA_DIR', way, async (house) => {
-        const putBack = take(house.first.dataDir);
+        const putBack = take(house.service.dataDir);
         await house.until('writes are refused', async () => (await house.create()) === 503);
         const acknowledged = house.acknowledged.length;
         for (let more = 0; more < 10; more += 1) expect(await house.create()).toBe(503);
         expect(house.acknowledged).toHaveLength(acknowledged);
         putBack();
-        await Promise.all([house.first.kill(), house.second.kill()]);
+        await house.service.kill();
         await house.revive();
         await listed(house);
       });

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { plantStream } from '../../src/plants/stream.js';
-import { type NewEvent, type Position } from '../../src/ports/event-log.js';
+import { type EventLog, type NewEvent, type Position } from '../../src/ports/event-log.js';
 import { type Issuer, startIssuer } from '../support/auth-issuer.js';
 import { TokenMint } from '../support/auth-tokens.js';
 import { created, deleted } from '../support/given.js';
@@ -46,7 +46,7 @@ beforeAll(async () => {
   fair = new FairClient();
   // Counting what is covered takes some 40 MB, and time: what is measured here is the service as it is.
   http = new HttpClient(await TestService.start({ NODE_V8_COVERAGE: '' }));
-  await fill();
+  await listed(await http.service.writing(fill));
 }, 300_000);
 afterAll(async () => {
   await fair.end();
@@ -63,8 +63,7 @@ const serve = async (settings: Besides['settings']): Promise<void> => {
 };
 
 /** What the clients find: plants of the fair owner, the longest lists, and a plant with a long history. */
-const fill = async (): Promise<void> => {
-  const log = await http.service.log();
+const fill = async (log: EventLog): Promise<Position> => {
   const longest = '\u{1f335}'.repeat(200);
   const plants = [
     ...Array.from({ length: 20 }, (_, id) => ({ owner: OWNERS.fair, plant: created(id) })),
@@ -97,7 +96,7 @@ const fill = async (): Promise<void> => {
     }));
     ({ position } = await log.append(stream, BigInt(first - 1), events));
   }
-  await listed(position);
+  return position;
 };
 
 /** Waits until lists contain everything up to a position. */

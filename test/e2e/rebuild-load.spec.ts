@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { plantStream } from '../../src/plants/stream.js';
-import { LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/event-log.js';
-import { requestRebuild } from '../../src/write/rebuilds.js';
+import { type EventLog, LogUnavailable, type NewEvent, OutcomeUnknown } from '../../src/ports/event-log.js';
 import { CliProcess } from '../support/cli-process.js';
 import { violationsOf } from '../support/history.js';
 import { sampleMetadata } from '../support/log-events.js';
@@ -64,8 +63,7 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
   };
 
   /** Other owners' plants, created and half of them deleted again. */
-  const fill = async (): Promise<void> => {
-    const log = await service.log();
+  const fill = async (log: EventLog): Promise<void> => {
     // A slow server may take longer than an append's deadline: with the same ids it may be tried again.
     const append = async (stream: string, events: NewEvent[]): Promise<unknown> => {
       for (;;)
@@ -104,7 +102,7 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
     async () => {
       await start();
       await service.ready();
-      await fill();
+      await service.writing(fill);
       await service.ready();
       await audited();
 
@@ -123,16 +121,14 @@ describe(`a rebuild of ${EVENTS} events under constant traffic`, () => {
       await delay(IDLE_MS);
       const idle = traffic.takeLatencies();
 
-      const rebuild = randomUUID();
+      const token = await service.token('olga', 'plants:operate');
       const watching = CliProcess.piped(['status', '--watch', '--json'], service.env);
-      const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
       const asked = performance.now();
-      await requestRebuild(
-        await service.log(),
-        { rebuild, rate: null, unskip: false },
-        operator,
-        () => new Date(),
-      );
+      const requested = await fetch(`${service.url}/operations/rebuilds`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}` },
+      });
+      const { rebuild } = (await requested.json()) as { readonly rebuild: string };
       const samples: Sample[] = [];
       let ended: SystemStatus | undefined;
       for await (const line of watching.lines()) {

@@ -1,19 +1,21 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/rebuilder-options.js';
-import { type Operator, requestRebuild, requestRollback } from '../../src/write/rebuilds.js';
 import { readRebuilds } from '../../src/rebuilds/read.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runHistory } from '../support/history-run.js';
 import { TestService } from '../support/service.js';
 
-const operator: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
-const now = (): Date => new Date();
-
-const ask = async (service: TestService): Promise<void> =>
-  requestRebuild(await service.log(), { rebuild: randomUUID(), rate: null, unskip: false }, operator, now);
+/** Asks the service for an operation, as an operator does. */
+const ask = async (service: TestService, operation: 'rebuilds' | 'rollback'): Promise<void> => {
+  const token = await service.token('olga', 'plants:operate');
+  const answer = await fetch(`${service.url}/operations/${operation}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+  });
+  expect(answer.status).toBe(202);
+};
 
 const stateOf = async (service: TestService) => readRebuilds(await service.log());
 
@@ -38,7 +40,7 @@ describe('rebuilding the lists', () => {
     const ended = new AbortController();
     const rebuilding = (async () => {
       while (!ended.signal.aborted) {
-        await ask(service);
+        await ask(service, 'rebuilds');
         expect(await over(service)).toBe('promoted');
         promoted += 1;
       }
@@ -77,12 +79,12 @@ describe('rebuilding the lists', () => {
     for (const id of [1, 2, 3])
       expect((await client.create({ id, name: `n${id}`, tag: '' })).status).toBe(201);
     const died = service.ended();
-    await ask(service);
+    await ask(service, 'rebuilds');
     if (step === 'rolled back' || step === 'dropped') {
       expect(await over(service)).toBe('promoted');
       while (!service.logged.some(({ msg }) => msg === 'lists are answered from generation 2'))
         await nextTurn();
-      await requestRollback(await service.log(), 'looks odd', operator, now);
+      await ask(service, 'rollback');
     }
     expect(await died).toBeNull(); // by a signal
     await service.kill();

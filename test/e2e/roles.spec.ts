@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { STORES } from '../support/stores-of-this-run.js';
 import { TestService } from '../support/service.js';
 
 describe('a service whose HOST is localhost', () => {
@@ -9,7 +10,8 @@ describe('a service whose HOST is localhost', () => {
   });
 });
 
-describe('two processes on the same files, one for each role', () => {
+// On embedded stores one process does everything.
+(STORES === 'servers' ? describe : describe.skip)('processes on the same stores, one for each role', () => {
   let projector: TestService;
   let api: TestService;
 
@@ -46,9 +48,32 @@ describe('two processes on the same files, one for each role', () => {
   });
 
   it('has no plants where the api is not', async () => {
-    for (const path of ['plants', 'operations/status'])
+    for (const path of ['plants', 'operations/status', 'console'])
       expect((await fetch(`${projector.url}/${path}`)).status).toBe(404);
     expect((await fetch(`${projector.url}/health/ready`)).status).toBe(200);
+  });
+
+  it('has no tree where the auditor is not', async () => {
+    for (const { url } of [api, projector]) expect((await fetch(`${url}/log/checkpoint`)).status).toBe(404);
+  });
+
+  it('has the state of the projector only where that is', async () => {
+    const metricsOf = async ({ url }: TestService): Promise<string> => (await fetch(`${url}/metrics`)).text();
+    expect(await metricsOf(projector)).toContain('plants_projector_state{state="live"} 1');
+    expect(await metricsOf(api)).not.toContain('plants_projector_state');
+  });
+
+  it('has one document of the API, whatever the role', async () => {
+    const auditor = await projector.startBeside({ ROLES: 'auditor' });
+    try {
+      const documents = await Promise.all(
+        [api, projector, auditor].map(async ({ url }) => (await fetch(`${url}/openapi.json`)).text()),
+      );
+      expect(documents[0]).toContain('"openapi":"3.1.0"');
+      expect(new Set(documents).size).toBe(1);
+    } finally {
+      await auditor.leave();
+    }
   });
 
   it('says 503 instead of an old list while nobody projects, and goes on when somebody does again', async () => {

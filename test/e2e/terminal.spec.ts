@@ -61,12 +61,14 @@ describe('each command, on a terminal and for a script', () => {
     folder = temporaryFolder();
     service = await TestService.start();
     await service.ready();
-    const log = await service.log();
-    for (let id = 1; id <= PLANTS; id++) {
-      const event = { id: randomUUID(), type: 'PlantCreated', data: { id, name: `Monstera ${id}`, tag: '' } };
-      const metadata = sampleMetadata({ actor: { sub: 'alice' } });
-      await log.append(plantStream('alice', id), 'none', [{ ...event, metadata }]);
-    }
+    await service.writing(async (log) => {
+      for (let id = 1; id <= PLANTS; id++) {
+        const data = { id, name: `Monstera ${id}`, tag: '' };
+        const metadata = sampleMetadata({ actor: { sub: 'alice' } });
+        const event = { id: randomUUID(), type: 'PlantCreated', data, metadata };
+        await log.append(plantStream('alice', id), 'none', [event]);
+      }
+    });
     backup = newFile();
     expect(await runCli(['backup', '--to', backup], service.env)).toMatchObject({ status: 0 });
   });

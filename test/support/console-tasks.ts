@@ -225,7 +225,9 @@ await task('roll a rebuild back', operations, well, async (person, page) => {
   await person.click(button(dialog, 'Roll back'));
   await said(page, 'The rebuild was rolled back.');
 });
-const { position } = await appendRaw(await service.log(), plantStream('carol', 1), 'PlantWatered', { id: 1 });
+const { position } = await service.writing((log) =>
+  appendRaw(log, plantStream('carol', 1), 'PlantWatered', { id: 1 }),
+);
 await task(
   'skip an event that cannot be read',
   operations,

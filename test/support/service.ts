@@ -4,9 +4,10 @@ import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
-import { AUDIT_STREAM } from '../../src/plants/stream.js';
+import { AUDIT_STREAM, PLANT_STREAMS } from '../../src/plants/stream.js';
 import { openEventLog } from '../../src/adapters/stores.js';
 import { signToken } from '../../src/cli/token.js';
+import { appendRaw } from './domain-stores.js';
 import { CLI } from './http-cli.js';
 import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
@@ -46,8 +47,21 @@ export class TestService {
     return service;
   }
 
-  /** Starts another service on the same data, with other settings. */
+  /**
+   * As `start`, on a log that begins with an event that nobody can read and whose owner nobody can tell: the projector
+   * is blocked there, and no list is ever answered.
+   */
+  static async startBlocked(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
+    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), storesOfThisRun(), settings);
+    await service.writing((log) => appendRaw(log, PLANT_STREAMS, 'PlantWatered', {}));
+    await service.start();
+    return service;
+  }
+
+  /** Starts another service on the same data, with other settings: on servers alone. */
   async startBeside(settings: Readonly<Record<string, string>>): Promise<TestService> {
+    if (loadConfig(this.env).eventLog.kind === 'sqlite')
+      throw new Error('one process owns an embedded log: start another one on servers');
     const service = new TestService(this.dataDir, this.stores, settings);
     await service.start();
     return service;
@@ -173,10 +187,24 @@ export class TestService {
     return signed.token;
   }
 
-  /** Its log, whether it runs or not. */
+  /** Its log to read, whether it runs or not. */
   log(): Promise<EventLog> {
-    this.#log ??= openEventLog(loadConfig(this.env).eventLog);
+    this.#log ??= openEventLog(loadConfig(this.env).eventLog, { access: 'read' });
     return this.#log;
+  }
+
+  /** Writes to its log past the service, which does not run meanwhile where the log is embedded: it owns that. */
+  async writing<T>(work: (log: EventLog) => Promise<T>): Promise<T> {
+    const { eventLog } = loadConfig(this.env);
+    const pauses = eventLog.kind === 'sqlite' && !this.hasEnded;
+    if (pauses) await this.stop();
+    const log = await openEventLog(eventLog);
+    try {
+      return await work(log);
+    } finally {
+      await log.close();
+      if (pauses) await this.start();
+    }
   }
 
   /** All events of its log, in order. */

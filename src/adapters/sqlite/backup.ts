@@ -23,6 +23,7 @@ import {
 import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
 import { createFile } from './event-log.js';
 import { toPosition } from './log-reading.js';
+import { assertUnowned } from './owner-lock.js';
 
 /** Events of one read: a few milliseconds, after which the signal is checked. */
 const CHUNK = 500;
@@ -68,11 +69,12 @@ export const backUp = (log: string, target: string, watch: BackupWatch): Promise
 
 /**
  * Restores a log, with its identity, from a backup that is checked first. Throws BackupRefused, also where the log's
- * file or one of its -wal, -shm and -journal exists; LogUnavailable where no file can be created there; and the
+ * file or one of its -wal, -shm and -journal exists; LogInUse where another process owns it; LogUnavailable where no file can be created there; and the
  * signal's reason.
  */
 export const restore = async (backup: string, log: string, watch: BackupWatch): Promise<CopiedLog> => {
   assertNew(log);
+  assertUnowned(log);
   for (const left of ['-wal', '-shm', '-journal'].map((suffix) => `${log}${suffix}`))
     if (isThere(left))
       throw new BackupRefused(`${left} is there, and belongs to a log that is not: move it away`);

@@ -36,6 +36,7 @@ import { type LogUpkeep, type UpkeepOutcome } from './log-upkeep.worker.js';
 import { CHUNK, fromPosition, LogReading, toPosition } from './log-reading.js';
 import { LogTail } from './log-tail.js';
 import { WAL_LIMIT, whileBusy } from './open-file.js';
+import { type OwnerLock, takeLock } from './owner-lock.js';
 import { SharedHead } from './shared-head.js';
 
 export interface SqliteEventLogOptions {
@@ -133,6 +134,7 @@ export class SqliteEventLog extends LogReading {
     file: string,
     identity: string,
     private readonly files: LogFiles,
+    private readonly lock: OwnerLock,
     private readonly options: Required<Pick<SqliteEventLogOptions, 'maxQueued' | 'deadlineMs'>> &
       SqliteEventLogOptions,
   ) {
@@ -596,6 +598,7 @@ export class SqliteEventLog extends LogReading {
     await within(this.options.deadlineMs, this.#end(), () => new Error()).catch(() => {
       // A disk that hangs: nothing that waits for it is acknowledged, and the process may end.
     });
+    this.lock.release();
   }
 
   async #end(): Promise<void> {
@@ -629,8 +632,8 @@ const wrongRevision = ({ stream, expected }: Pending): WrongExpectedRevision =>
   new WrongExpectedRevision(stream, expected < 0 ? 'none' : BigInt(expected));
 
 /**
- * Opens the event log in a file to write it; the file is created if missing. Nobody else may write it meanwhile. Throws
- * LogUnavailable, in one line that says what to do.
+ * Opens the event log in a file to write it; the file is created if missing. Throws LogUnavailable, in one line that says
+ * what to do; LogInUse where another process owns it.
  */
 // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
 export const openSqliteEventLog = async (
@@ -638,17 +641,18 @@ export const openSqliteEventLog = async (
   options: SqliteEventLogOptions = {},
 ): Promise<SqliteEventLog> => {
   const path = resolve(file);
-  createFile(path);
+  const lock = takeLock(path);
   let db: Database | undefined;
   let files: LogFiles | undefined;
   try {
+    createFile(path);
     db = new DatabaseSync(path);
     const identity = prepared(db, path);
     files = new LogFiles(db, path);
     // Appends of a crashed process may be visible and not durable, and a retry of one is acknowledged.
     await new DiskSync().sync(files.wal);
     syncFolder(dirname(path));
-    return new SqliteEventLog(db, path, identity, files, {
+    return new SqliteEventLog(db, path, identity, files, lock, {
       maxQueued: 10_000,
       deadlineMs: 15_000,
       ...options,
@@ -656,6 +660,8 @@ export const openSqliteEventLog = async (
   } catch (error) {
     db?.close();
     files?.close();
+    lock.release();
+    if (error instanceof LogUnavailable) throw error;
     throw new LogUnavailable(error instanceof Refusal ? error.message : explainSqliteError(error, path), {
       cause: error,
     });

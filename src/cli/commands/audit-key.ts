@@ -44,8 +44,10 @@ Example:
 ${EXITS}`,
     )
     .action((options: OperateOptions & { readonly reason: string }) =>
-      withOperations(options, { scope: 'plants:operate', stores: { log: true, tree: true } }, (operating) =>
-        lift(operating, options.reason),
+      withOperations(
+        options,
+        { scope: 'plants:operate', stores: { log: 'write', tree: true } },
+        (operating) => lift(operating, options.reason),
       ),
     );
 };
@@ -62,7 +64,7 @@ const auditKey = async ({ json }: { readonly json?: true }): Promise<void> => {
 const originOfLog = async (location: EventLogLocation): Promise<string> => {
   assertLogExists(location);
   const { openEventLog } = await import('../../adapters/stores.js');
-  const log = await openEventLog(location);
+  const log = await openEventLog(location, { access: 'read' });
   try {
     return originOf(log.identity());
   } finally {

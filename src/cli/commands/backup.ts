@@ -4,6 +4,7 @@ import { type EventLogLocation, howToSetAside, type SqliteLocation } from '../..
 import { isThere } from '../../files/new-file.js';
 import { type LongOperation, longOperation, watching } from '../../operations/long-operation.js';
 import { type CopiedLog } from '../../ports/backup.js';
+import { asOwner } from '../../service/service-file.js';
 import { print } from '../context.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
@@ -83,7 +84,9 @@ const restore = async ({
   const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (report, signal) =>
     adapter.restore(from, file, watching(report, signal)),
   );
-  const { events } = await copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`);
+  const { events } = await asOwner({ dataDir, eventLog }, 'restore to another file', () =>
+    copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`),
+  );
   if (readModel.kind === 'redis' || isThere(readModel.file))
     advise(
       `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,

@@ -52,13 +52,13 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
   const began = performance.now();
   const opened: EventLog[] = [];
   try {
-    const open = async (one: EventLogLocation): Promise<EventLog> => {
-      const log = await openEventLog(one);
+    const open = async (one: EventLogLocation, access: 'read' | 'write'): Promise<EventLog> => {
+      const log = await openEventLog(one, { access });
       opened.push(log);
       return log;
     };
-    const from = await open(source);
-    const to = await open(target);
+    const from = await open(source, 'read');
+    const to = await open(target, 'write');
     // By identity, since one server has many names. A copy of a file has the identity of that file: it may be continued.
     if (target.kind === 'eventstoredb' && from.identity() === to.identity())
       throw new UsageError('--from and --to name the same log');

@@ -39,7 +39,7 @@ ${EXITS} Not confirmed is failure, and so is an erasure of which something remai
         options,
         {
           scope: 'plants:erase',
-          stores: { log: true },
+          stores: { log: options.dryRun ? 'read' : 'write' },
           isCarriedOut: options.wait && !options.dryRun,
           interrupted: 'no longer waiting: what was ordered is carried out. plants status shows it',
         },

@@ -8,7 +8,8 @@ import { duration } from '../terminal.js';
 import { GRACE_MS } from '../../rebuilds/rebuilds.js';
 import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
 
-const OPERATE = { scope: 'plants:operate' as const, stores: { log: true, lists: true } as const };
+const OPERATE = { scope: 'plants:operate', stores: { log: 'write', lists: true } } as const;
+const ESTIMATE = { scope: 'plants:operate', stores: { log: 'read', lists: true } } as const;
 
 /** Defines `plants rebuild`. */
 export const rebuildCommand = (command: Command): void => {
@@ -81,7 +82,7 @@ const runRebuild = (options: RebuildOptions): Promise<void> => {
   if (dryRun && !wait)
     throw new UsageError('--dry-run and --no-wait exclude each other: a dry run asks for nothing');
   if (options.cancel) return withOperations(options, OPERATE, cancel);
-  if (dryRun) return withOperations(options, OPERATE, (operating) => estimate(operating, rate, unskip));
+  if (dryRun) return withOperations(options, ESTIMATE, (operating) => estimate(operating, rate, unskip));
   const needs = { ...OPERATE, isCarriedOut: wait, interrupted: NO_LONGER_WATCHING };
   return withOperations(options, needs, (operating) => rebuild(operating, { rate, unskip, wait }));
 };

@@ -32,8 +32,10 @@ Example:
 ${EXITS} Not skipped is failure.`,
     )
     .action((options: SkipOptions) =>
-      withOperations(options, { scope: 'plants:operate', stores: { log: true, lists: true } }, (operating) =>
-        skip(operating, options),
+      withOperations(
+        options,
+        { scope: 'plants:operate', stores: { log: 'write', lists: true } },
+        (operating) => skip(operating, options),
       ),
     );
 };

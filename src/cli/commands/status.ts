@@ -35,7 +35,7 @@ Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothin
     .action((options: OperateOptions & { readonly watch?: true }) =>
       withOperations(
         options,
-        { scope: 'plants:operate', stores: { log: true, lists: true, partial: true } },
+        { scope: 'plants:operate', stores: { log: 'read', lists: true, partial: true } },
         options.watch ? watchStatus : status,
       ),
     );

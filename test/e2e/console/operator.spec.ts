@@ -7,6 +7,7 @@ import { describeInBrowser, expectAccessible, picture, TestBrowser } from '../..
 import { runCli } from '../../support/http-cli.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { TestService } from '../../support/service.js';
+import { newEventLog, serverOf } from '../../support/stores-of-this-run.js';
 
 /** So many events are not rebuilt at one a second before a test is done with it. */
 const PLANTS = 120;
@@ -159,7 +160,7 @@ describeInBrowser('the page of operators', () => {
 
   it('shows an event that cannot be read as it stands, and skips it once its position was typed', async () => {
     const stream = plantStream('<img src=x onerror=alert(1)>', 9);
-    const { position } = await appendRaw(await service.log(), stream, 'PlantWatered', { id: 9 });
+    const { position } = await service.writing((log) => appendRaw(log, stream, 'PlantWatered', { id: 9 }));
     const page = await open();
     await page.getByRole('status').getByRole('heading', { name: '1 problem' }).waitFor();
     await page.getByText('the lists of 1 owner are not answered, for events that cannot be read').waitFor();
@@ -234,7 +235,10 @@ describeInBrowser('the page of operators', () => {
 
 describeInBrowser('the page of operators, where nothing projects', () => {
   it('says what is wrong, and what to do', async () => {
-    const service = await TestService.start({ ROLES: 'api,auditor' });
+    const service = await TestService.start({
+      ...{ EVENT_LOG: newEventLog(), READ_MODEL: serverOf('PLANTS_TEST_REDIS') },
+      ROLES: 'api,auditor',
+    });
     const browser = await TestBrowser.start();
     try {
       const page = await browser.page(service.url);

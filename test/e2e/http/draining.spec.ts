@@ -1,15 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
+import { STORES } from '../../support/stores-of-this-run.js';
 
 /** Long enough for the requests of one test. */
 const DRAIN_MS = 2_000;
 
 let http: HttpClient;
 beforeEach(async () => {
-  http = new HttpClient(
-    await TestService.start({ ROLES: 'api,projector', DRAIN_MS: `${DRAIN_MS}`, LOG_LEVEL: 'info' }),
-  );
+  http = new HttpClient(await TestService.start({ DRAIN_MS: `${DRAIN_MS}`, LOG_LEVEL: 'info' }));
   await http.service.ready();
 });
 afterEach(async () => {
@@ -92,27 +91,33 @@ describe('while it drains, a service', () => {
   });
 });
 
-it('a process that only projects gives its lease back at once, whatever connections it has', async () => {
-  const working = await http.service.startBeside({ ROLES: 'projector', DRAIN_MS: '', LOG_LEVEL: 'info' });
-  const standby = await http.service.startBeside({ ROLES: 'projector', LOG_LEVEL: 'info' });
-  try {
-    await http.service.stop(); // it has projected until now
-    const works = ({ logged }: TestService): boolean =>
-      logged.filter(({ msg }) => String(msg).startsWith('projector is')).at(-1)?.msg === 'projector is live';
-    while (!works(working) && !works(standby)) await new Promise(setImmediate);
-    const [first, second] = works(working) ? [working, standby] : [standby, working];
-    const silent = new HttpClient(first).connect(); // a stop waits 3 s for it
-    silent.write('GET /health/live HTTP/1.1\r\n');
-    await new HttpClient(first).send({ path: '/health/live' });
-    first.signal('SIGTERM');
-    while (!works(second)) await new Promise(setImmediate);
-    expect(first.logged.some(({ msg }) => msg === 'stopped')).toBe(false);
-    expect(await first.ended()).toBe(0);
-  } finally {
-    await working.leave();
-    await standby.leave();
-  }
-});
+const onServers = STORES === 'servers' ? it : it.skip;
+
+onServers(
+  'a process that only projects gives its lease back at once, whatever connections it has',
+  async () => {
+    const working = await http.service.startBeside({ ROLES: 'projector', DRAIN_MS: '', LOG_LEVEL: 'info' });
+    const standby = await http.service.startBeside({ ROLES: 'projector', LOG_LEVEL: 'info' });
+    try {
+      await http.service.stop(); // it has projected until now
+      const works = ({ logged }: TestService): boolean =>
+        logged.filter(({ msg }) => String(msg).startsWith('projector is')).at(-1)?.msg ===
+        'projector is live';
+      while (!works(working) && !works(standby)) await new Promise(setImmediate);
+      const [first, second] = works(working) ? [working, standby] : [standby, working];
+      const silent = new HttpClient(first).connect(); // a stop waits 3 s for it
+      silent.write('GET /health/live HTTP/1.1\r\n');
+      await new HttpClient(first).send({ path: '/health/live' });
+      first.signal('SIGTERM');
+      while (!works(second)) await new Promise(setImmediate);
+      expect(first.logged.some(({ msg }) => msg === 'stopped')).toBe(false);
+      expect(await first.ended()).toBe(0);
+    } finally {
+      await working.leave();
+      await standby.leave();
+    }
+  },
+);
 
 it('a service that stops refuses connections or answers on them, and resets none', async () => {
   /** The outcomes of clients that connect again and again until nobody listens any more. */

@@ -33,7 +33,6 @@ describe('GET /plants/{id}/history of a plant with a long history', () => {
   const from = (first: number, count: number) => Array.from({ length: count }, (_, i) => first + i);
 
   beforeAll(async () => {
-    const log = await http.service.log();
     const metadata = sampleMetadata({ actor: { sub: anne } });
     const events = Array.from({ length: EVENTS }, (_, index) => ({
       ...(index % 2 ? deleted(70) : created(70)),
@@ -41,12 +40,14 @@ describe('GET /plants/{id}/history of a plant with a long history', () => {
       metadata,
     }));
     // One append is at most a megabyte on EventStoreDB.
-    for (let first = 0; first < EVENTS; first += 500)
-      await log.append(
-        plantStream(anne, 70),
-        first === 0 ? 'none' : BigInt(first - 1),
-        events.slice(first, first + 500),
-      );
+    await http.service.writing(async (log) => {
+      for (let first = 0; first < EVENTS; first += 500)
+        await log.append(
+          plantStream(anne, 70),
+          first === 0 ? 'none' : BigInt(first - 1),
+          events.slice(first, first + 500),
+        );
+    });
   });
 
   it('comes in pages, the oldest first, as the list of plants does', async () => {

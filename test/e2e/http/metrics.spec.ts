@@ -11,14 +11,11 @@ import { STORES } from '../../support/stores-of-this-run.js';
 const OWNER = 'owner-of-nothing-else';
 
 let http: HttpClient;
-let api: HttpClient;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ ROLES: 'projector,api,auditor', WRITE_WAIT_MS: '10000' }));
+  http = new HttpClient(await TestService.start({ WRITE_WAIT_MS: '10000' }));
   await http.service.ready();
-  api = new HttpClient(await http.service.startBeside({ ROLES: 'api' }));
 });
 afterAll(async () => {
-  await api.service.stop();
   await http.finish();
 });
 
@@ -93,12 +90,6 @@ describe('/metrics', () => {
       expect(text).not.toContain(secret);
   });
 
-  it('has a state only where somebody projects', async () => {
-    const { text } = await scrape(api);
-    expect(samplesIn(text).get('plants_token_cache_entries')).toBe(0);
-    expect(text).not.toContain('plants_projector_state');
-  });
-
   it('is one of the routes: HEAD, 405 with Allow, no query', async () => {
     const head = await scrape(http, 'HEAD');
     expect([head.status, head.text]).toEqual([200, '']);
@@ -158,7 +149,7 @@ describe('/metrics', () => {
   });
 
   it('tells which lists were 503, and why', async () => {
-    const alone = new HttpClient(await TestService.start({ ROLES: 'api', WRITE_WAIT_MS: '0' }));
+    const alone = new HttpClient(await TestService.startBlocked({ WRITE_WAIT_MS: '0' }));
     try {
       await alone.refused(alone.list(), 503, 'read_model_incomplete');
       const samples = samplesIn((await scrape(alone)).text);

@@ -125,18 +125,6 @@ describe('/openapi.json', () => {
     for (const { summary } of operations) expect(summary).toMatch(/\S/);
   });
 
-  it('is the same from a process of any role', async () => {
-    for (const ROLES of ['api', 'projector', 'auditor']) {
-      const beside = await http.service.startBeside({ ROLES });
-      try {
-        const answer = await new HttpClient(beside).send({ path: '/openapi.json' });
-        expect([ROLES, answer.status, answer.text === first[0]?.text]).toEqual([ROLES, 200, true]);
-      } finally {
-        await beside.leave();
-      }
-    }
-  });
-
   it('describes every route but those of the document and of figures, and no other', async () => {
     const described = Object.entries(document.paths).map(([path, methods]) => [
       path,

@@ -238,7 +238,9 @@ describe('an event of an operation that this version cannot read', () => {
     const log = await http.service.log();
     const last = (await log.readStream(REBUILDS_STREAM)).at(-1)?.revision;
     if (last === undefined) throw new Error('nothing was asked for');
-    const { position } = await appendRaw(log, REBUILDS_STREAM, 'RebuildPondered', {}, last);
+    const { position } = await http.service.writing((writer) =>
+      appendRaw(writer, REBUILDS_STREAM, 'RebuildPondered', {}, last),
+    );
     const where = `event ${last + 1n} of stream ${REBUILDS_STREAM}, at position ${position}, cannot be read`;
     const { warnings, problems } = await status();
     expect([problems, warnings]).toEqual([[], [expect.stringContaining(where)]]);
@@ -268,7 +270,9 @@ describe('an event of an operation that this version cannot read', () => {
     const last = await log.readLast(REBUILDS_STREAM);
     const metadata = { ...(last?.metadata as object), schemaVersion: 99 } as never;
     const newer = { id: randomUUID(), type: 'RebuildRequested', data: {}, metadata };
-    const { position } = await log.append(REBUILDS_STREAM, last?.revision ?? 'none', [newer]);
+    const { position } = await http.service.writing((writer) =>
+      writer.append(REBUILDS_STREAM, last?.revision ?? 'none', [newer]),
+    );
     const asked = { position, reason: 'we stay with this version' };
     const { detail } = await refused(() => skip(asked), 409, 'operation_refused');
     expect(detail).toMatch(/^A newer version of this service has written that event: .* send "force": true/);

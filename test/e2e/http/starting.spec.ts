@@ -95,6 +95,7 @@ it('every setting that cannot be used ends the process with one line that names 
     { HOST: 'http://localhost' },
     { PORT: '70000' },
     { ROLES: 'api,gardener' },
+    { ROLES: 'api' },
     { DATA_DIR: '/tmp/a\nb' },
     { EVENT_LOG: 'mysql://user:hunter2@db/events' },
     { READ_MODEL: 'redis://user:hunter2@cache/zero' },

@@ -3,9 +3,9 @@ import { type Answer, HttpClient, problemIn } from '../../support/http-client.js
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
-/** Without a projector every write stays under way as long as it may wait for the lists. */
+/** A write stays under way as long as it may wait for the lists. */
 const held = async (waitMs: number): Promise<HttpClient> =>
-  new HttpClient(await TestService.start({ ROLES: 'api', WRITE_WAIT_MS: String(waitMs) }));
+  new HttpClient(await TestService.startBlocked({ WRITE_WAIT_MS: String(waitMs) }));
 
 let http: HttpClient;
 beforeEach(async () => {
@@ -87,8 +87,9 @@ it('a service that is told twice ends at once', async () => {
 
 /** A write that the log holds already and that is not answered yet. */
 const writeUnderWay = async (client = http): Promise<{ answering: Promise<Answer> }> => {
+  const before = await client.service.eventCount();
   const answering = client.create({ name: 'n', tag: '', id: 1 });
-  await until(async () => (await client.service.eventCount()) > 0);
+  await until(async () => (await client.service.eventCount()) > before);
   return { answering };
 };
 

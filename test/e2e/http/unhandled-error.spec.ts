@@ -33,15 +33,15 @@ it('an error that nothing handles is one fatal line without secrets, and the pro
   const fault = join(folder, 'fault.mjs');
   writeFileSync(fault, FAULT);
   http = new HttpClient(
-    await TestService.start({
-      ROLES: 'api', // without a projector a write waits as long as it may
+    await TestService.startBlocked({
       WRITE_WAIT_MS: '1000',
       NODE_OPTIONS: `--import=${fault}`,
     }),
   );
   const { service } = http;
-  const answering = http.create({ name: 'n', tag: '', id: 1 });
-  await until(async () => (await service.eventCount()) > 0);
+  const before = await service.eventCount();
+  const answering = http.create({ name: 'n', tag: '', id: 1 }); // it waits as long as it may
+  await until(async () => (await service.eventCount()) > before);
   service.signal('SIGUSR2');
   const [answer, status] = await Promise.all([answering, service.ended()]);
   expect(answer.status).toBe(201);

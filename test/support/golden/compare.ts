@@ -76,8 +76,8 @@ export const recordAll = async (bin: string): Promise<Recording> => {
     const answers: GoldenAnswer[] = [];
     for (const [requests, settings] of [
       [() => reads(positions), { DATA_DIR: data, GOLDEN_NOW: madeAt }],
-      [writes, { DATA_DIR: data, ROLES: 'api,projector', GOLDEN_NOW: madeAt }],
-      [refusals, { DATA_DIR: refusing, ROLES: 'api,auditor', WRITE_WAIT_MS: '10', GOLDEN_NOW: madeAt }],
+      [writes, { DATA_DIR: data, GOLDEN_NOW: madeAt }],
+      [refusals, { DATA_DIR: refusing, GOLDEN_NOW: madeAt }],
     ] as const) {
       const service = await startService(bin, settings);
       const stable = new Stable(madeAt, known, { [service.url]: '<url>' });

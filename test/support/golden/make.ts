@@ -162,7 +162,7 @@ const makeStores = async (): Promise<void> => {
   }
 
   // The same log's lists in Redis.
-  service = await startService(bin, { ...settings, READ_MODEL: redisUrl, ROLES: 'api,projector' });
+  service = await startService(bin, { ...settings, READ_MODEL: redisUrl });
   await service.stop();
   writeFileSync(join(GOLDEN, 'redis.ndjson.gz'), gzipSync(await dump(redisUrl), { level: 9 }));
   const meta: Meta = {

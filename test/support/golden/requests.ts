@@ -303,7 +303,6 @@ export const writes = (): GoldenRequest[] => {
     { as: 'bob', path: '/plants/events', headers: { 'last-event-id': '9' } },
     { as: 'bob', path: '/audit/events' },
     { as: 'auditor', path: '/audit/events?owner=bob&limit=1000' },
-    { as: 'auditor', path: '/log/checkpoint' },
   ];
 };
 
@@ -336,7 +335,7 @@ const conditional = (
   });
 
 /**
- * Requests to a process that does not project, after those of `reads`, whose answers are given: with
+ * Requests after those of `reads`, whose answers are given: with
  * conditions, and those that lead to further problem codes.
  */
 export const refusals = (answers: Parameters<typeof conditional>[0]): GoldenRequest[] => [

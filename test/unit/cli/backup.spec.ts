@@ -16,8 +16,9 @@ import { backUp, restore as restoreFile } from '../../../src/adapters/sqlite/bac
 import { type BackupProgress } from '../../../src/ports/backup.js';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { takeLock } from '../../../src/adapters/sqlite/owner-lock.js';
 import { Interrupted } from '../../../src/cli/interrupted.js';
-import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type EventLog, LogInUse, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { all, freshStream, newEvent, newEvents, temporaryFolder } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 
@@ -187,6 +188,15 @@ describe('backup and restore of an embedded log', () => {
       await expect(backUp(source(), copy(), late)).rejects.toThrow(`${copy()} exists`);
       expect(readFileSync(copy(), 'utf8')).toBe('precious');
       expect(files().filter((name) => name.includes('partial'))).toEqual([]);
+    });
+
+    it('where the process of a lost log still runs', async () => {
+      await backedUp();
+      const lock = takeLock(at('restored.db'));
+      await expect(restored()).rejects.toThrow(LogInUse);
+      expect(existsSync(at('restored.db'))).toBe(false);
+      lock.release();
+      await restored();
     });
 
     it.each(['-wal', '-shm', '-journal'])('where a lost log has left its %s', async (suffix) => {

@@ -33,6 +33,8 @@ const issuer = {
   AUTH_JWKS_URL: 'https://id.example/jwks.json',
 };
 
+const SERVERS = { EVENT_LOG: 'esdb://localhost:2113?tls=false', READ_MODEL: 'redis://localhost:6379' };
+
 const WITNESS = 'witness+24b37851+BNYV1Ztajd9BvyjP2HgpwrqYL6TjOwIjGMOq8Bu42xbN';
 const witness = parseVerifierKey(WITNESS, 'cosignature');
 
@@ -98,9 +100,10 @@ describe('good values', () => {
     [{ DOCS: 'on' }, { docs: true }],
     [{ CONSOLE: 'off' }, { console: false }],
     [{ ...issuer, CONSOLE_CLIENT_ID: 'console' }, { consoleClientId: 'console' }],
-    [{ ROLES: 'projector' }, { roles: new Set(['projector']) }],
-    [{ ROLES: 'projector, api' }, { roles: new Set(['projector', 'api']) }],
-    [{ ROLES: 'auditor' }, { roles: new Set(['auditor']) }],
+    [{ ROLES: 'auditor, projector,api' }, { roles: new Set(['auditor', 'projector', 'api']) }],
+    [{ ...SERVERS, ROLES: 'projector' }, { roles: new Set(['projector']) }],
+    [{ ...SERVERS, ROLES: 'projector, api' }, { roles: new Set(['projector', 'api']) }],
+    [{ ...SERVERS, ROLES: 'auditor' }, { roles: new Set(['auditor']) }],
     [{ AUDIT_ORIGIN: 'plants.example/log' }, { auditOrigin: 'plants.example/log' }],
     [{ DRAIN_MS: '0' }, { drainMs: 0 }],
     [{ DRAIN_MS: '10000' }, { drainMs: 10_000 }],
@@ -206,6 +209,15 @@ describe('bad values are refused in one line that names the setting, the value a
       'ROLES must be one or more of api, projector, auditor, separated by commas, not "api,admin"',
     ],
     [{ ROLES: ',' }, /^ROLES must be/],
+    [
+      { ROLES: 'api' },
+      'ROLES=api leaves out a part, and EVENT_LOG is a file, which one process uses: unset ROLES, or set EVENT_LOG to EventStoreDB and READ_MODEL to Redis (docs/stores.md)',
+    ],
+    [
+      { ...SERVERS, READ_MODEL: '', ROLES: 'api,projector' },
+      /^ROLES=api,projector leaves out a part, and READ_MODEL is a file/,
+    ],
+    [{ ...SERVERS, EVENT_LOG: 'sqlite:a.db', ROLES: 'auditor' }, /, and EVENT_LOG is a file/],
     [{ AUDIT_ORIGIN: 'my log' }, /^AUDIT_ORIGIN must be at most 200 visible ASCII characters/],
     [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
     [{ VERIFY_REBUILD: 'yes' }, 'VERIFY_REBUILD must be on or off, not "yes"'],
@@ -325,6 +337,6 @@ describe('bad values are refused in one line that names the setting, the value a
 
 test.each(['1', '2', 'auto'])('WORKERS=%s is refused in a line that says what to do instead', (WORKERS) => {
   given({ WORKERS }).fails(
-    /^WORKERS is gone: for more cores run more processes with ROLES=api on EventStoreDB and Redis, or one service a core behind a proxy$/,
+    /^WORKERS is gone: for more cores run more processes with ROLES=api on EventStoreDB and Redis$/,
   );
 });

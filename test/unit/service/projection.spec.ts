@@ -36,7 +36,7 @@ beforeEach(async () => {
     { level: 'warn' },
     { write: (line) => warnings.push((JSON.parse(line) as { msg: string }).msg) },
   );
-  const config = loadConfig({ ROLES: 'projector', VERIFY_EVERY_SECONDS: '0', DATA_DIR: folder });
+  const config = loadConfig({ VERIFY_EVERY_SECONDS: '0', DATA_DIR: folder });
   const projector = startProjector(log, faults.port, config, new Load(), logger, resources, new Shutdown(0));
   await until(() => projector?.status.state === 'live');
 });
