@@ -230,9 +230,10 @@ export class SqliteEventLog extends LogReading {
     return this.#durable;
   }
 
-  protected override chunk(after: number): readonly RecordedEvent[] {
+  /** Subscribers that keep up never read the file; whoever reads the past does. */
+  protected override newest(after: number): readonly RecordedEvent[] {
     this.end(); // throws where the log cannot be read
-    return this.#tail.after(after, CHUNK) ?? super.chunk(after);
+    return this.#tail.after(after, CHUNK) ?? super.newest(after);
   }
 
   protected unreadable(error: unknown, reason: string): void {

@@ -86,8 +86,12 @@ export abstract class LogReading extends EventLog {
     for (const listener of [...this.#listeners]) listener();
   }
 
-  /** The first events after a number, at most CHUNK. */
-  protected chunk(after: number): readonly RecordedEvent[] {
+  /** The first events after a number, at most CHUNK, for a subscriber that had all that was there. */
+  protected newest(after: number): readonly RecordedEvent[] {
+    return this.#chunk(after);
+  }
+
+  #chunk(after: number): readonly RecordedEvent[] {
     const end = this.end();
     return this.#read(() => this.#query.after.all(after, end)).map(toEvent);
   }
@@ -108,7 +112,7 @@ export abstract class LogReading extends EventLog {
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
     let position = after;
     for (;;) {
-      const events = this.chunk(fromPosition(position));
+      const events = this.#chunk(fromPosition(position));
       yield* events;
       const last = events.at(-1);
       if (!last || events.length < CHUNK) return;
@@ -124,7 +128,8 @@ export abstract class LogReading extends EventLog {
     let silenceMs = HEARTBEAT_MS;
     while (!signal.aborted) {
       const seq = fromPosition(position);
-      const events = this.chunk(seq);
+      // What is there already is read from the file, as it is now.
+      const events = caughtUp ? this.newest(seq) : this.#chunk(seq);
       const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
         await this.#news(Math.min(silenceMs - silence, this.pollMs), signal);

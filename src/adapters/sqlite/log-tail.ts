@@ -11,9 +11,11 @@ export class LogTail {
   #events: { readonly event: RecordedEvent; readonly bytes: number }[] = [];
   #bytes = 0;
 
-  /** Adds events that follow the last one. `bytes`: of all of their texts. */
+  /** Adds events that were appended. What somebody else has put before them is in the file alone. */
   add(events: readonly RecordedEvent[]): void {
     for (const event of events) {
+      const last = this.#events.at(-1)?.event.position;
+      if (last !== undefined && Number(event.position) !== Number(last) + 1) this.clear();
       const bytes = EVENT_BYTES + 2 * event.stream.length + sizeOf(event.data);
       this.#events.push({ event, bytes });
       this.#bytes += bytes;

@@ -70,6 +70,11 @@ describe('an auditor', () => {
     }
     await Promise.all(appends);
   };
+  /** An event that has no leaf. */
+  const appendOdd = (log: EventLog): Promise<unknown> =>
+    log.append('plant-odd/1', 'none', [
+      { id: randomUUID(), type: 'PlantCreated', data: { name: '\ud800' }, metadata: sampleMetadata() },
+    ]);
   /** Runs an auditor until `done`, which may go on or end it. */
   const run = (log: EventLog, store: TreeStore, recheckMs = 3_600_000) => {
     const states: AuditorStatus[] = [];
@@ -324,12 +329,7 @@ describe('an auditor', () => {
     const log = await openLog();
     const store = await openStore(log);
     await append(log, 0, 5);
-    const database = new DatabaseSync(join(folder, 'events.db'));
-    database.exec(
-      `INSERT INTO events (stream, revision, id, type, data, metadata)
-       SELECT 'plant-odd/1', 0, 'odd', type, '{"name":"\\ud800"}', metadata FROM events LIMIT 1`,
-    );
-    database.close();
+    await appendOdd(log);
     const { auditor } = run(log, store);
     await until(() => auditor.status.state === 'blocked');
     expect(auditor.status.reason).toMatch(/^at position \d+6: event 0 of stream plant-odd\/1 is refused: /);
@@ -340,10 +340,7 @@ describe('an auditor', () => {
     const log = await openLog();
     const store = await openStore(log);
     await append(log, 0, 700);
-    alter(
-      `INSERT INTO events (stream, revision, id, type, data, metadata)
-       SELECT 'plant-odd/1', 0, 'odd', type, '{"name":"\\ud800"}', metadata FROM events LIMIT 1`,
-    );
+    await appendOdd(log);
     const { auditor, states } = run(log, store, 50);
     await until(() => auditor.status.state === 'blocked' && auditor.status.recheckedAt !== undefined);
     expect(auditor.status.size).toBe(700);
