@@ -13,16 +13,13 @@ import { proofs, PROOFS_OF_LARGE } from './proofs.js';
 /** Connections of lists. */
 const CONNECTIONS = 32;
 
-/** The auditor reads a log for its own tree, which is no part of a rebuild. */
-const NO_AUDITOR: Settings = { ROLES: 'api,projector' };
-
 /** No process answers in less, and asking does not take processor time from it, in milliseconds. */
 const ASK_EVERY_MS = 5;
 
 /** Parts with a service that answers, with one that has read the log before, and with the log. */
 const SERVED = ['audit', ...PROOFS_OF_LARGE];
-const READ = ['start', ...SERVED];
-const OF_MANY_OWNERS = ['rebuild', 'rebuild-redis', 'state-build', ...READ];
+const READ = ['rebuild', 'rebuild-redis', 'start', ...SERVED];
+const OF_MANY_OWNERS = ['state-build', ...READ];
 
 /** The parts of these workloads, which can be asked for one by one. */
 export const LARGE = [...OF_MANY_OWNERS, 'owner-size'];
@@ -37,15 +34,15 @@ export const largeLog = async (context: Context): Promise<void> => {
   const owners = Array.from({ length: sizes.owners }, (_, number) => ({ name: ownerOf(number), plants }));
   const log = join(dataDir, 'events.db');
   fillLog(log, owners);
-  if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
-  if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
   if (context.wants('state-build')) await treeBuilds(context, log);
   if (READ.some(context.wants)) {
-    say('letting the service read the whole log once');
+    say('letting the service read the whole log once'); // for its own tree, which is no part of a rebuild
     const service = await stage.service(dataDir);
     await untilAudited(service, sizes.events);
     await service.stop();
   }
+  if (context.wants('rebuild')) await rebuilds(context, dataDir, log);
+  if (context.wants('rebuild-redis')) await rebuildsToRedis(context, dataDir, log);
   if (context.wants('start')) await starts(context, dataDir);
   if (SERVED.some(context.wants)) {
     const target = stage.target(await stage.service(dataDir));
@@ -71,8 +68,8 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
   await interleaved(context, 'rebuild', 'events/s', {
     embedded: async () => {
       removeDatabase(join(dataDir, 'read-model.db'));
-      const first = await firstBuild(context, dataDir, NO_AUDITOR);
-      const service = await stage.service(dataDir, NO_AUDITOR);
+      const first = await firstBuild(context, dataDir);
+      const service = await stage.service(dataDir);
       const rebuilt = await operatorRebuild(context, service);
       done.push({ ...rebuilt, first: first.value });
       await service.stop();
@@ -93,7 +90,7 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
 const firstBuild = async (
   { stage, sizes }: Context,
   dataDir: string,
-  settings: Settings,
+  settings: Settings = {},
 ): Promise<Sample> => {
   const service = await stage.service(dataDir, settings, { waitFor: '/health/live' });
   const begin = performance.now();
@@ -147,8 +144,7 @@ const rebuildsToRedis = async (context: Context, dataDir: string, log: string): 
   };
   try {
     await interleaved(context, 'rebuild-redis', 'events/s', {
-      'to Redis': () =>
-        inNewRedis((READ_MODEL) => firstBuild(context, dataDir, { ...NO_AUDITOR, READ_MODEL })),
+      'to Redis': () => inNewRedis((READ_MODEL) => firstBuild(context, dataDir, { READ_MODEL })),
       'bare pipeline': () => inNewRedis((to) => ask<Sample>('bare-rebuild', { log, to } satisfies Rebuild)),
     });
   } catch (error) {
@@ -222,7 +218,9 @@ export const ownerSize = async (context: Context): Promise<void> => {
     { name: 'large', plants: sizes.events },
     { name: 'small', plants: 1_000 },
   ]);
-  const target = stage.target(await stage.service(dataDir, NO_AUDITOR));
+  const service = await stage.service(dataDir);
+  await untilAudited(service, sizes.events + 1_000);
+  const target = stage.target(service);
   const load = { kind: 'list', connections: CONNECTIONS, seconds: sizes.seconds } as const;
   const lists = (owner: string) => target.load({ ...load, owners: [owner] });
   await lists('small'); // warms up

@@ -1,9 +1,8 @@
-import { realpathSync } from 'node:fs';
+import { accessSync, constants, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { isThere, makeFolder } from '../../files/new-file.js';
+import { isThere, makeFile, makeFolder } from '../../files/new-file.js';
 import { LogInUse, LogUnavailable } from '../../ports/event-log.js';
 import { type Database, DatabaseSync, explainSqliteError, SQLITE, sqliteCode } from './database.js';
-import { createFile } from './open-file.js';
 
 /** How long a lock is waited for, in milliseconds: its holder may be ending, and who waits blocks its thread. */
 const WAIT_MS = 250;
@@ -27,7 +26,8 @@ export const takeLock = (file: string): OwnerLock => {
   try {
     lock = lockOf(file);
     makeFolder(dirname(lock));
-    createFile(lock);
+    makeLock(lock);
+    accessSync(lock, constants.W_OK); // of a file that it may only read, SQLite takes no exclusive lock, and says nothing
     db = new DatabaseSync(lock);
     db.exec(`PRAGMA busy_timeout = ${WAIT_MS}; BEGIN EXCLUSIVE`);
   } catch (error) {
@@ -52,9 +52,17 @@ export const assertUnowned = (file: string): void => {
 /** One lock for a file, by whatever symbolic links it is reached. */
 const lockOf = (file: string): string => `${isThere(file) ? realpathSync(file) : resolve(file)}.lock`;
 
+const makeLock = (lock: string): void => {
+  try {
+    makeFile(lock);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+};
+
 const reasonOf = (error: unknown, lock: string): string => {
   const { code, syscall } = error as NodeJS.ErrnoException;
   return syscall === undefined
     ? explainSqliteError(error, lock)
-    : `${lock} cannot be made (${syscall} ${code ?? ''}): let the user of this process write there, or name another file`;
+    : `${lock} cannot be used (${syscall} ${code ?? ''}): let the user of this process write there, or name another file`;
 };

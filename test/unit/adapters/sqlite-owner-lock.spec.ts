@@ -54,7 +54,7 @@ describe('the lock of an event log', () => {
   it('says in one line where it cannot be made', () => {
     writeFileSync(join(folder, 'new'), 'no folder');
     expect(() => takeLock(file)).toThrow(
-      /^[^\n]*events\.db\.lock cannot be made \(\w+ \w+\): let the user of this process/,
+      /^[^\n]*events\.db\.lock cannot be used \(\w+ \w+\): let the user of this process/,
     );
   });
 });
