@@ -48,7 +48,7 @@ export interface AuditorStatus {
   /** When the whole log was last found as it was signed. */
   readonly recheckedAt: string | undefined;
   /** The recheck of the whole log in progress: when it began (RFC 3339), and how many events it has read. */
-  readonly rechecking?: { readonly since: string; readonly events: number };
+  readonly rechecking?: { readonly since: string; readonly events: number } | undefined;
   /** Why it is disconnected or blocked. */
   readonly reason: string | undefined;
   readonly alarm: Alarm | undefined;
@@ -60,4 +60,9 @@ export interface AuditorStatus {
   readonly times?: DoubtfulTimes | undefined;
   /** A note about this start for operators, which is no failure. */
   readonly notice?: string | undefined;
+}
+
+/** The auditor of this process, as others see it. An abstract class without code, so that Nest can inject by it. */
+export abstract class AuditorOfProcess {
+  abstract readonly status: AuditorStatus;
 }

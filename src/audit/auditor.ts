@@ -2,6 +2,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type EventLog, type RecordedEvent, START } from '../ports/event-log.js';
 import { ErasedWhileRead, StandInsInOrder } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
+import { Bell } from '../async/bell.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from '../ports/tree-store.js';
@@ -30,11 +31,11 @@ const MAX_APPEND = 100;
  */
 const GATHER_MS = 100;
 
-/** How often the store is read for alarms, in milliseconds. */
-const LOOK_EVERY_MS = 1_000;
+/** How often the store is looked at where nobody says that it has changed, in milliseconds. */
+const LOOK_EVERY_MS = 5_000;
 
-/** How often the auditor decides whether to record a checkpoint in the log, in milliseconds: two reads of tree.db. */
-const RECORD_LOOK_EVERY_MS = 250;
+/** The same while an alarm stands, which another process may lift, or while another one appends. */
+const OTHERS_LOOK_EVERY_MS = 1_000;
 
 /** The pauses after failures. */
 const PAUSES = { firstMs: 100, longestMs: 5_000 };
@@ -44,6 +45,8 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   readonly recheckMs: number;
   /** Called with each new state, for the log. */
   readonly onState: (status: AuditorStatus) => void;
+  /** Called when the status may have changed, but for `rechecking`, which each slice of work changes. */
+  readonly onProgress?: () => void;
   /** As in AuditorStatus. */
   readonly notice?: string | undefined;
   /** When checkpoints are recorded in the log; undefined for never. */
@@ -79,7 +82,8 @@ export class Auditor {
   readonly #recorded: RecordedCheckpoints;
   readonly #warned = new Set<string>();
   #reread = new Reread();
-  #ring: () => void = () => undefined;
+  /** Rings when the tree has grown, was signed, or is to be looked at. */
+  readonly #bell = new Bell();
   /** The state tree, once it has reached the tree. */
   #state: GrowingState | undefined;
 
@@ -121,7 +125,7 @@ export class Auditor {
       } catch (error) {
         if (error instanceof AlarmStands) continue; // the next term reports it
         if (error instanceof TreeMoved)
-          await pause(LOOK_EVERY_MS, signal); // another process appends
+          await pause(OTHERS_LOOK_EVERY_MS, signal); // another process appends
         else await this.#failed(error, signal);
       }
     }
@@ -137,7 +141,7 @@ export class Auditor {
       this.options.witnessedBefore?.forget();
       this.#reread = new Reread();
       this.#next('alarm', { alarm });
-      await pause(LOOK_EVERY_MS, signal);
+      await this.#bell.wait(OTHERS_LOOK_EVERY_MS, signal);
       return;
     }
     const fault = treeFault(await this.store.tree());
@@ -151,7 +155,6 @@ export class Auditor {
     const over = new AbortController();
     const end = (): void => {
       over.abort();
-      this.#ring();
     };
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
@@ -160,8 +163,7 @@ export class Auditor {
         this.#follow(over.signal),
         this.#signAsItGrows(over.signal),
         this.#recheckAgain(over.signal),
-        this.#watchStore(over.signal),
-        this.#recordAgain(over.signal),
+        this.#lookAgain(over.signal),
       ].map((part) => part.finally(end)),
     );
     signal.removeEventListener('abort', end);
@@ -198,8 +200,9 @@ export class Auditor {
         if (signal.aborted) return;
       }
       if (caughtUp) this.#failures = 0;
+      const { state } = this.#status;
       this.#next(caughtUp ? 'end' : 'more');
-      this.#ring();
+      if (events.length > 0 || state !== this.#status.state) this.#bell.ring();
       if (caughtUp && events.length > 0) await pause(GATHER_MS, signal);
     }
   }
@@ -241,25 +244,23 @@ export class Auditor {
       if (this.#hasGrown()) {
         await this.#sign(signal);
         await pause(SIGN_EVERY_MS, signal);
-      } else await this.#rung(signal);
+      } else await this.#bell.wait(Infinity, signal);
     }
   }
 
-  /** Reads the store for alarms of others, and fails where it cannot be read, also while the log does not grow. */
-  async #watchStore(signal: AbortSignal): Promise<void> {
+  /**
+   * Looks for alarms of others, and whether a checkpoint is to be recorded in the log. Fails where the store cannot be
+   * read, also while the log does not grow.
+   */
+  async #lookAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await pause(LOOK_EVERY_MS, signal);
+      await this.#bell.wait(LOOK_EVERY_MS, signal);
       const alarm = await this.store.alarm();
       if (alarm) throw new AlarmStands(alarm.message);
+      if (!this.#compared || this.#status.state !== 'live') continue;
+      await this.#recorded.recordIfDue();
+      this.#showSigning();
     }
-  }
-
-  /** Resolves when the tree may have grown, or `signal` aborts. */
-  #rung(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      this.#ring = resolve;
-      if (signal.aborted) resolve();
-    });
   }
 
   /** Not while a long log is read for the first time: checkpoints of the past are of no use. */
@@ -277,6 +278,7 @@ export class Auditor {
     if ('fault' in signed) await this.#raise({ ...broken(signed.fault), raisedAt: this.#now() });
     else {
       this.#show({ checkpoint: signed.checkpoint });
+      this.#bell.ring();
       this.options.witnessing?.signed();
     }
   }
@@ -290,15 +292,22 @@ export class Auditor {
 
   async #recheckAgain(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      const dueInMs = this.#recheckAt - monotonicMs();
       // Not while the tree is empty: there is nothing to compare.
-      if (monotonicMs() >= this.#recheckAt && (await this.store.tree()).size > 0) await this.#recheck(signal);
-      await pause(Math.min(LOOK_EVERY_MS, this.options.recheckMs), signal);
+      if (dueInMs <= 0 && (await this.store.tree()).size > 0) await this.#recheck(signal);
+      else await this.#bell.wait(dueInMs > 0 ? dueInMs : LOOK_EVERY_MS, signal);
     }
   }
 
-  /** Begins a recheck of the log within a second, unless one is in progress. */
+  /** Begins a recheck of the log, unless one is in progress. */
   recheckSoon(): void {
     this.#recheckAt = 0;
+    this.#bell.ring();
+  }
+
+  /** Looks at the store, in which an alarm was raised or lifted. */
+  lookSoon(): void {
+    this.#bell.ring();
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {
@@ -324,17 +333,6 @@ export class Auditor {
     // A tree that is being built lacks the last records: they are compared before it is signed.
     this.#compared = found.isWhole;
     this.#showSigning();
-  }
-
-  /** Records checkpoints in the log when they are due. */
-  async #recordAgain(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      if (this.#compared && this.#status.state === 'live') {
-        await this.#recorded.recordIfDue();
-        this.#showSigning();
-      }
-      await pause(RECORD_LOOK_EVERY_MS, signal);
-    }
   }
 
   #showSigning(): void {
@@ -374,6 +372,7 @@ export class Auditor {
 
   #show(news: Partial<AuditorStatus>): void {
     this.#status = { ...this.#status, ...news };
+    this.options.onProgress?.();
   }
 
   #now(): string {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { backoffMs, withJitter } from '../async/backoff.js';
+import { Bell } from '../async/bell.js';
 import { pause } from '../async/pause.js';
-import { startTimer, stopTimer } from '../async/runtime.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
 import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
@@ -72,10 +72,12 @@ export interface WitnessingOptions {
   readonly pauses: { readonly firstMs: number; readonly longestMs: number };
   /** Called with each change of a witness's state, for the log. */
   readonly onState: (status: WitnessStatus) => void;
+  /** Called when the status may have changed. */
+  readonly onProgress?: () => void;
 }
 
 /** How often the store is read for a new checkpoint where nobody reports one, in milliseconds: another process signs. */
-const LOOK_EVERY_MS = 1_000;
+const LOOK_EVERY_MS = 5_000;
 
 /** What came of a submission; undefined where it was cosigned. */
 type Failure =
@@ -99,7 +101,7 @@ interface Followed {
  */
 export class Witnessing {
   readonly #followed: readonly Followed[];
-  readonly #waiting = new Set<() => void>();
+  readonly #bell = new Bell();
   /** Counts checkpoints, so that none that is signed during a submission is waited for. */
   #signed = 0;
 
@@ -141,7 +143,7 @@ export class Witnessing {
   /** Called when a checkpoint was signed. */
   signed(): void {
     this.#signed += 1;
-    for (const wake of this.#waiting) wake();
+    this.#bell.ring();
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -154,7 +156,7 @@ export class Witnessing {
       const signed = this.#signed;
       const failure = await this.#step(followed, signal);
       if (failure === 'nothing new') {
-        if (signed === this.#signed) await this.#woken(signal);
+        if (signed === this.#signed) await this.#bell.wait(LOOK_EVERY_MS, signal);
         continue;
       }
       if (failure !== 'stopped') this.#show(followed, failure);
@@ -269,21 +271,7 @@ export class Witnessing {
     } catch {
       // The next cosignature fails too, and says why.
     }
-  }
-
-  #woken(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        stopTimer(timer);
-        this.#waiting.delete(wake);
-        signal.removeEventListener('abort', wake);
-        resolve();
-      };
-      const timer = startTimer(wake, LOOK_EVERY_MS);
-      this.#waiting.add(wake);
-      signal.addEventListener('abort', wake);
-      if (signal.aborted) wake();
-    });
+    this.options.onProgress?.();
   }
 }
 

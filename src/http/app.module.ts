@@ -5,7 +5,7 @@ import { TerminusModule } from '@nestjs/terminus';
 import { Registry } from 'prom-client';
 import { PastLists } from '../history/as-of.js';
 import { ChangesOfLists } from '../history/list-changes.js';
-import { Auditor } from '../audit/auditor.js';
+import { AuditorOfProcess } from '../audit/auditor-status.js';
 import { ErasureGate } from '../erasure/gate.js';
 import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
@@ -55,7 +55,7 @@ export interface Parts {
   /** Undefined where this process is no auditor. */
   readonly tree:
     | {
-        readonly auditor: Auditor;
+        readonly auditor: AuditorOfProcess;
         readonly published: PublishedTree;
         readonly lists: ListProofs;
       }
@@ -97,7 +97,7 @@ export class MetricsModule {
         { provide: EventLog, useValue: log },
         { provide: Generations, useValue: model },
         { provide: Projector, useValue: projector },
-        { provide: Auditor, useValue: tree?.auditor },
+        { provide: AuditorOfProcess, useValue: tree?.auditor },
         { provide: KnownRoutes, useValue: routes },
         { provide: Shutdown, useValue: shutdown },
         { provide: Registry, useValue: registry },
@@ -170,7 +170,7 @@ export class AppModule {
         { provide: ReadModel, useValue: model },
         { provide: Generations, useValue: model },
         { provide: Projector, useValue: projector },
-        { provide: Auditor, useValue: tree?.auditor },
+        { provide: AuditorOfProcess, useValue: tree?.auditor },
         { provide: PublishedTree, useValue: tree?.published },
         { provide: ListProofs, useValue: tree?.lists },
         { provide: RECEIPT_WAIT, useValue: receiptWaitMs },

@@ -1,6 +1,5 @@
 import { type Registry } from 'prom-client';
-import { type Auditor } from '../audit/auditor.js';
-import { AUDITOR_STATES, type AuditorStatus } from '../audit/auditor-status.js';
+import { AUDITOR_STATES, type AuditorOfProcess, type AuditorStatus } from '../audit/auditor-status.js';
 import { type Eraser } from '../erasure/eraser.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
 import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
@@ -73,7 +72,7 @@ const WITNESS_GAUGES: readonly (readonly [
 ];
 
 /** Adds the metrics of the auditor of this process. */
-export const showTree = (registry: Registry, auditor: Pick<Auditor, 'status'>, now: () => Date): void => {
+export const showTree = (registry: Registry, auditor: AuditorOfProcess, now: () => Date): void => {
   const age = (at: string): number => Math.max(0, (now().getTime() - Date.parse(at)) / 1_000);
   showLabelledGauge(
     registry,

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
-import { type Auditor } from '../audit/auditor.js';
+import { type AuditorOfProcess } from '../audit/auditor-status.js';
 import { type Eraser } from '../erasure/eraser.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
@@ -75,7 +75,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const [load, shutdown] = [new Load(), new Shutdown(drainMs(config))];
     const projector = startProjector(log, model, config, load, logger, resources, shutdown);
     if (projector) showProjection(registry, { log, model, projector });
-    const tree = await openTree(log, config, load, logger, resources);
+    const tree = await openTree(log, config, logger, resources);
     const eraser = startEraser(log, model, tree, { logger, registry }, resources);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
@@ -222,7 +222,7 @@ const startHeartbeat = (
     readonly log: EventLog;
     readonly model: ReadModelStore;
     readonly projector: Projector | undefined;
-    readonly auditor: Auditor | undefined;
+    readonly auditor: AuditorOfProcess | undefined;
     readonly eraser: Eraser | undefined;
   },
   { roles, dataDir }: Config,
@@ -244,7 +244,7 @@ const startHeartbeat = (
   return () => heartbeat.close();
 };
 
-/** Counts requests, and notes those for plants as load, for which rebuilds and audits pause. */
+/** Counts requests, and notes those for plants as load, for which rebuilds pause. */
 const requestObserver = (registry: Registry, load: Load): ((request: RequestOutcome) => void) => {
   const count = countRequests(registry);
   return (request) => {

@@ -1,5 +1,6 @@
 import { type Logger } from 'pino';
 import { type AuditorStatus } from '../audit/auditor-status.js';
+import { type WitnessStatus } from '../audit/witnessing.js';
 import { type RefusalKind } from '../plants/errors.js';
 import { type AppendHealth } from '../ports/event-log.js';
 import { type ProjectorStatus } from '../projector/projector.js';
@@ -29,6 +30,12 @@ export const logAuditor = (logger: Logger, status: AuditorStatus): void => {
   } as const;
   const alarm = status.alarm ? `: ${status.alarm.message}` : '';
   logger[level[status.state]]({ auditor: status }, `auditor is ${status.state.replace('_', ' ')}${alarm}`);
+};
+
+/** Logs a change of a witness's state. */
+export const logWitness = (logger: Logger, { witness, state, reason }: WitnessStatus): void => {
+  const level = state === 'disagrees' ? 'error' : state === 'cosigns' ? 'info' : 'warn';
+  logger[level]({ witness, reason }, `the witness ${witness}: ${state}`);
 };
 
 /** Logs a change of the projector's state. */

@@ -32,7 +32,7 @@ export class AuditedLog {
   #plants = 0;
 
   private constructor(
-    private readonly folder: string,
+    readonly folder: string,
     readonly log: EventLog,
     readonly tree: TreeStore,
     readonly key: SignerKey,

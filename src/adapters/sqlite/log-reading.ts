@@ -129,7 +129,7 @@ export abstract class LogReading extends EventLog {
     while (!signal.aborted) {
       const seq = fromPosition(position);
       // What is there already is read from the file, as it is now.
-      const events = caughtUp ? this.newest(seq) : this.#chunk(seq);
+      const events: readonly RecordedEvent[] = caughtUp ? this.newest(seq) : this.#chunk(seq);
       const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
         await this.#news(Math.min(silenceMs - silence, this.pollMs), signal);

@@ -3,7 +3,6 @@ import { START } from '../../ports/event-log.js';
 import { TreeUnavailable } from '../../ports/tree-store.js';
 import { type Database } from './database.js';
 import { openFile } from './open-file.js';
-import { keepAdvice } from './tree-work.js';
 
 /** 'pltr' in ASCII: identifies a tree of this service. */
 const APPLICATION_ID = 0x706c7472;
@@ -76,6 +75,10 @@ const LATER_TABLES = `
     erasures INTEGER NOT NULL
   ) STRICT;
 `;
+
+/** Advice for a file that cannot be used: it holds signatures that cannot be made again. */
+export const keepAdvice = (file: string): string =>
+  `keep a copy of ${file}, which holds the checkpoints that were signed, and see docs/audit.md`;
 
 /** Opens the file of the tree of one log to write it. Throws TreeUnavailable for the tree of another log. */
 export const openTreeFile = (file: string, log: string): Database =>

@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads';
 import { type Position } from '../../ports/event-log.js';
 import {
   type Alarm,
@@ -14,51 +13,47 @@ import {
   TreeStore,
   TreeUnavailable,
 } from '../../ports/tree-store.js';
-import { DatabaseSync, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
-import { countOfChanges } from '../../trie/packed-changes.js';
+import { type Database, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
 import { nodesOf, storedEntries } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
-import { createFile, createFolder, inTransaction } from './open-file.js';
+import { assertScrubbed, createFile, createFolder, inTransaction, SCRUB } from './open-file.js';
 import { nodeReader, stateReader } from './state-nodes.js';
-import { keepAdvice, takenAway, type TreeAnswers, type TreeWork, type TreeWriterData } from './tree-work.js';
-import { CALL_DEADLINE_MS, portErrorOf, WorkerCalls } from './worker-call.js';
-
-/**
- * How long a read waits for a lock, in milliseconds: it blocks the event loop, and readers in WAL mode rarely meet a
- * lock.
- */
-const READ_BUSY_MS = 100;
-
-/** How much longer each change of the state may take, in milliseconds: ten times what it does on a busy machine. */
-const CHANGE_MS = 1;
-
-/** Most of what the writer makes is garbage at once: with V8's default a state of a million plants took 15 MB more. */
-const YOUNG_MB = 8;
-
-type TreeWriter = WorkerCalls<TreeWork, TreeAnswers, string, FileFault>;
+import { stateWrites } from './state-writes.js';
+import { keepAdvice, openTreeFile } from './tree-schema.js';
+import { checkpointWrites, leafWrites } from './tree-writes.js';
 
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
-/** The port's error for what SQLite or the writer has thrown. */
-const treeError = (thrown: unknown, file: string): Error =>
-  portErrorOf(thrown, PORT_ERRORS, (cause) => {
-    const code = sqliteCode(cause);
-    if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB)
-      return unavailable(`${file} is damaged, or no SQLite database: ${keepAdvice(file)}`, { cause });
-    return unavailable(explainSqliteError(cause, file), { cause });
-  });
+/** The port's error for what SQLite has thrown. */
+const treeError = (thrown: unknown, file: string): Error => {
+  if (thrown instanceof Error && PORT_ERRORS.some((known) => thrown instanceof known)) return thrown;
+  const code = sqliteCode(thrown);
+  if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB)
+    return unavailable(`${file} is damaged, or no SQLite database: ${keepAdvice(file)}`, { cause: thrown });
+  return unavailable(explainSqliteError(thrown, file), { cause: thrown });
+};
 
 const unavailable = (message: string, options?: ErrorOptions): TreeUnavailable =>
   new TreeUnavailable(message, options);
 
-/** The read-only connection of the calling thread, and its queries, which throw whatever SQLite does. */
-const openReader = (file: string) => {
-  const db = new DatabaseSync(file, { readOnly: true });
-  db.exec(`PRAGMA busy_timeout = ${READ_BUSY_MS}; PRAGMA cell_size_check = ON`);
+/**
+ * The error for a file that was taken away. No new tree is begun automatically, as signed checkpoints cannot be made
+ * again.
+ */
+const takenAway = (file: string, { path, message }: FileFault): TreeUnavailable =>
+  unavailable(
+    `${message}, and nothing is signed any more: ${
+      path.endsWith('-wal') || path.endsWith('-shm')
+        ? `stop the service in order (SIGTERM, not SIGKILL), by which everything that was signed comes into ${file}; move aside what stands at ${path}, then start again`
+        : `keep ${file}-wal; stop the service in order (SIGTERM, not SIGKILL), put ${file} back from where it was moved or from a backup, then start again`
+    }`,
+  );
+
+/** The queries and writes of a connection, which throw whatever SQLite does. */
+const prepare = (db: Database, file: string) => {
   const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
   const marks = 'SELECT idx AS "index", before FROM marks';
   return {
-    db,
     state: stateReader(db),
     node: nodeReader(db),
     tree: prepareRows(db, 'SELECT size, position, hashes FROM tree'),
@@ -70,31 +65,38 @@ const openReader = (file: string) => {
     from: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
     scrubbed: prepareRows<{ erasures: number }>(db, 'SELECT erasures FROM scrubbed'),
     alarm: prepareRows<{ text: string }>(db, 'SELECT text FROM alarms WHERE lifted_at IS NULL'),
+    append: leafWrites(db, file),
+    growState: stateWrites(db),
+    checkpoints: checkpointWrites(db),
   };
 };
 
-type TreeReader = ReturnType<typeof openReader>;
+type Prepared = ReturnType<typeof prepare>;
 
+/** Each call holds up its thread for as long as SQLite takes, its fsyncs included. */
 class SqliteTreeStore extends TreeStore {
-  #closing: Promise<void> | undefined;
+  readonly #file: string;
+  readonly #db: Database;
+  readonly #names: FileNames;
+  readonly #prepared: Prepared;
+  #isClosed = false;
 
-  constructor(
-    private readonly file: string,
-    private readonly names: FileNames,
-    private readonly writer: TreeWriter,
-    private readonly reader: TreeReader,
-    /** What the writer has found to have happened to a file. */
-    private readonly writerFault: () => FileFault | undefined,
-  ) {
+  constructor(file: string, db: Database) {
     super();
+    this.#file = file;
+    this.#db = db;
+    this.#prepared = prepare(db, file);
+    this.#names = new FileNames(file);
   }
 
   tree(): Promise<StoredTree> {
     return this.#read(({ tree }) => tree.get() as StoredTree);
   }
 
-  async append(growth: TreeGrowth): Promise<void> {
-    await this.#write({ kind: 'append', growth });
+  append(growth: TreeGrowth): Promise<void> {
+    return this.#write('NORMAL', ({ append }) => {
+      append(growth);
+    });
   }
 
   state(): Promise<StoredState> {
@@ -102,13 +104,12 @@ class SqliteTreeStore extends TreeStore {
   }
 
   growState(growth: StateGrowth): Promise<StoredState> {
-    const deadlineMs = CALL_DEADLINE_MS + countOfChanges(growth.changes) * CHANGE_MS;
-    return this.#write({ kind: 'state', growth }, deadlineMs);
+    return this.#write('NORMAL', ({ growState }) => growState(growth));
   }
 
   readState<T>(read: (snapshot: StateSnapshot) => T): Promise<T> {
-    return this.#read(({ db, state, node }) =>
-      inTransaction(db, 'BEGIN', () => {
+    return this.#read(({ state, node }) =>
+      inTransaction(this.#db, 'BEGIN', () => {
         const found = state();
         return read({ ...found, node: nodesOf(node), entries: () => storedEntries(node, found.trie) });
       }),
@@ -127,8 +128,10 @@ class SqliteTreeStore extends TreeStore {
     return this.#read(({ markOfPosition }) => markOfPosition.get(position));
   }
 
-  async saveCheckpoint(checkpoint: SignedCheckpoint): Promise<void> {
-    await this.#write({ kind: 'save', checkpoint });
+  saveCheckpoint(checkpoint: SignedCheckpoint): Promise<void> {
+    return this.#write('FULL', ({ checkpoints }) => {
+      checkpoints.save(checkpoint);
+    });
   }
 
   latestCheckpoint(): Promise<SignedCheckpoint | undefined> {
@@ -143,74 +146,88 @@ class SqliteTreeStore extends TreeStore {
     return this.#read(({ from }) => from.get(size));
   }
 
-  async raise(alarm: Alarm): Promise<void> {
-    await this.#write({ kind: 'raise', alarm });
+  raise(alarm: Alarm): Promise<void> {
+    return this.#write('FULL', ({ checkpoints }) => {
+      checkpoints.raise(alarm);
+    });
   }
 
   alarm(): Promise<Alarm | undefined> {
     return this.#read(({ alarm }) => alarmOf(alarm.get()?.text));
   }
 
-  async lift(by: string, reason: string): Promise<Alarm | undefined> {
-    const text = await this.#write({ kind: 'lift', by, reason });
-    return alarmOf(text);
+  lift(by: string, reason: string): Promise<Alarm | undefined> {
+    return this.#write('FULL', ({ checkpoints }) => alarmOf(checkpoints.lift(by, reason)));
   }
 
-  async scrub(erasures: number): Promise<void> {
-    await this.#write({ kind: 'scrub', erasures }, Infinity);
+  scrub(erasures: number): Promise<void> {
+    return this.#asked(() => {
+      this.#db.exec(SCRUB);
+      assertScrubbed(this.#file, unavailable);
+      this.#transact('FULL', ({ checkpoints }) => {
+        checkpoints.scrubbed(erasures);
+      });
+    });
   }
 
   scrubbed(): Promise<number> {
     return this.#read(({ scrubbed }) => scrubbed.get()?.erasures ?? 0);
   }
 
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+  // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      // Moves all pages, as far as nobody else reads: the drop-in's `close` does not while a statement is not yet
+      // garbage collected.
+      this.#db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // It stays in the write-ahead log.
+    } finally {
+      this.#db.close();
+    }
   }
 
-  async #close(): Promise<void> {
-    if (this.writerFault()) {
-      // The last to be closed would bring a cut write-ahead log into the file. The reader cannot write.
-      await this.writer.close();
-      this.reader.db.close();
-      return;
-    }
-    this.reader.db.close(); // before the writer, which can then bring everything into the one file
-    await this.writer.close();
+  #read<T>(ask: (prepared: Prepared) => T): Promise<T> {
+    return this.#asked(() => ask(this.#prepared));
+  }
+
+  /** Leaves that a loss of power undoes are appended again; a checkpoint or an alarm must never be undone. */
+  #write<T>(synchronous: 'NORMAL' | 'FULL', work: (prepared: Prepared) => T): Promise<T> {
+    return this.#asked(() => this.#transact(synchronous, work));
+  }
+
+  #transact<T>(synchronous: 'NORMAL' | 'FULL', work: (prepared: Prepared) => T): T {
+    this.#db.exec(`PRAGMA synchronous = ${synchronous}`);
+    const answer = inTransaction(this.#db, 'BEGIN IMMEDIATE', () => work(this.#prepared));
+    this.#assertInPlace(); // what was written into a file without a name is gone when it is closed
+    return answer;
   }
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
-  async #read<T>(ask: (reader: TreeReader) => T): Promise<T> {
-    this.#assertUsable();
+  async #asked<T>(work: () => T): Promise<T> {
+    if (this.#isClosed) throw unavailable(`the tree in ${this.#file} has been closed`);
+    this.#assertInPlace();
     try {
-      return ask(this.reader);
+      return work();
     } catch (error) {
-      throw treeError(error, this.file);
+      throw treeError(error, this.#file);
     }
-  }
-
-  async #write<W extends TreeWork>(work: W, deadlineMs?: number): Promise<TreeAnswers[W['kind']]> {
-    this.#assertUsable();
-    return this.writer.call(work, deadlineMs);
   }
 
   /** SQLite continues to use deleted files: what is signed then would be lost. */
-  #assertUsable(): void {
-    if (this.#closing) throw new TreeUnavailable(`the tree in ${this.file} has been closed`);
-    const fault = this.writerFault() ?? this.#nameFault();
-    if (fault) throw takenAway(this.file, fault);
-  }
-
-  #nameFault(): FileFault | undefined {
+  #assertInPlace(): void {
+    let fault: FileFault | undefined;
     try {
-      return this.names.fault();
+      fault = this.#names.fault();
     } catch (error) {
-      throw new TreeUnavailable(
-        `${this.file} cannot be looked at (${(error as Error).message}): let the user of this process search its folder`,
+      throw unavailable(
+        `${this.#file} cannot be looked at (${(error as Error).message}): let the user of this process search its folder`,
         { cause: error },
       );
     }
+    if (fault) throw takenAway(this.#file, fault);
   }
 }
 
@@ -218,42 +235,21 @@ const alarmOf = (text: string | undefined): Alarm | undefined =>
   text === undefined ? undefined : (JSON.parse(text) as Alarm);
 
 /**
- * Opens the tree of a log in one SQLite file; the file and its folder are created if missing. Throws TreeUnavailable,
- * in one line that says what to do, also for the tree of another log.
+ * Opens the tree of a log in one SQLite file; the file and its folder are created if missing. Several connections may
+ * have it open. Throws TreeUnavailable, in one line that says what to do, also for the tree of another log.
  */
+// eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
 export const openSqliteTreeStore = async (file: string, logIdentity: string): Promise<TreeStore> => {
   createFolder(file, unavailable);
   createFile(file);
-  const workerData: TreeWriterData = { file, log: logIdentity };
-  let fault: FileFault | undefined;
-  const writer: TreeWriter = new WorkerCalls(
-    new Worker(new URL('./tree-store.worker.js', import.meta.url), {
-      workerData,
-      name: 'tree writer',
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
-    }),
-    {
-      file,
-      maxQueued: Infinity, // one auditor has one call at a time
-      unavailable,
-      explain: (thrown) => treeError(thrown, file),
-      deadlineMs: CALL_DEADLINE_MS,
-      onNotice: (found) => {
-        fault ??= found;
-      },
-    },
-  );
-  let reader: TreeReader | undefined;
+  let db: Database | undefined;
   try {
-    const identity = await writer.open();
-    reader = openReader(file);
-    const names = new FileNames(file);
-    if (names.identity !== identity)
-      throw new TreeUnavailable(`${file} was replaced while it was being opened`);
-    return new SqliteTreeStore(file, names, writer, reader, () => fault);
+    db = openTreeFile(file, logIdentity);
+    // After a crash the last checkpoint may stand and not be durable: it is before anybody reads it.
+    db.exec('PRAGMA wal_checkpoint(PASSIVE)');
+    return new SqliteTreeStore(file, db);
   } catch (error) {
-    reader?.db.close();
-    await writer.close();
+    db?.close();
     throw treeError(error, file);
   }
 };

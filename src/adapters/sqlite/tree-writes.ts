@@ -7,7 +7,7 @@ import {
   TreeUnavailable,
 } from '../../ports/tree-store.js';
 import { type Database, prepareRows } from './database.js';
-import { keepAdvice } from './tree-work.js';
+import { keepAdvice } from './tree-schema.js';
 
 /** Bytes of a hash. */
 const HASH_BYTES = 32;

@@ -1,7 +1,7 @@
 import { Controller, Get, HttpException, Optional, Req, Res } from '@nestjs/common';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
-import { Auditor } from '../../audit/auditor.js';
+import { AuditorOfProcess } from '../../audit/auditor-status.js';
 import { EventLog } from '../../ports/event-log.js';
 import { activeOf, Generations } from '../../ports/generations.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
@@ -28,7 +28,7 @@ export class HealthController {
     private readonly lists: Generations,
     private readonly shutdown: Shutdown,
     @Optional() private readonly projector?: Projector,
-    @Optional() private readonly auditor?: Auditor,
+    @Optional() private readonly auditor?: AuditorOfProcess,
   ) {}
 
   /**
@@ -115,7 +115,7 @@ export class HealthController {
    * Shows the auditor's state, and never fails readiness: plants can be written and listed without it, and an altered
    * log must not stop the service.
    */
-  #auditor(auditor: Auditor) {
+  #auditor(auditor: AuditorOfProcess) {
     const { state, since, size, checkpoint, alarm } = auditor.status;
     return this.indicators.check('auditor').up({
       state,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { copyFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
@@ -350,7 +350,7 @@ describe('an auditor', () => {
     expect(states.map(({ state }) => state).filter((state) => state === 'blocked')).toHaveLength(1);
   });
 
-  it('is in alarm a second after another process has raised one', async () => {
+  it('is in alarm soon after another process has raised one, though the log does not grow', async () => {
     const log = await openLog();
     const store = await openStore(log);
     const { auditor } = run(log, store);
@@ -377,35 +377,17 @@ describe('an auditor', () => {
     );
   });
 
-  it.each<[string, (path: string) => void, RegExp]>([
-    [
-      'tree.db',
-      rmSync,
-      /tree\.db was removed .*: keep .*tree\.db-wal; stop .*put .*tree\.db back .*start again$/,
-    ],
-    ['tree.db-wal', rmSync, /tree\.db-wal was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
-    ['tree.db-shm', rmSync, /tree\.db-shm was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
-    [
-      'tree.db-wal',
-      (path) => {
-        truncateSync(path, 0);
-      },
-      /tree\.db-wal was truncated .*keep copies .*from a backup/,
-    ],
-    [
-      'tree.db',
-      (path) => {
-        truncateSync(path, 0);
-      },
-      /tree\.db was truncated .*keep copies .*from a backup/,
-    ],
-  ])('signs nothing any more when %s is taken away, and says what to keep', async (name, take, says) => {
+  it.each<[string, RegExp]>([
+    ['tree.db', /tree\.db was removed .*: keep .*tree\.db-wal; stop .*put .*tree\.db back .*start again$/],
+    ['tree.db-wal', /tree\.db-wal was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
+    ['tree.db-shm', /tree\.db-shm was removed .*SIGTERM.* comes into .*tree\.db;.* start again$/],
+  ])('signs nothing any more when %s is taken away, and says what to keep', async (name, says) => {
     const log = await openLog();
     await append(log, 0, 5);
     const store = await openStore(log);
     const { auditor } = run(log, store);
     await until(() => auditor.status.checkpoint?.size === 5);
-    take(join(folder, name));
+    rmSync(join(folder, name));
     await until(() => says.test(auditor.status.reason ?? '')); // without anything to sign
     expect(auditor.status.state).toBe('disconnected');
     await expect(store.tree()).rejects.toThrow(says);

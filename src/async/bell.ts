@@ -1,0 +1,29 @@
+import { startTimer, stopTimer } from './runtime.js';
+
+/** The longest time of a timer, in milliseconds. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** Resumes those that wait for something to happen. */
+export class Bell {
+  readonly #waiting = new Set<() => void>();
+
+  ring(): void {
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Resolves at the next ring, after `ms` milliseconds (24 days at most), or where `signal` aborts; never rejects. */
+  wait(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        stopTimer(timer);
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        resolve();
+      };
+      const timer = startTimer(wake, Math.min(ms, LONGEST_MS));
+      this.#waiting.add(wake);
+      signal.addEventListener('abort', wake);
+      if (signal.aborted) wake();
+    });
+  }
+}

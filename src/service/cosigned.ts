@@ -1,0 +1,19 @@
+import { join } from 'node:path';
+import { fileLock } from '../adapters/sqlite/file-lock.js';
+import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
+import { type SignerKey } from '../audit/note.js';
+import { type WitnessesConfig } from './witnesses-config.js';
+
+/** What witnesses have cosigned, as DATA_DIR holds it. */
+export const cosignedNotes = (
+  dataDir: string,
+  { targets, required }: WitnessesConfig,
+  key: SignerKey,
+): CosignedNotes =>
+  new CosignedNotes(
+    textFile(join(dataDir, 'witnessed.json')),
+    targets.map((target) => target.key),
+    required,
+    [key],
+    fileLock(join(dataDir, 'witnessed.lock')),
+  );
