@@ -65,10 +65,10 @@ const BEFORE = 20;
     });
   };
 
-  it('since its write-ahead log was removed: it is put back, a restart is asked for, and all is there', async () => {
+  it('since its write-ahead log was removed: it is brought into the file, a restart is asked for, and all is there', async () => {
     rmSync(at('events.db-wal'));
     await create(999, 503);
-    await told(/events\.db-wal was removed .* was put back in its place; start again/);
+    await told(/events\.db-wal was removed .* nothing is lost, .* brought into .*; start again/);
     const live = await health('live');
     expect(problemIn(live, 503, 'restart_needed').detail).toMatch(/log and plants status say why\.$/);
     expect(live.text).not.toContain(service.dataDir); // anybody may ask

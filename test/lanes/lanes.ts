@@ -109,7 +109,7 @@ export const LANES: readonly Lane[] = [
     name: 'restarts',
     what: '100 processes restarted one after the other under load, without a failed request',
     minutes: 10,
-    run: spec(EMBEDDED, 'rolling-restart'),
+    run: spec(SERVERS, 'rolling-restart'),
     env: { ROLLING_RESTARTS: '100', ROLLING_CLIENTS: '8' },
   },
   {

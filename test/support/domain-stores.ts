@@ -26,12 +26,12 @@ import { temporaryFolder } from './temporary-folder.js';
 export class Stores {
   readonly folder = temporaryFolder();
   readonly #opened: { close(): Promise<void> }[] = [];
+  #log: Promise<EventLog> | undefined;
 
-  /** The log; another client of the same one each time. */
-  async log(): Promise<EventLog> {
-    const log = await openSqliteEventLog(join(this.folder, 'events.db'), { deadlineMs: LONG_MS });
-    this.#opened.push(log);
-    return log;
+  /** The log, the same each time: one process owns it. */
+  log(): Promise<EventLog> {
+    this.#log ??= openSqliteEventLog(join(this.folder, 'events.db'), { deadlineMs: LONG_MS });
+    return this.#log;
   }
 
   /** The read model of a log; another client of the same one each time. */
@@ -68,6 +68,7 @@ export class Stores {
 
   async remove(): Promise<void> {
     for (const each of this.#opened.splice(0).reverse()) await each.close();
+    await (await this.#log)?.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
 

@@ -75,10 +75,6 @@ class SqliteLogReader extends LogReading {
     return Promise.reject(this.#readOnly());
   }
 
-  override whyNotErase(): Promise<string> {
-    return Promise.resolve(this.#readOnly().message);
-  }
-
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async ready(): Promise<void> {
     this.end();

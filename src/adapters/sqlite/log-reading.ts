@@ -182,7 +182,7 @@ export abstract class LogReading extends EventLog {
     }
   }
 
-  whyNotErase(): Promise<string | undefined> {
+  whyNotErase(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
 

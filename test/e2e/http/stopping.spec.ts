@@ -3,7 +3,7 @@ import { type Answer, HttpClient, problemIn } from '../../support/http-client.js
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
-/** A write stays under way as long as it may wait for the lists. */
+/** A write stays in flight as long as it may wait for the lists. */
 const held = async (waitMs: number): Promise<HttpClient> =>
   new HttpClient(await TestService.startBlocked({ WRITE_WAIT_MS: String(waitMs) }));
 

@@ -30,8 +30,8 @@ const nameOf = ({ name, id }: SignerKey): string => `${name}+${id}`;
 interface Started {
   readonly auditor: Auditor;
   readonly log: EventLog;
-  /** The same, without faults. */
-  readonly database: EventLog;
+  /** Past the faults of `log`. */
+  readonly soundLog: EventLog;
   readonly store: TreeStore;
   readonly logged: readonly string[];
   stop(): Promise<void>;
@@ -80,7 +80,7 @@ class DataDir {
       await store.close();
       await log.close();
     };
-    return (this.#running = { auditor, log, database: opened, store, logged, stop });
+    return (this.#running = { auditor, log, soundLog: opened, store, logged, stop });
   }
 
   async add({ log }: Pick<Started, 'log'>, count: number, name = 'n'): Promise<void> {
@@ -616,13 +616,12 @@ describe('an auditor whose files are not those of its last start', () => {
         const started = await dir.start(dir.first, {}, (faults) =>
           faults.next('append', () => Promise.reject(failure)),
         );
-        const { database } = started;
-        await dir.add({ ...started, log: database }, 3);
+        await dir.add({ log: started.soundLog }, 3);
         await until(() => started.logged.length > 0);
         expect(started.logged).toEqual([
           `the last checkpoint cannot be recorded in the log: ${failure.message}`,
         ]);
-        await dir.add({ ...started, log: database }, 3);
+        await dir.add({ log: started.soundLog }, 3);
         await until(() => started.auditor.status.checkpoint?.size === 6);
         expect(started.auditor.status.state).toBe('live');
       }),
