@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { openEventLog as openRealLog } from '../../src/adapters/stores.js';
+import { type EventLogOpening, openEventLog as openRealLog } from '../../src/adapters/stores.js';
 import { type EventLogLocation } from '../../src/adapters/store-locations.js';
 import { decorate } from '../../src/ports/decorate.js';
 import {
@@ -10,7 +10,7 @@ import {
   WrongExpectedRevision,
 } from '../../src/ports/event-log.js';
 
-export { openReadModel, openSharedCounters, openTreeStore } from '../../src/adapters/stores.js';
+export { openReadModel, openSharedCounters, openTreeStore, sharedHeadOf } from '../../src/adapters/stores.js';
 
 /** As many digits as the embedded log's positions have, and as many events as it gives at once. */
 const POSITION_DIGITS = 16;
@@ -20,12 +20,17 @@ const CHUNK = 100;
 const HEARTBEAT_MS = 750;
 
 /**
- * The embedded log with its content in memory: an append resolves at once. What is left out is the writer's thread, the
- * JSON text of events, the transaction and its fsync, and reading events back from the file. What stays is all else:
+ * The embedded log with its content in memory: an append resolves at once. What is left out is the
+ * auditor's work, the JSON text of events, the transaction and its fsync, and reading events back from the file. What stays is all else:
  * the request, the command, the projection, the read model's own transactions, and the wait until a list has the write.
  */
-export const openEventLog = async (place: EventLogLocation): Promise<EventLog> =>
-  decorate(await openRealLog(place), memoryLog());
+export const openEventLog = async (
+  place: EventLogLocation,
+  opening: EventLogOpening = {},
+): Promise<EventLog> => {
+  const log = await openRealLog(place, opening);
+  return opening.access === 'read' ? log : decorate(log, memoryLog()); // a reader is the auditor's thread
+};
 
 const memoryLog = (): Partial<EventLog> => {
   const all: RecordedEvent[] = [];

@@ -236,6 +236,10 @@ export class SqliteEventLog extends LogReading {
     return this.#tail.after(after, CHUNK) ?? super.newest(after);
   }
 
+  protected waiting(): void {
+    // Each commit wakes them.
+  }
+
   protected unreadable(error: unknown, reason: string): void {
     if (sqliteCode(error) !== SQLITE.CORRUPT) return;
     this.#isDamaged = true;
@@ -330,6 +334,7 @@ export class SqliteEventLog extends LogReading {
       return false;
     }
     for (const pending of batch) pending.isCommitted = true;
+    this.#pages += 2; // the numbers of the table, and a page above the leaves
     const syncing = this.#sync(this.files.wal);
     const notDurable = syncing instanceof Promise ? await syncing : syncing;
     const after = notDurable ?? this.#look(true);

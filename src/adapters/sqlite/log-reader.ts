@@ -23,6 +23,8 @@ class SqliteLogReader extends LogReading {
   protected readonly pollMs;
   readonly #last;
   #isClosed = false;
+  /** Whether the next event wakes subscribers. */
+  #isWoken = false;
 
   constructor(
     db: Database,
@@ -33,7 +35,6 @@ class SqliteLogReader extends LogReading {
     super(db, file, identity);
     this.#last = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM events');
     this.pollMs = shared ? Infinity : POLL_MS;
-    if (shared) void this.#follow(shared);
   }
 
   protected assertOpen(): void {
@@ -52,11 +53,14 @@ class SqliteLogReader extends LogReading {
     }
   }
 
-  async #follow(shared: SharedHead): Promise<void> {
-    for (let seen = shared.seq; !this.#isClosed; seen = shared.seq) {
-      await shared.moved(seen);
+  /** The head is waited for while a subscriber waits, so that no other commit wakes this thread. */
+  protected waiting(seq: number): void {
+    if (!this.shared || this.#isWoken) return;
+    this.#isWoken = true;
+    void this.shared.moved(seq).then(() => {
+      this.#isWoken = false;
       this.wake();
-    }
+    });
   }
 
   protected unreadable(): void {

@@ -81,6 +81,9 @@ export abstract class LogReading extends EventLog {
   /** Called with SQLite's error where a read failed. */
   protected abstract unreadable(error: unknown, reason: string): void;
 
+  /** Called when a subscriber waits for events after `seq`: it is to be woken. */
+  protected abstract waiting(seq: number): void;
+
   /** Tells subscribers that there are new events, or that it was closed. */
   protected wake(): void {
     for (const listener of [...this.#listeners]) listener();
@@ -132,7 +135,7 @@ export abstract class LogReading extends EventLog {
       const events: readonly RecordedEvent[] = caughtUp ? this.newest(seq) : this.#chunk(seq);
       const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
-        await this.#news(Math.min(silenceMs - silence, this.pollMs), signal);
+        await this.#news(seq, Math.min(silenceMs - silence, this.pollMs), signal);
         continue;
       }
       position = events.at(-1)?.position ?? position;
@@ -210,8 +213,9 @@ export abstract class LogReading extends EventLog {
     return this.logIdentity;
   }
 
-  /** Waits for `wake` or an abort, at most so many milliseconds. */
-  #news(atMostMs: number, signal: AbortSignal): Promise<void> {
+  /** Waits for events after `seq`, the end, by `wake`, or an abort, at most so many milliseconds. */
+  #news(seq: number, atMostMs: number, signal: AbortSignal): Promise<void> {
+    this.waiting(seq);
     return new Promise((resolve) => {
       const done = (): void => {
         stopTimer(timer);
