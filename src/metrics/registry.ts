@@ -3,10 +3,14 @@ import { type KeyFetches } from '../http/auth/issuer-keys.js';
 import { type TokenCache } from '../http/auth/verify.js';
 import { showGauge } from './gauge.js';
 
+/** The longest time of a timer, in milliseconds. */
+const NEVER_MS = 2 ** 31 - 1;
+
 /** The figures of one process, with those about the process itself: memory, CPU, event loop, garbage collection. */
 export const createRegistry = (version: string): Registry => {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  // Its own measurement of the event loop never ticks: `showEventLoop` replaces it.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS });
   new Gauge({
     name: 'plants_build_info',
     help: 'Always 1. Which version this is, and on which Node.js it runs.',

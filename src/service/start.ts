@@ -17,6 +17,7 @@ import { Shutdown } from '../http/shutdown.js';
 import { BoundedLook } from '../metrics/bounded-look.js';
 import { showCertificates, type TlsStore } from '../metrics/certificates.js';
 import { showDisk } from '../metrics/disk.js';
+import { showEventLoop } from '../metrics/event-loop.js';
 import { countRequests } from '../metrics/http.js';
 import { showLastRuns, showSkips } from '../metrics/operations.js';
 import { type LagSources, showProjector } from '../metrics/projection.js';
@@ -247,8 +248,10 @@ const startHeartbeat = (
 /** Counts requests, and notes those for plants as load, for which rebuilds pause. */
 const requestObserver = (registry: Registry, load: Load): ((request: RequestOutcome) => void) => {
   const count = countRequests(registry);
+  const noteForLoop = showEventLoop(registry);
   return (request) => {
     count(request);
+    noteForLoop();
     if (!request.route?.startsWith('/plants')) return;
     load.note();
     noteRequest();
