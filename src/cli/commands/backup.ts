@@ -84,7 +84,7 @@ const restore = async ({
     adapter.restore(from, file, watching(report, signal)),
   );
   const { events } = await copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`);
-  if (readModel.kind === 'redis' || isThere(readModel.file))
+  if (readModel.kind === 'redis' || isThere(readModel.folder))
     advise(
       `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,
     );

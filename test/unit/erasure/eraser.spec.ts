@@ -171,7 +171,7 @@ describe('the erasure of an owner', () => {
   it('erases nothing where the lists are put back after they had followed, before that is durable', async () => {
     for (let id = 1; id <= 3; id++) await stores.create(MARKER, id);
     await stores.listOf(MARKER);
-    await stores.copyFile('read-model.db', 'old.db');
+    await stores.copyFile('lists', 'old-lists');
     const store = async (): Promise<unknown> => (await stores.model.generations())[0]?.key;
     const plants = async (): Promise<number> =>
       (await stores.model.list(MARKER, undefined, 1_000)).rows.length;
@@ -190,7 +190,7 @@ describe('the erasure of an owner', () => {
         await synced.opened;
         return apply(...of);
       };
-      stores.putCopyBack('old.db', 'read-model.db');
+      stores.putCopyBack('old-lists', 'lists');
       await until(() =>
         store().then(
           (now) => now !== before,
