@@ -26,6 +26,7 @@ import { temporaryFolder } from './temporary-folder.js';
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
 export class Stores {
   readonly folder = temporaryFolder();
+  #model: ReadModelStore | undefined;
   readonly #opened: { close(): Promise<void> }[] = [];
 
   /** The log; another client of the same one each time. */
@@ -35,11 +36,13 @@ export class Stores {
     return log;
   }
 
-  /** The read model of a log. */
+  /** The read model of a log: the same one each time, since a folder belongs to one process. */
   async model(log: EventLog): Promise<ReadModelStore> {
-    const model = await openSqliteReadModel(this.#lists, log.identity());
-    this.#opened.push(model);
-    return model;
+    if (!this.#model) {
+      this.#model = await openSqliteReadModel(this.#lists, log.identity());
+      this.#opened.push(this.#model);
+    }
+    return this.#model;
   }
 
   /** The same, as a process sees it that only reads it. */
