@@ -64,9 +64,9 @@ export class Stores {
     }
   }
 
-  /** Takes the files of all lists away. */
-  removeLists(): void {
-    rmSync(this.#lists, { recursive: true });
+  /** Takes the files of all lists away, or that of this generation. */
+  removeLists(only?: number): void {
+    rmSync(only === undefined ? this.#lists : pathOf(this.#lists, only as Generation), { recursive: true });
   }
 
   /** Takes everything out of all generations, as if others had been made with their numbers. */
