@@ -38,10 +38,10 @@ export const pathOf = (folder: string, generation: Generation): string => join(f
 
 export const pointerIn = (folder: string): string => join(folder, 'active');
 
-/** The generations that have a file, in ascending order. Throws an error of the file system. */
+/** The generations that have a file, or something else of its name, in ascending order. Throws an error of the file system. */
 export const generationsIn = (folder: string): Generation[] =>
-  readdirSync(folder, { withFileTypes: true })
-    .flatMap((entry) => (entry.isFile() ? (/^([1-9]\d{0,14})\.db$/.exec(entry.name)?.slice(1, 2) ?? []) : []))
+  readdirSync(folder)
+    .flatMap((name) => /^([1-9]\d{0,14})\.db$/.exec(name)?.slice(1, 2) ?? [])
     .map((number) => Number(number) as Generation)
     .sort((a, b) => a - b);
 

@@ -5,7 +5,7 @@ import { type GenerationInfo } from '../../ports/generations.js';
 import { type Generation, ReadModelUnavailable } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { SeenFile } from './lists-file.js';
-import { generationsIn, pathOf, readPointer } from './lists-folder.js';
+import { entryAt, generationsIn, pathOf, readPointer } from './lists-folder.js';
 import { missing, noneIsActive, ReadableLists } from './lists-reading.js';
 import { explain, NoLists } from './lists-schema.js';
 
@@ -63,10 +63,8 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   #look(): void {
     const { folder, log } = this;
     if (this.#isClosed) throw new ReadModelUnavailable(`the read model in ${folder} has been closed`);
-    if (!isThere(folder))
-      throw new ReadModelUnavailable(`there are no lists in ${folder}: start the service, which makes them`);
     const pointer = readPointer(folder);
-    const there = generationsIn(folder);
+    const there = this.#generationsIn();
     for (const [generation, file] of this.#files) {
       const isSeen = file instanceof SeenFile;
       if (isSeen && there.includes(generation) && file.change() === undefined) continue;
@@ -75,6 +73,21 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
     }
     for (const generation of there) if (!this.#files.has(generation)) this.#open(generation);
     this.#active = pointer?.log === log ? pointer.active : undefined;
+  }
+
+  #generationsIn(): Generation[] {
+    const { folder } = this;
+    try {
+      return generationsIn(folder).filter((one) => entryAt(pathOf(folder, one))?.isFile());
+    } catch (error) {
+      const { code = '' } = error as NodeJS.ErrnoException;
+      throw new ReadModelUnavailable(
+        code === 'ENOENT'
+          ? `there are no lists in ${folder}: start the service, which makes them`
+          : `the folder ${folder} cannot be read (${code})`,
+        { cause: error },
+      );
+    }
   }
 
   #open(generation: Generation): void {

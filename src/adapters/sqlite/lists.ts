@@ -113,10 +113,11 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   /** Opens a generation that is there. `isOurs`: whether nobody else can have put files into this folder. */
   async #adopt(generation: Generation, isOurs: boolean): Promise<void> {
     const path = pathOf(this.folder, generation);
+    if (!entryAt(path)?.isFile()) return; // as what is of another log: it is removed when there are lists of this one
     try {
       const { db, about } = openLists(path, true);
       db.close();
-      if (about.log !== this.log) return; // it is removed when there are lists of this log
+      if (about.log !== this.log) return;
       if (about.generation !== generation) throw new NoLists(`${path} is a copy of another file`, 'ours');
       this.#files.set(generation, await OwnedFile.own(path, false));
     } catch (error) {
