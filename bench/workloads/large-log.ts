@@ -70,7 +70,7 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
   const done: (Awaited<ReturnType<typeof operatorRebuild>> & { readonly first: number })[] = [];
   await interleaved(context, 'rebuild', 'events/s', {
     embedded: async () => {
-      removeDatabase(join(dataDir, 'read-model.db'));
+      rmSync(join(dataDir, 'lists'), { recursive: true, force: true });
       const first = await firstBuild(context, dataDir, NO_AUDITOR);
       const service = await stage.service(dataDir, NO_AUDITOR);
       const rebuilt = await operatorRebuild(context, service);

@@ -29,7 +29,7 @@ export const parseEventLogUrl = (value: string): EventLogLocation =>
 export const parseReadModelUrl = (value: string): ReadModelLocation =>
   /^rediss?(\+(cluster|sentinel))?:/i.test(value)
     ? { kind: 'redis', place: parseRedisUrl(value) }
-    : { kind: 'sqlite', folder: sqlitePath(value, READ_MODEL_URLS) };
+    : { kind: 'sqlite', folder: sqlitePath(value.replace(/\/+$/, ''), READ_MODEL_URLS) };
 
 /** The path of `sqlite:PATH`. An error shows no more of a value than its scheme, since connection strings hold passwords. */
 const sqlitePath = (value: string, allowed: string): string => {

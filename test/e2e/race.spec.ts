@@ -1,7 +1,7 @@
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { plantStream } from '../../src/plants/stream.js';
+import { activeLists } from '../support/damaged-lists.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
@@ -177,7 +177,7 @@ describe('two processes on the same data', () => {
     it('a list that carries a position from the other process waits for it, or is refused', async () => {
       const written = (id: number) => ({ id, name: `written ${id}`, tag: '' });
       const before = (await right.list()).body;
-      const lock = new DatabaseSync(join(one.dataDir, 'read-model.db'));
+      const lock = new DatabaseSync(activeLists(one.dataDir));
       lock.exec('PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE'); // lists stay as they are
       const created = await left.create(written(30_001), { prefer: 'respond-async' });
       expect(created.status).toBe(201);
