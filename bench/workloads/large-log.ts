@@ -67,7 +67,7 @@ const rebuilds = async (context: Context, dataDir: string, log: string): Promise
   const done: (Awaited<ReturnType<typeof operatorRebuild>> & { readonly first: number })[] = [];
   await interleaved(context, 'rebuild', 'events/s', {
     embedded: async () => {
-      removeDatabase(join(dataDir, 'read-model.db'));
+      rmSync(join(dataDir, 'lists'), { recursive: true, force: true });
       const first = await firstBuild(context, dataDir);
       const service = await stage.service(dataDir);
       const rebuilt = await operatorRebuild(context, service);

@@ -12,41 +12,42 @@ export interface SqliteLocation {
 export type EventLogLocation =
   SqliteLocation | Readonly<{ kind: 'eventstoredb'; place: EventStoreConnectionString }>;
 
-export type ReadModelLocation = SqliteLocation | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
+export type ReadModelLocation =
+  Readonly<{ kind: 'sqlite'; folder: string }> | Readonly<{ kind: 'redis'; place: RedisConnectionString }>;
 
 const EVENT_LOG_URLS = 'sqlite:FILE or esdb://HOST:2113';
 
-const READ_MODEL_URLS = 'sqlite:FILE or redis://HOST:6379';
+const READ_MODEL_URLS = 'sqlite:FOLDER or redis://HOST:6379';
 
 /** Reads the URL of an event log, without opening anything. Throws BadStoreUrl. */
 export const parseEventLogUrl = (value: string): EventLogLocation =>
   /^(esdb|kurrentdb)(\+discover)?:/i.test(value)
     ? { kind: 'eventstoredb', place: parseEventStoreUrl(value) }
-    : sqlite(value, EVENT_LOG_URLS);
+    : { kind: 'sqlite', file: sqlitePath(value, EVENT_LOG_URLS) };
 
 /** Reads the URL of a read model, without opening anything. Throws BadStoreUrl. */
 export const parseReadModelUrl = (value: string): ReadModelLocation =>
   /^rediss?(\+(cluster|sentinel))?:/i.test(value)
     ? { kind: 'redis', place: parseRedisUrl(value) }
-    : sqlite(value, READ_MODEL_URLS);
+    : { kind: 'sqlite', folder: sqlitePath(value.replace(/\/+$/, ''), READ_MODEL_URLS) };
 
-/** Parses `sqlite:FILE`. An error shows no more of a value than its scheme, since connection strings hold passwords. */
-const sqlite = (value: string, allowed: string): SqliteLocation => {
+/** The path of `sqlite:PATH`. An error shows no more of a value than its scheme, since connection strings hold passwords. */
+const sqlitePath = (value: string, allowed: string): string => {
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(value)?.[0].toLowerCase() ?? '';
   if (scheme !== 'sqlite:')
     throw new BadStoreUrl(
       `the URL must be ${allowed}, not ${scheme === '' ? 'a value without a scheme' : `${scheme}…`}`,
     );
   const file = value.slice(scheme.length).replace(/^\/\/(?=\/)/, '');
-  if (file === '' || file.endsWith('/')) throw new BadStoreUrl('the URL must name a file: sqlite:FILE');
+  if (file === '' || file.endsWith('/')) throw new BadStoreUrl(`the URL must be ${allowed}`);
   if (file.startsWith('//'))
-    throw new BadStoreUrl('the URL must name a file of this machine: sqlite:FILE or sqlite:///FILE');
+    throw new BadStoreUrl('the URL must name a path of this machine: sqlite:PATH or sqlite:///PATH');
   if (file.startsWith(':'))
     throw new BadStoreUrl(
-      'the URL must name a file on disk: what is only in memory is lost at the next start',
+      'the URL must name a path on disk: what is only in memory is lost at the next start',
     );
   if (/\p{Cc}/u.test(file)) throw new BadStoreUrl('the URL must be a path without control characters');
-  return { kind: 'sqlite', file };
+  return file;
 };
 
 type Credentials = ReturnType<EventStoreConnectionString['credentials']>;
@@ -98,5 +99,5 @@ const isSameFile = (one: string, other: string): boolean => {
  */
 export const howToSetAside = (model: ReadModelLocation): string =>
   model.kind === 'sqlite'
-    ? `move ${model.file} with its -wal and -shm aside`
+    ? `move ${model.folder} aside`
     : 'keep a dump of its keys and then delete them (docs/redis-keys.md)';

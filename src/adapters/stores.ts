@@ -1,6 +1,6 @@
 import { openSqliteEventLog, SqliteEventLog } from './sqlite/event-log.js';
+import { type Access, openSqliteReadModel } from './sqlite/lists.js';
 import { openSqliteLogReader } from './sqlite/log-reader.js';
-import { openSqliteReadModel } from './sqlite/read-model.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
 import { type AppendHealth, type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
@@ -49,14 +49,16 @@ export const openEventLog = async (
 
 /**
  * Opens the read model of a log. Throws ReadModelUnavailable, in one line that says what to do; `onWarning` receives
- * one line about what may fail later.
+ * one line about what may fail later. With `access` 'read', embedded lists are only looked at, and what would change them
+ * throws.
  */
 export const openReadModel = async (
   model: ReadModelLocation,
   logIdentity: string,
   onWarning: (message: string) => void,
+  access: Access = 'write',
 ): Promise<ReadModelStore> => {
-  if (model.kind === 'sqlite') return openSqliteReadModel(model.file, logIdentity, onWarning);
+  if (model.kind === 'sqlite') return openSqliteReadModel(model.folder, logIdentity, onWarning, access);
   const { openRedisReadModel } = await import('./redis/read-model.js');
   return openRedisReadModel(model.place, logIdentity, { onWarning });
 };

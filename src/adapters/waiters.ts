@@ -5,9 +5,6 @@ import { ReadModelUnavailable } from '../ports/read-model.js';
 /** Time between two reads of positions while a caller waits, in milliseconds: 40 small reads a second. */
 const POLL_MS = 25;
 
-/** The same while another process applies, for a store without notifications, in milliseconds. */
-export const BUSY_POLL_MS = 4;
-
 /** Returns the positions of partitions of the active generation; empty while none is active. */
 export type ActivePositions = (partitions: readonly number[]) => Promise<ReadonlyMap<number, Position>>;
 
@@ -18,45 +15,36 @@ interface Waiter {
   readonly reject: (reason: Error) => void;
 }
 
-/**
- * Callers of `ReadModel.reached`. They are resolved by positions that were read from the store or committed to it,
- * never by a notification alone.
- */
+/** Callers of `ReadModel.reached`, which are resolved by positions that somebody else comes to know. */
 export class Waiters {
-  readonly #read: ActivePositions;
-  readonly #busyPollMs: number;
-  /** Whether `wake` was called since the last read. */
-  #woken = false;
-  /** Whether the last read that resolved a caller was not caused by `wake`: another process applies. */
-  #othersApply = false;
   readonly #waiting = new Set<Waiter>();
-  #timer: Timer | undefined;
-  #looksFirst = false;
-  #looking: Promise<void> | undefined;
-  #lookWanted = false;
   #closed: ReadModelUnavailable | undefined;
 
-  /** `busyPollMs`: time between two reads while another process applies, in milliseconds. */
-  constructor(read: ActivePositions, busyPollMs = POLL_MS) {
-    this.#read = read;
-    this.#busyPollMs = busyPollMs;
+  /** `onNone` is called when nobody waits any more. */
+  constructor(private readonly onNone: () => void = () => undefined) {}
+
+  /** Whether somebody waits. */
+  get any(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /** The partitions that somebody waits for. */
+  get partitions(): number[] {
+    return [...new Set(Array.from(this.#waiting, ({ partition }) => partition))];
   }
 
   /** As `ReadModel.reached`. */
   wait(partition: number, position: Position, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#closed) {
-        reject(this.#closed);
-        return;
-      }
-      if (signal.aborted) {
-        reject(signal.reason as Error);
+      const refusal = this.#closed ?? (signal.aborted ? (signal.reason as Error) : undefined);
+      if (refusal) {
+        reject(refusal);
         return;
       }
       const leave = (): void => {
         this.#waiting.delete(waiter);
         signal.removeEventListener('abort', abort);
-        if (this.#waiting.size === 0) stopTimer(this.#timer);
+        if (this.#waiting.size === 0) this.onNone();
       };
       const waiter: Waiter = {
         partition,
@@ -75,39 +63,70 @@ export class Waiters {
       };
       signal.addEventListener('abort', abort, { once: true });
       this.#waiting.add(waiter);
-      // At the end of this turn of the event loop: all who came in it share a read, which an apply may make needless.
-      if (this.#looksFirst) return;
+    });
+  }
+
+  /** Resolves callers by the positions of partitions of the active generation. */
+  resolve(positionOf: (partition: number) => Position | undefined): void {
+    for (const waiter of this.#waiting) {
+      const reached = positionOf(waiter.partition);
+      if (reached !== undefined && reached >= waiter.position) waiter.resolve();
+    }
+  }
+
+  /** Rejects all callers. */
+  reject(reason: Error): void {
+    for (const waiter of this.#waiting) waiter.reject(reason);
+  }
+
+  /** Rejects all callers, now and later. */
+  close(reason: ReadModelUnavailable): void {
+    this.#closed ??= reason;
+    this.reject(this.#closed);
+  }
+}
+
+/**
+ * Callers of `ReadModel.reached` of a store that other processes write, too. They are resolved by positions that were
+ * read from the store or committed to it, never by a notification alone.
+ */
+export class PolledWaiters {
+  readonly #read: ActivePositions;
+  readonly #waiters = new Waiters(() => {
+    stopTimer(this.#timer);
+  });
+  #timer: Timer | undefined;
+  #looksFirst = false;
+  #looking: Promise<void> | undefined;
+  #lookWanted = false;
+
+  constructor(read: ActivePositions) {
+    this.#read = read;
+  }
+
+  /** As `ReadModel.reached`. */
+  wait(partition: number, position: Position, signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiters.wait(partition, position, signal);
+    // At the end of this turn of the event loop: all who came in it share a read, which an apply may make needless.
+    if (!this.#looksFirst && this.#waiters.any) {
       this.#looksFirst = true;
       soon(() => {
         this.#looksFirst = false;
-        this.#lookSoon();
+        this.wake();
       });
-    });
+    }
+    return waiting;
   }
 
   /** Resolves callers by the positions of partitions of the active generation that this process has just committed. */
   committed(positions: ReadonlyMap<number, Position>): void {
-    this.#resolve(positions, false);
-  }
-
-  #resolve(positions: ReadonlyMap<number, Position>, othersApply: boolean): void {
-    for (const waiter of this.#waiting) {
-      const reached = positions.get(waiter.partition);
-      if (reached === undefined || reached < waiter.position) continue;
-      this.#othersApply = othersApply;
-      waiter.resolve();
-    }
+    this.#waiters.resolve((partition) => positions.get(partition));
   }
 
   /** Reads the positions now: after an own apply or promote, or another process's notification. */
   wake(): void {
-    this.#woken = true;
-    this.#lookSoon();
-  }
-
-  #lookSoon(): void {
     stopTimer(this.#timer);
-    if (this.#waiting.size === 0) return;
+    if (!this.#waiters.any) return;
     // A read in flight may have begun before the change, so another one follows it.
     this.#lookWanted = true;
     this.#looking ??= this.#lookWhileWanted();
@@ -115,8 +134,7 @@ export class Waiters {
 
   /** Rejects all callers, now and later. The store is not read any more once it has resolved. */
   async close(reason: ReadModelUnavailable): Promise<void> {
-    this.#closed ??= reason;
-    for (const waiter of this.#waiting) waiter.reject(this.#closed);
+    this.#waiters.close(reason);
     await this.#looking;
   }
 
@@ -127,25 +145,18 @@ export class Waiters {
       await this.#look();
     }
     this.#looking = undefined;
-    if (this.#waiting.size > 0)
-      this.#timer = startTimer(
-        () => {
-          this.#lookSoon();
-        },
-        this.#othersApply ? this.#busyPollMs : POLL_MS,
-      );
+    if (this.#waiters.any)
+      this.#timer = startTimer(() => {
+        this.wake();
+      }, POLL_MS);
   }
 
   async #look(): Promise<void> {
-    const woken = this.#woken;
-    this.#woken = false;
-    const partitions = new Set(Array.from(this.#waiting, ({ partition }) => partition));
     try {
-      this.#resolve(await this.#read([...partitions]), !woken);
+      this.committed(await this.#read(this.#waiters.partitions));
     } catch (error) {
       // A store that is away may be back before the signals abort; any other error is a defect.
-      if (!(error instanceof ReadModelUnavailable))
-        for (const waiter of this.#waiting) waiter.reject(error as Error);
+      if (!(error instanceof ReadModelUnavailable)) this.#waiters.reject(error as Error);
     }
   }
 }

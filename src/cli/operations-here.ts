@@ -44,9 +44,9 @@ export const withStoresHere = async (
   run: Run,
 ): Promise<void> => {
   assertLogExists(eventLog);
-  if ((needed.lists ?? needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.file))
+  if ((needed.lists ?? needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.folder))
     throw new StartError(
-      `there is no read model ${readModel.file}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
+      `there is no read model ${readModel.folder}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
     );
   // Imported here: other commands need no databases.
   const [{ openEventLog, openReadModel }, { operationsApart }] = await Promise.all([
@@ -64,7 +64,7 @@ export const withStoresHere = async (
     (log instanceof Error
       ? new ReadModelUnavailable('it is not asked: the event log says which lists are its own')
       : await opened(
-          () => openReadModel(readModel, log?.identity() ?? '', warn),
+          () => openReadModel(readModel, log?.identity() ?? '', warn, 'read'),
           needed,
           ReadModelUnavailable,
         ));

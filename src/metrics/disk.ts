@@ -1,5 +1,5 @@
-import { stat, statfs } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readdir, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { type Registry } from 'prom-client';
 import { BoundedLook } from './bounded-look.js';
 import { showLabelledGauge } from './gauge.js';
@@ -9,7 +9,7 @@ export interface DiskPlaces {
   readonly dataDir: string;
   /** The database file of an embedded event log. */
   readonly eventLog: string | undefined;
-  /** The database file of an embedded read model. */
+  /** The folder of an embedded read model. */
   readonly readModel: string | undefined;
 }
 
@@ -59,14 +59,18 @@ const diskUse = async ({ dataDir, eventLog, readModel }: DiskPlaces): Promise<Di
     spaces.push({ part, free: bavail * bsize, size: blocks * bsize });
   };
   await ifThere(() => add('data_dir', dataDir)); // a process without any file of its own may have no such folder
-  for (const [store, file] of [
-    ['event_log', eventLog],
-    ['read_model', readModel],
-  ] as const)
-    if (file !== undefined) {
-      await ifThere(() => add(store, dirname(file)));
-      logs.push({ store, bytes: (await ifThere(() => stat(`${file}-wal`)))?.size ?? 0 });
-    }
+  const bytesOf = async (file: string): Promise<number> => (await ifThere(() => stat(file)))?.size ?? 0;
+  if (eventLog !== undefined) {
+    await ifThere(() => add('event_log', dirname(eventLog)));
+    logs.push({ store: 'event_log', bytes: await bytesOf(`${eventLog}-wal`) });
+  }
+  if (readModel !== undefined) {
+    await ifThere(() => add('read_model', readModel));
+    let bytes = 0;
+    for (const name of (await ifThere(() => readdir(readModel))) ?? [])
+      if (name.endsWith('-wal')) bytes += await bytesOf(join(readModel, name));
+    logs.push({ store: 'read_model', bytes });
+  }
   return { spaces, logs };
 };
 

@@ -199,7 +199,7 @@ export class Rebuilder {
     if (await record(this.log, state, event, RECORDER, this.options.now())) {
       this.options.onStep('promotion recorded');
       this.options.onDone(
-        `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${active ?? 'nothing'}`,
+        `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${data.replaced ?? 'nothing'}`,
       );
     }
   }

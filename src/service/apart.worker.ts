@@ -40,7 +40,7 @@ const verify = async (): Promise<Verification> => {
   const { eventLog, readModel, dataDir } = loadConfig(process.env);
   const log = await openEventLog(eventLog, { access: 'read' }); // this process may be its owner
   try {
-    const model = await openReadModel(readModel, log.identity(), () => undefined);
+    const model = await openReadModel(readModel, log.identity(), () => undefined, 'read');
     const file = join(dataDir, 'tree.db');
     const tree = isThere(file) ? await openTreeStore(file, log.identity()) : undefined;
     try {

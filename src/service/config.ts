@@ -93,10 +93,10 @@ export const loadConfig = (env: Environment): Config => {
   if (
     eventLog.kind === 'sqlite' &&
     readModel.kind === 'sqlite' &&
-    normalize(eventLog.file) === normalize(readModel.file)
+    normalize(eventLog.file) === normalize(readModel.folder)
   )
     throw new ConfigError(
-      'READ_MODEL must name another file than EVENT_LOG: a read model can be thrown away, the events cannot',
+      'READ_MODEL must name another path than EVENT_LOG: a read model can be thrown away, the events cannot',
     );
   const roles = rolesOf(env, eventLog, readModel);
   return {
@@ -190,7 +190,7 @@ export const refusePlaintext = (env: Environment, log: EventLogLocation, name: s
 
 const readModelOf = (env: Environment, dataDir: string): ReadModelLocation => {
   const url = given(env, 'READ_MODEL');
-  if (url === undefined) return { kind: 'sqlite', file: join(dataDir, 'read-model.db') };
+  if (url === undefined) return { kind: 'sqlite', folder: join(dataDir, 'lists') };
   return readUrl('READ_MODEL', () => parseReadModelUrl(url));
 };
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
+import { type Beside, whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
 import { howToSetAside } from '../adapters/store-locations.js';
 import { type EventLog, START } from '../ports/event-log.js';
 import { ReadModelAhead } from '../ports/read-model.js';
@@ -29,22 +29,22 @@ const whereToLook = ({ eventLog }: Config): string =>
     ? `in ${eventLog.file}-wal if that was moved, in a file ${eventLog.file}.rescued-… and in newer backups`
     : 'in newer backups of the server';
 
-/** The files that are derived from an event log in a file, and contain its identity. */
-const filesBeside = ({ readModel, dataDir }: Config): string[] => [
-  ...(readModel.kind === 'sqlite' ? [readModel.file] : []),
-  join(dataDir, 'tree.db'),
-];
+/** What is derived from an event log in a file, and contains its identity. */
+const madeFrom = ({ readModel, dataDir }: Config): Beside => ({
+  lists: readModel.kind === 'sqlite' ? readModel.folder : undefined,
+  tree: join(dataDir, 'tree.db'),
+});
 
 /** Throws LogMissing where a log without events is beside files that were derived from another one. */
 export const assertLogIsTheirs = async (log: EventLog, config: Config): Promise<void> => {
   if (config.eventLog.kind !== 'sqlite' || (await log.head()) !== START) return;
-  const reason = whyNotToBegin(config.eventLog.file, log.identity(), filesBeside(config));
+  const reason = whyNotToBegin(config.eventLog.file, log.identity(), madeFrom(config));
   if (reason !== undefined) throw new LogMissing(reason);
 };
 
 /** Throws LogMissing where a start would create a log beside files that were derived from an older one. */
 export const assertLogIsThere = (config: Config): void => {
   if (config.eventLog.kind !== 'sqlite') return;
-  const reason = whyNotToStart(config.eventLog.file, filesBeside(config));
+  const reason = whyNotToStart(config.eventLog.file, madeFrom(config));
   if (reason !== undefined) throw new LogMissing(reason);
 };

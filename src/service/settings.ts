@@ -57,9 +57,9 @@ export const SETTINGS = [
   },
   {
     name: 'READ_MODEL',
-    default: 'sqlite:DATA_DIR/read-model.db',
+    default: 'sqlite:DATA_DIR/lists',
     meaning:
-      'Where the lists are: sqlite:FILE, or Redis, redis://HOST:6379 (docs/stores.md). They can be rebuilt from the events at any time.',
+      'Where the lists are: sqlite:FOLDER, or Redis, redis://HOST:6379 (docs/stores.md). They can be rebuilt from the events at any time.',
   },
   {
     name: 'AUTH_ISSUER',

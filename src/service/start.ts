@@ -315,7 +315,7 @@ const showFiles = (registry: Registry, { dataDir, eventLog, readModel }: Config)
   showDisk(registry, {
     dataDir,
     eventLog: eventLog.kind === 'sqlite' ? eventLog.file : undefined,
-    readModel: readModel.kind === 'sqlite' ? readModel.file : undefined,
+    readModel: readModel.kind === 'sqlite' ? readModel.folder : undefined,
   });
   showLastRuns(registry, dataDir);
 };

@@ -749,6 +749,7 @@ export const readModelContract = (
             const go = guests.map((owner, index) => remove(n + index + 101, owner, 1));
             await writer.apply(generation, between(2_000, n + 100, come));
             await writer.apply(generation, between(2_000, n + 200, go));
+            await nextTurn(); // a store in this process answers without one
           }
         })();
         const rounds: string[][] = [];

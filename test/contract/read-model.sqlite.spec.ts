@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll } from '@jest/globals';
-import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
+import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -12,9 +13,20 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-// One file for all tests: so each of them also proves that what other logs have stored there is invisible.
-readModelContract('sqlite', (logIdentity) => openSqliteReadModel(join(folder, 'read-model.db'), logIdentity));
+const opened = new Map<string, Promise<ReadModelStore>>();
 
-parkedOwnersContract('sqlite', (logIdentity) =>
-  openSqliteReadModel(join(folder, 'read-model.db'), logIdentity),
-);
+/** A folder belongs to one log, and to one process: whoever opens it again there has the same instance. */
+const open = async (logIdentity: string): Promise<ReadModelStore> => {
+  const known = opened.get(logIdentity);
+  const isOpen = await known?.then((model) => model.reports()).then(
+    () => true,
+    () => false,
+  );
+  if (isOpen !== true && opened.get(logIdentity) === known)
+    opened.set(logIdentity, openSqliteReadModel(join(folder, logIdentity), logIdentity));
+  return opened.get(logIdentity) as Promise<ReadModelStore>;
+};
+
+readModelContract('sqlite', open);
+
+parkedOwnersContract('sqlite', open);

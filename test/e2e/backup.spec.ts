@@ -81,7 +81,7 @@ describe('plants backup and plants restore, beside a running service', () => {
     expect(restored.status).toBe(0);
     expect(restored.stdout).toMatch(new RegExp(`^restored ${made.events} events, .* to ${log}: checked\n$`));
     expect(restored.stderr).toContain(
-      `\nplants: before the next start, move ${join(service.dataDir, 'read-model.db')} with its -wal and -shm aside: `,
+      `\nplants: before the next start, move ${join(service.dataDir, 'lists')} aside: `,
     );
     removeReadModel(service.dataDir); // as it says
 

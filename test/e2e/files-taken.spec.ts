@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, lstatSync, realpathSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { activeLists } from '../support/damaged-lists.js';
 import { ROUNDS, told, WAYS } from '../support/files-taken.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
@@ -112,7 +113,7 @@ class Greenhouse {
 const FILES = ['', '-wal', '-shm'] as const;
 
 /** What the short form looks at. */
-const SHORT = ['read-model.db-wal removed', 'read-model.db cut in half', 'tree.db-wal removed'];
+const SHORT = ['lists-wal removed', 'lists cut in half', 'tree.db-wal removed'];
 
 const casesOf = (store: string): [file: string, way: string, take: (file: string) => void][] =>
   FILES.flatMap((suffix) =>
@@ -124,8 +125,8 @@ const casesOf = (store: string): [file: string, way: string, take: (file: string
 
 /** As `cp` does: with the other store's file, which is an SQLite database, too. */
 const writtenOver = (file: string): void => {
-  const other = file.endsWith('tree.db') ? 'read-model.db' : 'tree.db';
-  copyFileSync(join(dirname(file), other), file);
+  const data = file.endsWith('tree.db') ? dirname(file) : dirname(dirname(file));
+  copyFileSync(file.endsWith('tree.db') ? activeLists(data) : join(data, 'tree.db'), file);
 };
 
 /** What a person moves away who does what the words say. */
@@ -166,31 +167,20 @@ const cases = ROUNDS > 1 ? it.concurrent : it;
     await house.until('it lists', () => house.list());
   };
 
-  cases.each(casesOf('read-model.db'))(
+  cases.each(casesOf('lists'))(
     '%s %s: lists are whole or 503, and come back',
     async (name, way, take) => {
       await rounds(name, way, async (house) => {
         const since = house.service.logged.length;
-        take(house.at(name));
-        const says = /read-model\.db(-wal|-shm)? was .*: nothing that was acknowledged is lost/;
+        const file = `${activeLists(house.service.dataDir)}${name.slice('lists'.length)}`;
+        take(file);
+        const says = /lists\/\d+\.db(-wal|-shm)? was .*: nothing that was acknowledged is lost/;
         await house.until(
           `${name} ${way} is noticed`,
           () => house.service.hasEnded || house.logged(since).some((line) => says.test(line)),
         );
-        const stands = lstatSync(house.at(name), { throwIfNoEntry: false });
-        if (stands?.isDirectory()) clear(house.at(name));
         await house.revive();
         await listed(house);
-        if (stands?.isSymbolicLink() && name === 'read-model.db') {
-          // To be moved in the next round, it has to be the file again, and not the link.
-          await house.service.kill();
-          const moved = realpathSync(house.at(name));
-          // With what was written to it there; SQLite names that by the file, and not by the link.
-          for (const suffix of ['-wal', '']) renameSync(`${moved}${suffix}`, `${house.at(name)}${suffix}`);
-          clear(house.at(`${name}-shm`));
-          await house.revive();
-          await listed(house);
-        }
       });
     },
     LIMIT_MS,

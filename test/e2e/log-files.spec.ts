@@ -102,12 +102,12 @@ const BEFORE = 20;
   });
 
   it.each([
-    ['read-model.db', 'tree.db'],
-    ['tree.db', 'read-model.db'],
+    ['lists', 'tree.db'],
+    ['tree.db', 'lists'],
   ])('makes no new log where it is missing beside %s', async (left, other) => {
     await service.stop();
     for (const suffix of ['', '-wal', '-shm'])
-      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { force: true });
+      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
     const { status, stderr } = await runCli(['serve'], service.env);
     expect([status, stderr]).toEqual([
       2,
@@ -138,13 +138,13 @@ const BEFORE = 20;
   };
 
   it.each([
-    ['read-model.db', 'tree.db'],
-    ['tree.db', 'read-model.db'],
+    ['lists', 'tree.db'],
+    ['tree.db', 'lists'],
   ])('does not begin with a new, empty log in its place beside %s of the old one', async (left, other) => {
     await service.stop();
     const old = await identityOf(at('events.db'));
     for (const suffix of ['', '-wal', '-shm'])
-      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { force: true });
+      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
     const made = await identityOf(at('events.db'));
     const refused = await refusedStart(2);
     expect(refused).toContain(`is empty and is the log ${made}`);

@@ -372,7 +372,7 @@ describe('the commands of operators, beside a running service', () => {
       status: 0,
       stdout: '',
     });
-    expect(existsSync(join(folder, 'read-model.db'))).toBe(false);
+    expect(existsSync(join(folder, 'lists'))).toBe(false);
     rmSync(folder, { recursive: true });
   });
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { generationsIn, pathOf, readPointer } from '../../src/adapters/sqlite/lists-folder.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { type NewEvent } from '../../src/ports/event-log.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
@@ -60,20 +61,23 @@ const appendHistory = async (dataDir: string): Promise<void> => {
 
 /** What stands in the read model's file, whoever else uses it. */
 const inReadModel = (dataDir: string): { generations: string[]; least: string; greatest: string } => {
-  const database = new DatabaseSync(join(dataDir, 'read-model.db'), { readOnly: true });
-  try {
-    const generations = database.prepare('SELECT state FROM generations').all() as { state: string }[];
-    const positions = database
-      .prepare('SELECT min(position) AS least, max(position) AS greatest FROM positions')
-      .get() as { least: string | null; greatest: string | null };
-    return {
-      generations: generations.map(({ state }) => state),
-      least: positions.least ?? '',
-      greatest: positions.greatest ?? '',
-    };
-  } finally {
-    database.close();
-  }
+  const lists = join(dataDir, 'lists');
+  const active = readPointer(lists)?.active;
+  const found = generationsIn(lists).map((generation) => {
+    const database = new DatabaseSync(pathOf(lists, generation), { readOnly: true });
+    try {
+      return database
+        .prepare('SELECT min(position) AS least, max(position) AS greatest FROM positions')
+        .get() as { least: string; greatest: string };
+    } finally {
+      database.close();
+    }
+  });
+  return {
+    generations: generationsIn(lists).map((one) => (one === active ? 'active' : 'inactive')),
+    least: found.map(({ least }) => least).sort()[0] ?? '',
+    greatest: found.map(({ greatest }) => greatest).sort().at(-1) ?? '',
+  };
 };
 
 const countEvents = (dataDir: string): number => {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { restore } from '../../src/adapters/sqlite/backup.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { whyNotToBegin, whyNotToStart } from '../../src/adapters/sqlite/start-check.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { openNote } from '../../src/audit/checkpoint.js';
@@ -122,9 +122,9 @@ export class CrashStateCheck {
 
   async #stores(): Promise<void> {
     if (this.promised.erased) this.#erased();
-    const files = ['events.db', 'read-model.db', 'tree.db'].map((name) => join(this.#data, name));
-    const [logFile = '', modelFile = '', treeFile = ''] = files;
-    const beside = [modelFile, treeFile];
+    const files = ['events.db', 'lists', 'tree.db'].map((name) => join(this.#data, name));
+    const [logFile = '', lists = '', treeFile = ''] = files;
+    const beside = { lists, tree: treeFile };
     const refused = whyNotToStart(logFile, beside);
     if (refused !== undefined) throw new Error(refused);
     const opened: { close(): Promise<void> }[] = [];
@@ -135,7 +135,7 @@ export class CrashStateCheck {
         const foreign = whyNotToBegin(logFile, log.identity(), beside);
         if (foreign !== undefined) throw new Error(foreign);
       }
-      const model = await openSqliteReadModel(modelFile, log.identity(), (warning) =>
+      const model = await openSqliteReadModel(lists, log.identity(), (warning) =>
         this.faults.push(warning),
       );
       opened.unshift(model);
@@ -218,7 +218,8 @@ export class CrashStateCheck {
    * frame that is written fills that part with zeros.
    */
   #erased(): void {
-    for (const name of readdirSync(this.#data).filter((one) => !one.endsWith('-shm')))
+    const names = readdirSync(this.#data, { recursive: true, encoding: 'utf8' });
+    for (const name of names.filter((one) => !one.endsWith('-shm') && statSync(join(this.#data, one)).isFile()))
       this.#check(
         !readFileSync(join(this.#data, name)).includes(ERASED_OWNER),
         () => `${name} has the name of an erased owner`,

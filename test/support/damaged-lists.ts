@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
+import { generationsIn, pathOf, readPointer } from '../../src/adapters/sqlite/lists-folder.js';
 import { type TestService } from './service.js';
 import { serverOf, STORES } from './stores-of-this-run.js';
 
@@ -25,17 +26,24 @@ export const damageLists = ({ dataDir }: TestService, owner: string): void => {
     }
     return;
   }
-  const database = new DatabaseSync(join(dataDir, 'read-model.db'));
-  try {
-    database.exec('PRAGMA busy_timeout = 5000');
-    database.prepare('DELETE FROM plants WHERE owner = ? AND id = 7').run(encoded);
-    database.prepare('UPDATE plants SET row = ? WHERE owner = ? AND id = 9').run(row, encoded);
-    database
-      .prepare(
-        'INSERT INTO plants (generation, owner, id, row) SELECT generation, ?, 5000, ? FROM generations',
-      )
-      .run(encoded, row);
-  } finally {
-    database.close();
+  const lists = join(dataDir, 'lists');
+  for (const generation of generationsIn(lists)) {
+    const database = new DatabaseSync(pathOf(lists, generation));
+    try {
+      database.exec('PRAGMA busy_timeout = 5000');
+      database.prepare('DELETE FROM plants WHERE owner = ? AND id = 7').run(encoded);
+      database.prepare('UPDATE plants SET row = ? WHERE owner = ? AND id = 9').run(row, encoded);
+      database.prepare('INSERT INTO plants (owner, id, row) VALUES (?, 5000, ?)').run(encoded, row);
+    } finally {
+      database.close();
+    }
   }
+};
+
+/** The file that embedded lists are answered from. */
+export const activeLists = (dataDir: string): string => {
+  const lists = join(dataDir, 'lists');
+  const active = readPointer(lists)?.active;
+  if (active === undefined) throw new Error(`no lists are active in ${lists}`);
+  return pathOf(lists, active);
 };

@@ -3,7 +3,8 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
+import { generationsIn, pathOf } from '../../src/adapters/sqlite/lists-folder.js';
 import { type PlantCommand } from '../../src/plants/commands.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import {
@@ -25,6 +26,7 @@ import { temporaryFolder } from './temporary-folder.js';
 /** A folder of real stores, gone with all that was opened in it by `remove`. */
 export class Stores {
   readonly folder = temporaryFolder();
+  #model: ReadModelStore | undefined;
   readonly #opened: { close(): Promise<void> }[] = [];
   #log: Promise<EventLog> | undefined;
 
@@ -34,27 +36,43 @@ export class Stores {
     return this.#log;
   }
 
-  /** The read model of a log; another client of the same one each time. */
+  /** The read model of a log: the same one each time, since a folder belongs to one process. */
   async model(log: EventLog): Promise<ReadModelStore> {
-    const model = await openSqliteReadModel(this.#modelFile, log.identity());
+    if (!this.#model) {
+      this.#model = await openSqliteReadModel(this.#lists, log.identity());
+      this.#opened.push(this.#model);
+    }
+    return this.#model;
+  }
+
+  /** The same, as a process sees it that only reads it. */
+  async seenModel(log: EventLog): Promise<ReadModelStore> {
+    const model = await openSqliteReadModel(this.#lists, log.identity(), undefined, 'read');
     this.#opened.push(model);
     return model;
   }
 
-  /** Changes the file of the read model behind everybody's back. */
-  tamper(sql: string, ...parameters: (string | number)[]): void {
-    const database = new DatabaseSync(this.#modelFile, { timeout: 5_000 });
-    try {
-      database.prepare(sql).run(...parameters);
-    } finally {
-      database.close();
+  /** Changes the lists of all generations, or of this one, behind everybody's back. */
+  tamper(sql: string, parameters: readonly (string | number)[] = [], only?: Generation): void {
+    for (const generation of only === undefined ? generationsIn(this.#lists) : [only]) {
+      const database = new DatabaseSync(pathOf(this.#lists, generation), { timeout: 5_000 });
+      try {
+        database.prepare(sql).run(...parameters);
+      } finally {
+        database.close();
+      }
     }
+  }
+
+  /** Takes the files of all lists away, or that of this generation. */
+  removeLists(only?: number): void {
+    rmSync(only === undefined ? this.#lists : pathOf(this.#lists, only as Generation), { recursive: true });
   }
 
   /** Takes everything out of all generations, as if others had been made with their numbers. */
   emptyLists(): void {
     this.tamper('DELETE FROM plants');
-    this.tamper('UPDATE positions SET position = ?', START);
+    this.tamper('UPDATE positions SET position = ?', [START]);
   }
 
   /** Takes the last events from the log, as if it had been put back to an earlier state. */
@@ -72,8 +90,8 @@ export class Stores {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  get #modelFile(): string {
-    return join(this.folder, 'read-model.db');
+  get #lists(): string {
+    return join(this.folder, 'lists');
   }
 }
 

@@ -1,9 +1,9 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { openSqliteReadModel } from '../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../src/audit/auditor-status.js';
@@ -60,7 +60,7 @@ export class ErasingStores {
   async open(): Promise<void> {
     this.log = await (this.openLog?.(this.folder) ??
       openSqliteEventLog(this.file('events.db'), { deadlineMs: LONG_MS }));
-    this.model = await openSqliteReadModel(this.file('read-model.db'), this.log.identity());
+    this.model = await openSqliteReadModel(this.file('lists'), this.log.identity());
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
     const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {
       onPutBack: (erasure) => this.putBack.push(erasure),
@@ -76,15 +76,16 @@ export class ErasingStores {
     for (const store of [this.tree, this.model, this.log]) await store.close();
   }
 
-  /** Copies a file, which is complete then: the stores are closed for it, and opened again. */
+  /** Copies a file or folder, which is complete then: the stores are closed for it, and opened again. */
   async copyFile(name: string, copy: string): Promise<void> {
     await this.close();
-    copyFileSync(this.file(name), this.file(copy));
+    cpSync(this.file(name), this.file(copy), { recursive: true });
     await this.open();
   }
 
-  /** Puts a copy in the place of a file. */
+  /** Puts a copy in the place of a file or folder. */
   putCopyBack(copy: string, name: string): void {
+    rmSync(this.file(name), { recursive: true });
     renameSync(this.file(copy), this.file(name));
     for (const suffix of ['-wal', '-shm']) rmSync(this.file(name) + suffix, { force: true });
   }
@@ -100,7 +101,9 @@ export class ErasingStores {
 
   /** The files in which a text occurs as it stands. */
   filesWith(text: string): string[] {
-    return readdirSync(this.folder).filter((file) => readFileSync(this.file(file)).includes(text));
+    return readdirSync(this.folder, { recursive: true, encoding: 'utf8' }).filter(
+      (file) => statSync(this.file(file)).isFile() && readFileSync(this.file(file)).includes(text),
+    );
   }
 
   #start(run: (signal: AbortSignal) => Promise<void>): () => Promise<void> {

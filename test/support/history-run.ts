@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { type Database, DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { activeLists } from './damaged-lists.js';
 import { type Operation, type Outcome, type Wish } from './history.js';
 import { type Answer, codeOf, Connection, nextPage } from './history-client.js';
 import { type TestService } from './service.js';
@@ -74,7 +75,7 @@ export const runHistory = async (
 
 /** Removes the read model of a service that does not run. */
 export const removeReadModel = (dataDir: string): void => {
-  for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataDir, `read-model.db${suffix}`), { force: true });
+  rmSync(join(dataDir, 'lists'), { recursive: true, force: true });
 };
 
 /** What is counted for each request of a key whose outcome is not known yet. */
@@ -193,7 +194,7 @@ class History implements Stage {
       this.#nextLock = this.#ended + this.#lockPause();
       return;
     }
-    const database = new DatabaseSync(join(this.service.dataDir, 'read-model.db'));
+    const database = new DatabaseSync(activeLists(this.service.dataDir));
     try {
       database.exec('BEGIN IMMEDIATE');
     } catch {

@@ -20,7 +20,7 @@ import {
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { PageCache } from '../page-cache.js';
-import { Waiters } from '../waiters.js';
+import { PolledWaiters } from '../waiters.js';
 import { ActiveGeneration, ASK_AGAIN_MS } from './active-generation.js';
 import { closed, missing, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } from './calls.js';
 import { RedisConnection } from './connection.js';
@@ -60,7 +60,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #generations: RedisGenerations;
   readonly #coordination: RedisCoordination;
   readonly #subscriber: RedisConnection;
-  readonly #waiters = new Waiters((partitions) => this.#active.positions(partitions));
+  readonly #waiters = new PolledWaiters((partitions) => this.#active.positions(partitions));
   readonly #kept = new PageCache<GenerationKey>();
   /** Requests for positions of this turn of the event loop, by key. */
   readonly #wanted = new Map<string, Promise<Position | null>>();

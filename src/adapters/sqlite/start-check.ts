@@ -1,16 +1,27 @@
 import { statSync } from 'node:fs';
 import { START } from '../../ports/event-log.js';
 import { DatabaseSync } from './database.js';
+import { generationsIn, oldFormatOf, pathOf, readPointer } from './lists-folder.js';
 import { rescuedBeside } from './log-files.js';
+
+/** What is derived from an event log, and may hold the only copy of what it has lost. */
+export interface Beside {
+  /** The folder of embedded lists. */
+  readonly lists: string | undefined;
+  readonly tree: string;
+}
 
 /**
  * Why a service must not start on this event log, in one line that says what to do; undefined where it may. No new log
- * is created where the file is missing or empty while its write-ahead log, or a file `beside` it, has content of an
+ * is created where the file is missing or empty while its write-ahead log, or what is `beside` it, has content of an
  * older one; nor is a log opened that lacks events of a copy that was saved of it.
  */
-export const whyNotToStart = (file: string, beside: readonly string[]): string | undefined => {
+export const whyNotToStart = (file: string, { lists, tree }: Beside): string | undefined => {
   // In this order: another process may be creating the files, the log first.
-  const derived = beside.filter((other) => hasContent(other) || hasContent(`${other}-wal`));
+  const derived = [
+    ...(lists === undefined ? [] : listsIn(lists)),
+    ...(hasContent(tree) || hasContent(`${tree}-wal`) ? [tree] : []),
+  ];
   const saved = rescuedBeside(file).at(-1);
   if (hasContent(file)) return saved === undefined ? undefined : whyNotWithout(saved, file);
   const left = [...(hasContent(`${file}-wal`) ? [`${file}-wal`] : []), ...derived];
@@ -30,15 +41,28 @@ export const whyNotToStart = (file: string, beside: readonly string[]): string |
 export const whyNotToBegin = (
   file: string,
   identity: string,
-  beside: readonly string[],
+  { lists, tree }: Beside,
 ): string | undefined => {
-  for (const other of beside.filter(hasContent)) {
-    const logs = [...rowsOf(other, LOGS_OF_READ_MODEL), ...rowsOf(other, LOG_OF_TREE)] as { log: string }[];
-    const [first] = logs;
-    if (first && !logs.some(({ log }) => log === identity))
-      return `the event log ${file} is empty and is the log ${identity}, but ${other} was made from the log ${first.log}: bring that log back from where it was moved or mounted, or restore it from a backup (plants restore); delete nothing, for ${other} may hold the only copy; to begin with a new log, move ${other}, ${other}-wal and ${other}-shm aside`;
-  }
+  const pointer = lists === undefined ? undefined : readPointer(lists);
+  const [listed] =
+    lists === undefined || pointer?.active === undefined
+      ? []
+      : (rowsOf(pathOf(lists, pointer.active), LOG_OF_LISTS) as { log: string }[]);
+  const [signed] = hasContent(tree) ? (rowsOf(tree, LOG_OF_TREE) as { log: string }[]) : [];
+  for (const [other, log, all] of [
+    [lists, listed?.log, lists],
+    [tree, signed?.log, `${tree}, ${tree}-wal and ${tree}-shm`],
+  ] as const)
+    if (log !== undefined && log !== identity)
+      return `the event log ${file} is empty and is the log ${identity}, but ${other ?? ''} was made from the log ${log}: bring that log back from where it was moved or mounted, or restore it from a backup (plants restore); delete nothing, for ${other ?? ''} may hold the only copy; to begin with a new log, move ${all ?? ''} aside`;
   return undefined;
+};
+
+/** The folder where it has lists, else the one file of them that older versions had, where that is there. */
+const listsIn = (folder: string): string[] => {
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  const old = oldFormatOf(folder);
+  return isFolder && generationsIn(folder).length > 0 ? [folder] : old === undefined ? [] : [old];
 };
 
 /** The number of leaves of a tree; undefined where the file is missing or no tree. */
@@ -47,9 +71,8 @@ export const leavesIn = (tree: string): number | undefined =>
     ? (rowsOf(tree, 'SELECT size FROM tree')[0] as { size: number } | undefined)?.size
     : undefined;
 
-/** The logs of read models with content. */
-const LOGS_OF_READ_MODEL = `SELECT DISTINCT log FROM generations JOIN positions USING (generation)
-  WHERE state = 'active' AND position <> '${START}'`;
+/** The log of lists with content. */
+const LOG_OF_LISTS = `SELECT log FROM about WHERE EXISTS (SELECT 1 FROM positions WHERE position <> '${START}')`;
 
 const LOG_OF_TREE = 'SELECT identity AS log FROM log, tree WHERE size > 0';
 

@@ -87,7 +87,7 @@ const restore = async ({
   const { events } = await asOwner({ dataDir, eventLog }, 'restore to another file', () =>
     copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`),
   );
-  if (readModel.kind === 'redis' || isThere(readModel.file))
+  if (readModel.kind === 'redis' || isThere(readModel.folder))
     advise(
       `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,
     );

@@ -1,6 +1,6 @@
 import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
 import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
-import { Waiters } from '../../../src/adapters/waiters.js';
+import { PolledWaiters } from '../../../src/adapters/waiters.js';
 import { monotonicMs } from '../../../src/async/runtime.js';
 import { pause } from '../../../src/async/pause.js';
 import { type Report } from '../../../src/ports/coordination.js';
@@ -51,7 +51,7 @@ export class SimulatedLists implements ReadModelStore {
   #life: number;
   /** Undefined where each list is read together with what is active. */
   readonly #active: ActiveGeneration<typeof NO_DEADLINE> | undefined;
-  readonly #waiters: Waiters | undefined;
+  readonly #waiters: PolledWaiters | undefined;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
 
@@ -71,7 +71,7 @@ export class SimulatedLists implements ReadModelStore {
         this.#ask(`positions ${partitions.join()} of ${key}`, () => server.storedPositions(key, partitions)),
     });
     this.#active = active;
-    this.#waiters = new Waiters((partitions) => active.positions(partitions));
+    this.#waiters = new PolledWaiters((partitions) => active.positions(partitions));
   }
 
   get steadySince(): number {

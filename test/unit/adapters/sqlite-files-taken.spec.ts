@@ -106,7 +106,7 @@ describe('an event log whose files are taken away while it is written', () => {
 
   /** Does what the words say, and gives the streams that the log then holds. */
   const restored = async (): Promise<Set<string>> => {
-    const refusal = whyNotToStart(file, []);
+    const refusal = whyNotToStart(file, { lists: undefined, tree: join(folder.path, 'tree.db') });
     const saved = rescuedBeside(file).at(-1);
     if (refusal !== undefined) {
       expect(refusal).not.toContain('\n');

@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../../src/adapters/sqlite/lists.js';
 import { whyNotToBegin } from '../../../src/adapters/sqlite/start-check.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { leafHash } from '../../../src/audit/merkle.js';
@@ -18,7 +18,7 @@ describe('an event log without events', () => {
   let tree: string;
   beforeEach(() => {
     folder = temporaryFolder();
-    readModel = join(folder, 'read-model.db');
+    readModel = join(folder, 'lists');
     tree = join(folder, 'tree.db');
   });
   afterEach(() => {
@@ -37,12 +37,12 @@ describe('an event log without events', () => {
     await store.append(grown(await store.tree(), [{ hash: leafHash(new Uint8Array(1)), position: EVENT }]));
     await store.close();
   };
-  const why = (): string | undefined => whyNotToBegin('events.db', 'log-2', [readModel, tree]);
+  const why = (): string | undefined => whyNotToBegin('events.db', 'log-2', { lists: readModel, tree });
 
   it('is not begun beside lists of another one', async () => {
     await fillReadModel('log-1', EVENT);
     expect(why()).toMatch(
-      /^the event log events\.db is empty and is the log log-2, but .*read-model\.db was made from the log log-1: bring that log back/,
+      /^the event log events\.db is empty and is the log log-2, but .*lists was made from the log log-1: bring that log back/,
     );
   });
 

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
-import { Waiters } from '../../../src/adapters/waiters.js';
+import { PolledWaiters } from '../../../src/adapters/waiters.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { never } from '../../support/waiting.js';
@@ -11,7 +11,7 @@ class Store {
   readonly asked: (readonly number[])[] = [];
   positions: Readonly<Record<number, string>>;
   failure: Error | undefined;
-  readonly waiters = new Waiters(async (partitions) => {
+  readonly waiters = new PolledWaiters(async (partitions) => {
     this.asked.push(partitions);
     const { positions, failure } = this;
     await nextTurn(); // the answer is old when it arrives
@@ -51,39 +51,6 @@ describe('waiters', () => {
     store.positions = { 1: '12', 2: '20' };
     await later;
     expect(order).toEqual(['sooner', 'later']);
-  });
-
-  it('ask more often once another process has let somebody go, and less often once this one has', async () => {
-    jest.useFakeTimers({
-      doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate', 'performance', 'hrtime'],
-    });
-    try {
-      let position = '10';
-      let asked = 0;
-      const waiters = new Waiters(() => {
-        asked += 1;
-        return Promise.resolve(new Map([[1, at(position)]]));
-      }, 1);
-      const pass = async (ms: number): Promise<number> => {
-        const before = asked;
-        await jest.advanceTimersByTimeAsync(ms);
-        return asked - before;
-      };
-      const first = waiters.wait(1, at('11'), never());
-      expect(await pass(20)).toBeLessThanOrEqual(1);
-      position = '11';
-      await pass(25);
-      await first;
-      const second = waiters.wait(1, at('12'), never());
-      expect(await pass(20)).toBeGreaterThan(15);
-      position = '12';
-      waiters.wake();
-      await second;
-      void waiters.wait(1, at('13'), never());
-      expect(await pass(20)).toBeLessThanOrEqual(1);
-    } finally {
-      jest.useRealTimers();
-    }
   });
 
   it('ask the store once for all of them, about each partition once', async () => {

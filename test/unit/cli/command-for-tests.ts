@@ -84,8 +84,13 @@ export class Office {
   }
 
   /** Changes the file of the read model behind everybody's back. */
-  tamper(sql: string): void {
-    this.#stores.tamper(sql);
+  tamper(sql: string, only?: Generation): void {
+    this.#stores.tamper(sql, [], only);
+  }
+
+  /** The lists as a process sees them that only reads them. */
+  seenModel(): Promise<ReadModelStore> {
+    return this.#stores.seenModel(this.log);
   }
 
   /** Takes the last events from the log. */

@@ -378,12 +378,13 @@ describe('the status', () => {
   it('shows a generation that is damaged, and all else', async () => {
     await live(await office.answer());
     const damaged = await office.model.createGeneration();
-    office.tamper(`DELETE FROM positions WHERE generation = ${damaged} AND partition = 7`);
-    expect(await status(office.desk({ json: true }))).toBe(false);
+    office.tamper('DELETE FROM positions WHERE partition = 7', damaged);
+    expect(await status(office.desk({ json: true, model: await office.seenModel() }))).toBe(false);
     expect(office.json).toMatchObject({
-      problems: [expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks positions`)],
+      problems: expect.arrayContaining([
+        expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks positions`),
+      ]) as unknown,
       generations: [{ problem: null }, { generation: damaged, problem: expect.any(String) as unknown }],
-      leaseHolder: 'one',
     });
   });
 

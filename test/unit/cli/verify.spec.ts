@@ -36,7 +36,7 @@ describe('comparing the lists with the log', () => {
   it('tells what differs, what was expected and what was found, and what makes it good', async () => {
     await fill(2);
     office.tamper('DELETE FROM plants WHERE id = 1');
-    office.tamper("INSERT INTO plants (generation, owner, id, row) VALUES (1, 'anne', 3, '{}')");
+    office.tamper("INSERT INTO plants (owner, id, row) VALUES ('anne', 3, '{}')");
     expect(await verify(office.desk())).toBe(false);
     expect(office.out).toMatch(/^owner "anne", id 1: expected \{.*\}, found none$/m);
     expect(office.out).toMatch(/^owner "anne", id 3: expected none, found \{\}$/m);
@@ -114,8 +114,8 @@ describe('comparing the lists with the log', () => {
 
     it('names what differs, twenty at most', async () => {
       await audited.sign();
-      stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 3', 'alice');
-      stores.tamper('DELETE FROM plants WHERE owner <> ?', 'alice');
+      stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 3', ['alice']);
+      stores.tamper('DELETE FROM plants WHERE owner <> ?', ['alice']);
       expect(await compare()).toBe(false);
       expect(office.out).toMatch(/^owner "\w+", id \d+: the log has it as .*, and the list lacks it$/m);
       expect(office.out).toMatch(

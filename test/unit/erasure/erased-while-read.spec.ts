@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { openSqliteReadModel } from '../../../src/adapters/sqlite/lists.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
@@ -21,7 +21,7 @@ let stores: ErasingStores;
 let other: ReadModelStore;
 beforeEach(async () => {
   stores = await ErasingStores.open();
-  other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
+  other = await openSqliteReadModel(stores.file('other-lists'), stores.log.identity());
 });
 afterEach(async () => {
   await other.close();

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
-import { openSqliteReadModel } from '../../../src/adapters/sqlite/read-model.js';
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openSqliteReadModel } from '../../../src/adapters/sqlite/lists.js';
 import { stateRootOf } from '../../../src/audit/state-tree/growing-state.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
 import { lastVerify } from '../../../src/operations/last-runs.js';
@@ -73,7 +74,7 @@ describe('a store that is put back from before an erasure', () => {
 
   /** Erases MARKER, after the lists were copied. */
   const eraseBeside = async (copy: string): Promise<void> => {
-    await stores.copyFile('read-model.db', copy);
+    await stores.copyFile('lists', copy);
     stores.startEraser();
     await stores.finished(await stores.order(MARKER));
   };
@@ -119,7 +120,7 @@ describe('a store that is put back from before an erasure', () => {
   });
 
   it('rebuilds lists, which hold plants then that nothing in the log deletes, however often that is cancelled', async () => {
-    const erasure = await eraseAndPutBack('read-model.db');
+    const erasure = await eraseAndPutBack('lists');
     const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
     const reason = 'not now';
     await until(() => stores.putBack.length === 1);
@@ -137,24 +138,24 @@ describe('a store that is put back from before an erasure', () => {
 
   it('rebuilds them again where the store has lost that, too, after the rebuild was closed', async () => {
     stores.graceMs = 0;
-    const [file, before] = [stores.file('read-model.db'), stores.file('before-the-switch.db')];
-    const erasure = await eraseAndPutBack('read-model.db');
+    const [file, before] = [stores.file('lists'), stores.file('before-the-switch')];
+    const erasure = await eraseAndPutBack('lists');
     const [first] = await stores.model.generations();
     const generation = first?.generation ?? (0 as Generation);
     const head = await stores.log.head();
     await until(async () => (await stores.model.positions(generation)).every((position) => position >= head));
     await until(() => stores.putBack.length === 1);
     await stores.close(); // now its positions do not show any more what it holds
-    copyFileSync(file, before);
+    cpSync(file, before, { recursive: true });
     await stores.open();
     await until(async () => {
       const { damaged, promoted } = await readRebuilds(stores.log);
       return damaged?.generation === generation && promoted === undefined;
     });
-    copyFileSync(before, stores.file('left.db'));
-    expect(await comparedOnce('left.db')).toEqual([[5], []]); // no difference that anybody has to be told
+    cpSync(before, stores.file('left'), { recursive: true });
+    expect(await comparedOnce('left')).toEqual([[5], []]); // no difference that anybody has to be told
     await stores.close();
-    renameSync(before, file);
+    stores.putCopyBack('before-the-switch', 'lists');
     await stores.open();
     const isReplaced = async (): Promise<boolean> => {
       const generations = await stores.model.generations();
@@ -169,15 +170,15 @@ describe('a store that is put back from before an erasure', () => {
   });
 
   it('is no difference to a comparison that comes before the projection has noticed it', async () => {
-    await eraseBeside('left.db');
-    expect(await comparedOnce('left.db')).toEqual([[5], []]);
+    await eraseBeside('left');
+    expect(await comparedOnce('left')).toEqual([[5], []]);
   });
 
   it('is no difference to a comparison before the erasure is recorded, either: that tells why, and comes again', async () => {
-    await eraseBeside('left.db');
+    await eraseBeside('left');
     const { log, record } = notRecorded(stores.log);
     const problems: string[] = [];
-    const compared = await comparedOnce('left.db', log, (problem) => {
+    const compared = await comparedOnce('left', log, (problem) => {
       problems.push(problem);
       record();
     });
@@ -186,8 +187,8 @@ describe('a store that is put back from before an erasure', () => {
   });
 
   it('is told by plants verify as what an erasure may have caused, and not recorded as a difference', async () => {
-    await eraseBeside('left.db');
-    const model = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
+    await eraseBeside('left');
+    const model = await openSqliteReadModel(stores.file('left'), stores.log.identity());
     const { log, record } = notRecorded(stores.log);
     const office = await Office.open();
     try {
@@ -215,7 +216,7 @@ describe('a store that is put back from before an erasure', () => {
     const generations = async (): Promise<string[]> =>
       (await stores.model.generations()).map(({ generation, active }) => `${generation} ${active}`);
     await until(async () => (await generations()).join() === '1 false,2 true');
-    await eraseAndPutBack('read-model.db');
+    await eraseAndPutBack('lists');
     // The active ones are built again then, so that they may be others by now.
     await until(async () => !(await generations()).includes('1 false'));
   });
@@ -224,11 +225,12 @@ describe('a store that is put back from before an erasure', () => {
   it('cannot happen to lists by a power cut: their files lack the owner before anything is erased', async () => {
     stores.startEraser((step) => {
       if (step !== 'lists and tree follow') return;
-      for (const suffix of ['', '-wal'])
-        copyFileSync(stores.file(`read-model.db${suffix}`), stores.file(`left.db${suffix}`));
+      cpSync(stores.file('lists'), stores.file('left'), { recursive: true });
+      for (const shm of readdirSync(stores.file('left')).filter((name) => name.endsWith('-shm')))
+        rmSync(join(stores.file('left'), shm)); // which no power cut leaves as it was
     });
     await stores.finished(await stores.order(MARKER));
-    const left = await openSqliteReadModel(stores.file('left.db'), stores.log.identity());
+    const left = await openSqliteReadModel(stores.file('left'), stores.log.identity());
     expect((await left.list(MARKER, undefined, 1_000)).rows).toEqual([]);
     expect((await left.list('bob', undefined, 1_000)).rows).toHaveLength(5);
     await left.close();
@@ -259,7 +261,7 @@ it.each([
     const stores = await ErasingStores.open(undefined, { projects: false });
     stores.startEraser();
     for (let id = 1; id <= 5; id++) await stores.create(MARKER, id);
-    const other = await openSqliteReadModel(stores.file('other.db'), stores.log.identity());
+    const other = await openSqliteReadModel(stores.file('other-lists'), stores.log.identity());
     const faults = new Faults(other);
     let erased: Promise<void> | undefined;
     const eraseOnce = (): void => {

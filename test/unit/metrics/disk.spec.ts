@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
@@ -16,14 +16,17 @@ afterEach(() => {
 
 it('shows the space of each file system and the size of each write-ahead log as it is now', async () => {
   const registry = new Registry();
-  const eventLog = join(folder, 'events.db');
-  showDisk(registry, { dataDir: folder, eventLog, readModel: join(folder, 'read-model.db') });
+  const [eventLog, readModel] = [join(folder, 'events.db'), join(folder, 'lists')];
+  mkdirSync(readModel);
+  showDisk(registry, { dataDir: folder, eventLog, readModel });
   const shown = async () => samplesIn(await registry.metrics());
   expect((await shown()).get('plants_wal_bytes{store="event_log"}')).toBe(0);
   writeFileSync(`${eventLog}-wal`, Buffer.alloc(4_152));
+  for (const name of ['1.db', '1.db-wal', '2.db-wal'])
+    writeFileSync(join(readModel, name), Buffer.alloc(1_000));
   const samples = await shown();
   expect(samples.get('plants_wal_bytes{store="event_log"}')).toBe(4_152);
-  expect(samples.get('plants_wal_bytes{store="read_model"}')).toBe(0);
+  expect(samples.get('plants_wal_bytes{store="read_model"}')).toBe(2_000);
   for (const part of ['data_dir', 'event_log', 'read_model'])
     expect(samples.get(`plants_disk_free_bytes{part="${part}"}`)).toBeLessThan(
       samples.get(`plants_disk_size_bytes{part="${part}"}`) ?? 0,

@@ -63,12 +63,9 @@ describe('comparing the lists with the signed state', () => {
 
   it('names each row that was changed, removed or put in', async () => {
     await fill();
-    stores.tamper(`UPDATE plants SET row = '{"name":"x","tag":""}' WHERE owner = ? AND id = 3`, ALICE);
-    stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 4', BOB);
-    stores.tamper(
-      `INSERT INTO plants (generation, owner, id, row) VALUES (${generation}, ?, -5, '{"name":"y","tag":""}')`,
-      BOB,
-    );
+    stores.tamper(`UPDATE plants SET row = '{"name":"x","tag":""}' WHERE owner = ? AND id = 3`, [ALICE]);
+    stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 4', [BOB]);
+    stores.tamper(`INSERT INTO plants (owner, id, row) VALUES (?, -5, '{"name":"y","tag":""}')`, [BOB]);
     const found = await compare();
     expect(found?.differing).toBe(3);
     expect(found?.differences.toSorted((one, other) => one.id - other.id)).toEqual([

@@ -285,8 +285,8 @@ describe('a projection', () => {
 
   describe('whose store has lost data', () => {
     const lose = (owner: string, position: Position): void => {
-      stores.tamper('DELETE FROM plants WHERE owner = ?', owner);
-      stores.tamper('UPDATE positions SET position = ? WHERE partition = ?', position, partitionOf(owner));
+      stores.tamper('DELETE FROM plants WHERE owner = ?', [owner]);
+      stores.tamper('UPDATE positions SET position = ? WHERE partition = ?', [position, partitionOf(owner)]);
     };
 
     it('notices it by the next event of that partition, and applies nothing there', async () => {

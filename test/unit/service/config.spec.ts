@@ -50,7 +50,7 @@ describe('without any setting', () => {
       roles: new Set(['api', 'projector', 'auditor']),
       dataDir: './data',
       eventLog: { kind: 'sqlite', file: 'data/events.db' },
-      readModel: { kind: 'sqlite', file: 'data/read-model.db' },
+      readModel: { kind: 'sqlite', folder: 'data/lists' },
       auth: { kind: 'local', issuer: 'urn:plants:local', audiences: ['plants'], ownerClaim: 'sub' },
       tokenCacheBytes: 32 * 1024 * 1024,
       writeWaitMs: 2000,
@@ -82,7 +82,7 @@ describe('without any setting', () => {
       loadConfig({}),
     );
     expect(SETTINGS.find(({ name }) => name === 'EVENT_LOG')?.default).toBe('sqlite:DATA_DIR/events.db');
-    expect(SETTINGS.find(({ name }) => name === 'READ_MODEL')?.default).toBe('sqlite:DATA_DIR/read-model.db');
+    expect(SETTINGS.find(({ name }) => name === 'READ_MODEL')?.default).toBe('sqlite:DATA_DIR/lists');
   });
 });
 
@@ -120,12 +120,13 @@ describe('good values', () => {
       {
         dataDir: '/var/lib/plants',
         eventLog: { file: '/var/lib/plants/events.db' },
-        readModel: { file: '/var/lib/plants/read-model.db' },
+        readModel: { folder: '/var/lib/plants/lists' },
       },
     ],
     [{ EVENT_LOG: 'sqlite:./a b.db' }, { eventLog: { kind: 'sqlite', file: './a b.db' } }],
     [{ EVENT_LOG: 'sqlite:/srv/e.db' }, { eventLog: { kind: 'sqlite', file: '/srv/e.db' } }],
-    [{ READ_MODEL: 'SQLite:///srv/r.db' }, { readModel: { kind: 'sqlite', file: '/srv/r.db' } }],
+    [{ READ_MODEL: 'sqlite:/srv/lists/' }, { readModel: { kind: 'sqlite', folder: '/srv/lists' } }],
+    [{ READ_MODEL: 'SQLite:///srv/r.db' }, { readModel: { kind: 'sqlite', folder: '/srv/r.db' } }],
     [
       { EVENT_LOG: 'esdb://u:p@h:2113?namespace=garden' },
       { eventLog: { kind: 'eventstoredb', place: { hosts: ['h'], tls: true, namespace: 'garden' } } },
@@ -247,11 +248,11 @@ describe('bad values are refused in one line that names the setting, the value a
       'EVENT_LOG: the URL must be sqlite:FILE or esdb://HOST:2113, not a value without a scheme',
     ],
     [{ EVENT_LOG: 'postgres://u:secret@h/db' }, /^EVENT_LOG: the URL must be sqlite:.*, not postgres:…$/],
-    [{ READ_MODEL: 'esdb://h' }, 'READ_MODEL: the URL must be sqlite:FILE or redis://HOST:6379, not esdb:…'],
-    [{ EVENT_LOG: 'sqlite:' }, 'EVENT_LOG: the URL must name a file: sqlite:FILE'],
-    [{ EVENT_LOG: 'sqlite:/srv/' }, 'EVENT_LOG: the URL must name a file: sqlite:FILE'],
-    [{ EVENT_LOG: 'sqlite://host/e.db' }, 'EVENT_LOG: the URL must name a file of this machine'],
-    [{ EVENT_LOG: 'sqlite::memory:' }, 'EVENT_LOG: the URL must name a file on disk'],
+    [{ READ_MODEL: 'esdb://h' }, 'READ_MODEL: the URL must be sqlite:FOLDER or redis://HOST:6379, not esdb:…'],
+    [{ EVENT_LOG: 'sqlite:' }, 'EVENT_LOG: the URL must be sqlite:FILE or'],
+    [{ EVENT_LOG: 'sqlite:/srv/' }, 'EVENT_LOG: the URL must be sqlite:FILE or'],
+    [{ EVENT_LOG: 'sqlite://host/e.db' }, 'EVENT_LOG: the URL must name a path of this machine'],
+    [{ EVENT_LOG: 'sqlite::memory:' }, 'EVENT_LOG: the URL must name a path on disk'],
     [{ EVENT_LOG: 'sqlite:a\nb' }, /^EVENT_LOG: the URL must be a path without control characters/],
     [{ EVENT_LOG: 'esdb://h?tsl=false' }, /^EVENT_LOG: there is no parameter "tsl"/],
     [{ READ_MODEL: 'redis://:secret@h/x' }, /^READ_MODEL: the database of a Redis URL is a number/],
@@ -262,7 +263,7 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ EVENT_LOG: 'esdb://127.0.0.1,db.example?tls=false' }, /^EVENT_LOG says tls=false/],
     [{ EVENT_LOG: 'esdb://127.0.0.1.example?tls=false' }, /^EVENT_LOG says tls=false/],
     [{ EVENT_LOG_PLAINTEXT: 'yes' }, 'EVENT_LOG_PLAINTEXT must be refuse or allow, not "yes"'],
-    [{ READ_MODEL: 'sqlite:data/../data/events.db' }, 'READ_MODEL must name another file than EVENT_LOG'],
+    [{ READ_MODEL: 'sqlite:data/../data/events.db' }, 'READ_MODEL must name another path than EVENT_LOG'],
     [{ AUTH_JWKS_URL: issuer.AUTH_JWKS_URL }, 'AUTH_JWKS_URL needs AUTH_ISSUER'],
     [{ AUTH_OWNER_CLAIM: 'tenant' }, 'AUTH_OWNER_CLAIM needs AUTH_ISSUER'],
     [{ CONSOLE_CLIENT_ID: 'console' }, 'CONSOLE_CLIENT_ID needs AUTH_ISSUER'],

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { plantTextsOf, readLongList } from '../../../src/adapters/sqlite/long-list.js';
+import { plantTextsOf, readLongList } from '../../../src/adapters/sqlite/lists-queries.js';
 
 it('refuses rows that were joined in another order', () => {
   expect(() => plantTextsOf(['2,10,9', Buffer.from('a,b,c')])).toThrow(/another order/);

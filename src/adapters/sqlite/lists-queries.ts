@@ -1,0 +1,195 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { encodeOwner } from '../../plants/stream.js';
+import { type Position } from '../../ports/event-log.js';
+import {
+  type LongPage,
+  OwnerParked,
+  type Page,
+  type ParkedOwner,
+  PARTITIONS,
+  partitionOf,
+} from '../../ports/read-model.js';
+import { type Database, prepareColumns, prepareRows } from './database.js';
+import { NoLists } from './lists-schema.js';
+
+/** Less than every safe integer. */
+const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
+
+/** Parked owners of one read. */
+export const PARKED_AT_ONCE = 300;
+
+/** Plants of one step of a long list: 160 KB at most, half a millisecond of the event loop. */
+const PLANTS_AT_ONCE = 100;
+
+export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
+
+/** One look-up in the index for each owner: DISTINCT would read all of their plants. */
+const OWNERS = `WITH RECURSIVE found (owner) AS (
+    SELECT min(owner) FROM plants WHERE owner >= ?1
+    UNION ALL
+    SELECT (SELECT min(owner) FROM plants WHERE owner > found.owner) FROM found WHERE found.owner IS NOT NULL
+    LIMIT ?2
+  )
+  SELECT owner FROM found WHERE owner IS NOT NULL`;
+
+const PARKED = 'SELECT owner, partition, position, stream, revision, kind, reason, applied FROM parked';
+
+/** SQLite joins the texts: 1,000 values of 1.6 KB take three times as long as strings. */
+const PLANT_TEXTS = `SELECT group_concat(id), CAST(group_concat(row, ',') AS BLOB) FROM (
+  SELECT id, row FROM plants WHERE owner = ? AND id > ? ORDER BY id LIMIT ?
+)`;
+
+export type PlantTextsRow = readonly [ids: string | null, texts: Uint8Array];
+
+/** Reads one generation by one connection. Its methods throw NoLists, and whatever SQLite does. */
+export class ListsQueries {
+  readonly #begin;
+  readonly #rollback;
+  readonly #query;
+
+  constructor(db: Database) {
+    this.#begin = db.prepare('BEGIN');
+    this.#rollback = db.prepare('ROLLBACK');
+    this.#query = {
+      positions: prepareRows<{ position: Position }>(db, 'SELECT position FROM positions ORDER BY partition'),
+      position: prepareRows<{ position: Position }>(db, 'SELECT position FROM positions WHERE partition = ?'),
+      rows: prepareColumns<[id: number, row: string]>(
+        db,
+        'SELECT id, row FROM plants WHERE owner = ? AND id > ? ORDER BY id LIMIT ?',
+      ),
+      plantTexts: prepareColumns<PlantTextsRow>(db, PLANT_TEXTS),
+      owners: prepareRows<{ owner: string }>(db, OWNERS),
+      parkedOwner: prepareRows<ParkedRow>(db, `${PARKED} WHERE partition = ? AND owner = ?`),
+      countParked: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM parked'),
+      parked: prepareRows<ParkedRow>(
+        db,
+        `${PARKED} WHERE (partition, owner) > (?, ?) ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
+      ),
+    };
+  }
+
+  positions(): Position[] {
+    const rows = this.#query.positions.all();
+    if (rows.length !== PARTITIONS) throw new NoLists('there are positions missing', 'damaged');
+    return rows.map(({ position }) => position);
+  }
+
+  page(owner: string, after: number | undefined, limit: number): Page {
+    return this.#snapshot(() => {
+      const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
+      const position = this.#position(partition);
+      const parked = this.#query.parkedOwner.get(partition, encoded);
+      const rows = this.#query.rows.all(encoded, after ?? BEFORE_ALL_IDS, limit + 1);
+      const more = rows.length > limit;
+      if (more) rows.length = limit;
+      const page = { rows: rows.map(([id, row]) => ({ id, row })), more, position };
+      return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
+    });
+  }
+
+  /**
+   * As `ReadModel.longList`, in one transaction: nothing else may be asked meanwhile. Throws OwnerParked. What is applied
+   * meanwhile is not in it, whoever applies it.
+   */
+  async longPage(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
+    this.#begin.run();
+    try {
+      const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
+      const position = this.#position(partition);
+      const parked = this.#query.parkedOwner.get(partition, encoded);
+      if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
+      const read: PlantsAfter = (from, most) =>
+        plantTextsOf(this.#query.plantTexts.get(encoded, from ?? BEFORE_ALL_IDS, most));
+      return { ...(await readLongList(read, after, limit)), position };
+    } finally {
+      this.#rollBack(); // nothing was written
+    }
+  }
+
+  /** The first owners, encoded, from that one on, in ascending order. */
+  owners(from: string, limit: number): string[] {
+    return this.#query.owners.all(from, limit).map(({ owner }) => owner);
+  }
+
+  countParked(): number {
+    return this.#query.countParked.get()?.count ?? 0;
+  }
+
+  /** The first parked owners, encoded, after that one. */
+  parkedAfter({ partition, owner }: Pick<ParkedRow, 'partition' | 'owner'>): ParkedRow[] {
+    return this.#query.parked.all(partition, owner);
+  }
+
+  #position(partition: number): Position {
+    const row = this.#query.position.get(partition);
+    if (!row) throw new NoLists(`there is no position of partition ${partition}`, 'damaged');
+    return row.position;
+  }
+
+  /** Reads one state of the file, without an apply in between. */
+  #snapshot<T>(read: () => T): T {
+    this.#begin.run();
+    try {
+      return read();
+    } finally {
+      this.#rollBack(); // nothing was written
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      this.#rollback.run();
+    } catch {
+      // some errors have rolled back by themselves
+    }
+  }
+}
+
+export const parkedOwnerOf = (
+  { position, stream, revision, kind, reason, applied }: ParkedRow,
+  owner: string,
+): ParkedOwner => ({ owner, position, stream, revision, kind, reason, applied });
+
+/** Plants of a list: their ids, and their texts separated by commas, in UTF-8. */
+export interface PlantTexts {
+  readonly ids: readonly number[];
+  readonly texts: Uint8Array;
+}
+
+/** Reads up to `limit` plants with ids after that one (from the first, without it), in ascending order. */
+export type PlantsAfter = (after: number | undefined, limit: number) => PlantTexts;
+
+/** Reads a long list in steps, each in another turn of the event loop. All steps must read one state of the store. */
+export const readLongList = async (
+  read: PlantsAfter,
+  after: number | undefined,
+  limit: number,
+): Promise<Omit<LongPage, 'position'>> => {
+  const pieces: Uint8Array[] = [];
+  let lastId: number | undefined;
+  let ended = false;
+  for (let left = limit; left > 0 && !ended;) {
+    const asked = Math.min(PLANTS_AT_ONCE, left);
+    const { ids, texts } = read(lastId ?? after, asked);
+    if (ids.length > 0) pieces.push(Buffer.from(lastId === undefined ? '[' : ','), texts);
+    lastId = ids.at(-1) ?? lastId;
+    left -= ids.length;
+    ended = ids.length < asked;
+    await nextTurn();
+  }
+  pieces.push(Buffer.from(lastId === undefined ? '[]' : ']'));
+  const more = !ended && read(lastId, 1).ids.length > 0;
+  return { body: Buffer.concat(pieces), lastId, more };
+};
+
+/**
+ * Converts a row of PLANT_TEXTS. SQLite aggregates rows in the order of the subquery, but does not promise it: throws
+ * where it did not.
+ */
+export const plantTextsOf = ([joined, texts]: PlantTextsRow = [null, new Uint8Array()]): PlantTexts => {
+  if (joined === null) return { ids: [], texts: new Uint8Array() };
+  const ids = joined.split(',').map(Number);
+  if (ids.some((id, index) => index > 0 && id <= Number(ids[index - 1])))
+    throw new Error('SQLite has joined rows in another order than that of the ids');
+  return { ids, texts };
+};
