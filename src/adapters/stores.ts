@@ -42,7 +42,9 @@ export const openEventLog = async (
   { access = 'write', shared, ...observers }: EventLogOpening = {},
 ): Promise<EventLog> => {
   if (log.kind === 'sqlite')
-    return access === 'write' ? openSqliteEventLog(log.file, observers) : openSqliteLogReader(log.file, shared);
+    return access === 'write'
+      ? openSqliteEventLog(log.file, observers)
+      : openSqliteLogReader(log.file, shared);
   const { openEventStoreDb } = await import('./eventstoredb/event-log.js');
   return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
 };

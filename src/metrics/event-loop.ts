@@ -11,15 +11,16 @@ const AFTER_MS = 5_000;
 const SECOND = 1e9;
 
 /** The figures of prom-client, with its words: the smallest, the greatest, and so on. */
-const FIGURES: readonly (readonly [name: string, help: string, of: (delays: IntervalHistogram) => number])[] = [
-  ['min', 'The minimum recorded event loop delay.', ({ min }) => min],
-  ['max', 'The maximum recorded event loop delay.', ({ max }) => max],
-  ['mean', 'The mean of the recorded event loop delays.', ({ mean }) => mean],
-  ['stddev', 'The standard deviation of the recorded event loop delays.', ({ stddev }) => stddev],
-  ['p50', 'The 50th percentile of the recorded event loop delays.', (delays) => delays.percentile(50)],
-  ['p90', 'The 90th percentile of the recorded event loop delays.', (delays) => delays.percentile(90)],
-  ['p99', 'The 99th percentile of the recorded event loop delays.', (delays) => delays.percentile(99)],
-];
+const FIGURES: readonly (readonly [name: string, help: string, of: (delays: IntervalHistogram) => number])[] =
+  [
+    ['min', 'The minimum recorded event loop delay.', ({ min }) => min],
+    ['max', 'The maximum recorded event loop delay.', ({ max }) => max],
+    ['mean', 'The mean of the recorded event loop delays.', ({ mean }) => mean],
+    ['stddev', 'The standard deviation of the recorded event loop delays.', ({ stddev }) => stddev],
+    ['p50', 'The 50th percentile of the recorded event loop delays.', (delays) => delays.percentile(50)],
+    ['p90', 'The 90th percentile of the recorded event loop delays.', (delays) => delays.percentile(90)],
+    ['p99', 'The 99th percentile of the recorded event loop delays.', (delays) => delays.percentile(99)],
+  ];
 
 /**
  * Replaces prom-client's figures of the event loop's delays since the last scrape by the same ones that are measured

@@ -46,7 +46,14 @@ export const openTree = async (
   resources.add(() => opened.close());
   const auditor = new AuditorThread(
     {
-      ...{ log: sentLocation(eventLog), shared: sharedHeadOf(log), dataDir, key, notice, witnesses: auditWitnesses },
+      ...{
+        log: sentLocation(eventLog),
+        shared: sharedHeadOf(log),
+        dataDir,
+        key,
+        notice,
+        witnesses: auditWitnesses,
+      },
       recheckMs: auditRecheckSeconds * 1_000,
       previousKey: await openPreviousKey(dataDir, key),
     },

@@ -124,5 +124,4 @@ export const portError = (error: unknown, path: string): Error =>
 export const missing = (generation: Generation): GenerationMissing =>
   new GenerationMissing(`there is no generation ${generation}`);
 
-export const noneIsActive = (): ReadModelIncomplete =>
-  new ReadModelIncomplete('no generation is active yet');
+export const noneIsActive = (): ReadModelIncomplete => new ReadModelIncomplete('no generation is active yet');

@@ -123,7 +123,9 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   readonly report = this.#refuse;
 
   #refuse(): Promise<never> {
-    return Promise.reject(new ReadModelUnavailable(`the lists in ${this.folder} are only read by this process`));
+    return Promise.reject(
+      new ReadModelUnavailable(`the lists in ${this.folder} are only read by this process`),
+    );
   }
 
   async close(): Promise<void> {

@@ -358,7 +358,9 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       const change = typeof pointer === 'string' ? pointer : file.change();
       if (change !== undefined) this.#giveUp(file, change);
     } catch (error) {
-      throw new ReadModelUnavailable(`${folder} cannot be read: ${(error as Error).message}`, { cause: error });
+      throw new ReadModelUnavailable(`${folder} cannot be read: ${(error as Error).message}`, {
+        cause: error,
+      });
     }
   }
 
