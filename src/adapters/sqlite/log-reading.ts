@@ -50,6 +50,7 @@ const queriesOf = (db: Database) => ({
   ),
   after: prepareColumns<EventRow>(db, `${EVENTS} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ${CHUNK}`),
   one: prepareColumns<EventRow>(db, `${EVENTS} WHERE seq = ?`),
+  head: prepareColumns<[seq: number]>(db, 'SELECT coalesce(max(seq), 0) FROM events'),
   from: prepareColumns<[seq: number]>(db, `SELECT seq FROM events WHERE ${EVENTS_FROM} AND seq <= ?`),
 });
 
@@ -195,7 +196,9 @@ export abstract class LogReading extends EventLog {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async head(): Promise<Position> {
-    const seq = this.end();
+    const end = this.end();
+    const [stored] = this.#read(() => this.#query.head.get()) ?? [0]; // less where somebody has cut the log
+    const seq = Math.min(end, stored);
     return seq === 0 ? START : toPosition(seq);
   }
 

@@ -131,7 +131,7 @@ describe('a command', () => {
     const { status, stderr } = plants('status');
     expect([status, stderr]).toEqual([
       1,
-      expect.stringMatching(/there is no read model here\/read-model\.db/),
+      expect.stringMatching(/there is no read model here\/lists/),
     ]);
   });
 
