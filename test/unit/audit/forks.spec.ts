@@ -83,13 +83,16 @@ class DataDir {
     return (this.#running = { auditor, log, soundLog: opened, store, logged, stop });
   }
 
+  /** At once, so that an auditor sees all of them or none. */
   async add({ log }: Pick<Started, 'log'>, count: number, name = 'n'): Promise<void> {
-    for (const end = this.plants + count; this.plants < end; this.plants++) {
-      const data = { id: this.plants, name, tag: '' };
-      const metadata = sampleMetadata({ decidedAt: new Date().toISOString() });
-      const event = { id: randomUUID(), type: 'PlantCreated', data, metadata };
-      await log.append(`plant-owner/${this.plants}`, 'none', [event]);
-    }
+    const metadata = sampleMetadata({ decidedAt: new Date().toISOString() });
+    await Promise.all(
+      Array.from({ length: count }, () => {
+        const data = { id: this.plants, name, tag: '' };
+        const event = { id: randomUUID(), type: 'PlantCreated', data, metadata };
+        return log.append(`plant-owner/${this.plants++}`, 'none', [event]);
+      }),
+    );
   }
 
   /** Resolves once so many checkpoints are recorded, and everything is signed. */
