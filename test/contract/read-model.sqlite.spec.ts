@@ -18,13 +18,15 @@ const opened = new Map<string, Promise<ReadModelStore>>();
 /** A folder belongs to one log, and to one process: whoever opens it again there has the same instance. */
 const open = async (logIdentity: string): Promise<ReadModelStore> => {
   const known = opened.get(logIdentity);
-  const isOpen = await known?.then((model) => model.reports()).then(
-    () => true,
-    () => false,
-  );
+  const isOpen = await known
+    ?.then((model) => model.reports())
+    .then(
+      () => true,
+      () => false,
+    );
   if (isOpen !== true && opened.get(logIdentity) === known)
     opened.set(logIdentity, openSqliteReadModel(join(folder, logIdentity), logIdentity));
-  return opened.get(logIdentity) as Promise<ReadModelStore>;
+  return opened.get(logIdentity)!;
 };
 
 readModelContract('sqlite', open);

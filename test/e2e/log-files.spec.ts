@@ -107,7 +107,8 @@ const BEFORE = 20;
   ])('makes no new log where it is missing beside %s', async (left, other) => {
     await service.stop();
     for (const suffix of ['', '-wal', '-shm'])
-      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
+      for (const name of ['events.db', other])
+        rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
     const { status, stderr } = await runCli(['serve'], service.env);
     expect([status, stderr]).toEqual([
       2,
@@ -144,7 +145,8 @@ const BEFORE = 20;
     await service.stop();
     const old = await identityOf(at('events.db'));
     for (const suffix of ['', '-wal', '-shm'])
-      for (const name of ['events.db', other]) rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
+      for (const name of ['events.db', other])
+        rmSync(at(`${name}${suffix}`), { recursive: true, force: true });
     const made = await identityOf(at('events.db'));
     const refused = await refusedStart(2);
     expect(refused).toContain(`is empty and is the log ${made}`);

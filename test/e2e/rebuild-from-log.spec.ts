@@ -76,7 +76,11 @@ const inReadModel = (dataDir: string): { generations: string[]; least: string; g
   return {
     generations: generationsIn(lists).map((one) => (one === active ? 'active' : 'inactive')),
     least: found.map(({ least }) => least).sort()[0] ?? '',
-    greatest: found.map(({ greatest }) => greatest).sort().at(-1) ?? '',
+    greatest:
+      found
+        .map(({ greatest }) => greatest)
+        .sort()
+        .at(-1) ?? '',
   };
 };
 

@@ -2,7 +2,12 @@ import { type BigIntStats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import { type Position, START } from '../../ports/event-log.js';
-import { type Generation, type Healing, type LongPage, type PartitionChanges } from '../../ports/read-model.js';
+import {
+  type Generation,
+  type Healing,
+  type LongPage,
+  type PartitionChanges,
+} from '../../ports/read-model.js';
 import { type Database } from './database.js';
 import { entryAt, lookAt, removeLists, SUFFIXES } from './lists-folder.js';
 import { ListsQueries } from './lists-queries.js';

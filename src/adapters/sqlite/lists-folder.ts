@@ -1,4 +1,14 @@
-import { closeSync, type BigIntStats, lstatSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  type BigIntStats,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isThere, makeFile } from '../../files/new-file.js';
@@ -48,7 +58,10 @@ export const generationsIn = (folder: string): Generation[] =>
 /** Undefined where there is none, or none that can be read. */
 export const readPointer = (folder: string): Pointer | undefined => {
   try {
-    const { log, active, next } = JSON.parse(readFileSync(pointerIn(folder), 'utf8')) as Record<string, unknown>;
+    const { log, active, next } = JSON.parse(readFileSync(pointerIn(folder), 'utf8')) as Record<
+      string,
+      unknown
+    >;
     const isActive = active === null || Number.isSafeInteger(active);
     if (typeof log !== 'string' || !isActive || !Number.isSafeInteger(next)) return undefined;
     return { log, active: (active ?? undefined) as Generation | undefined, next: next as number };
@@ -81,7 +94,11 @@ export const syncNames = async (folder: string): Promise<void> => {
   try {
     await handle.sync();
   } catch (error) {
-    if (!['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? ''))
+    if (
+      !['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'].includes(
+        (error as NodeJS.ErrnoException).code ?? '',
+      )
+    )
       throw error; // of the disk, and not of a file system that has no such thing
   } finally {
     await handle.close();
@@ -119,7 +136,9 @@ export const removeOldFormat = (folder: string): string | undefined => {
 
 /** The file of the lists of versions before this one, where there is one. */
 export const oldFormatOf = (folder: string): string | undefined =>
-  [folder, ...(basename(folder) === 'lists' ? [join(dirname(folder), 'read-model.db')] : [])].find(isOldFormat);
+  [folder, ...(basename(folder) === 'lists' ? [join(dirname(folder), 'read-model.db')] : [])].find(
+    isOldFormat,
+  );
 
 const isOldFormat = (path: string): boolean => {
   if (entryAt(path)?.isFile() !== true) return false;

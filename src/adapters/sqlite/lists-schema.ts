@@ -90,7 +90,10 @@ export const makeLists = (path: string, log: string, generation: Generation): vo
 };
 
 /** Opens the file of a generation. Throws NoLists, and what SQLite throws. */
-export const openLists = (path: string, readOnly: boolean): { readonly db: Database; readonly about: About } => {
+export const openLists = (
+  path: string,
+  readOnly: boolean,
+): { readonly db: Database; readonly about: About } => {
   const db = new DatabaseSync(path, { readOnly });
   try {
     // A page whose cells do not fit is an error rather than rows that nobody stored. No commit makes a checkpoint.
@@ -111,7 +114,9 @@ export const explainDamage = (path: string): string => `${path} is damaged`;
 
 /** What SQLite's error on a file of lists is about, in one line. */
 export const explain = (error: unknown, path: string): string =>
-  sqliteCode(error) === SQLITE.BUSY ? `${path} is locked by another process` : explainSqliteError(error, path);
+  sqliteCode(error) === SQLITE.BUSY
+    ? `${path} is locked by another process`
+    : explainSqliteError(error, path);
 
 const aboutOf = (db: Database, path: string): About => {
   const [application, version] = [pragma(db, 'application_id'), pragma(db, 'user_version')];

@@ -87,7 +87,7 @@ describe('lists in a folder', () => {
   const count = async (model: ReadModelStore): Promise<number> =>
     (await model.list(OWNER, undefined, 1_000_000)).rows.length;
   const change = (sql: string, name = '1.db'): void => {
-    const db = new DatabaseSync(at1(name), { timeout: 5_000, defensive: false } as object);
+    const db = new DatabaseSync(at1(name), { timeout: 5_000, defensive: false });
     try {
       db.exec(sql);
     } finally {
@@ -129,7 +129,9 @@ describe('lists in a folder', () => {
   });
 
   it('keep what was applied where the process is killed', async () => {
-    await killed('const g = await model.createGeneration(); await model.promote(g); await model.apply(g, plants());');
+    await killed(
+      'const g = await model.createGeneration(); await model.promote(g); await model.apply(g, plants());',
+    );
     expect(existsSync(at1('1.db-wal'))).toBe(true);
     expect(await count(await open())).toBe(3);
   });
@@ -208,7 +210,12 @@ describe('lists in a folder', () => {
         partition: partitionOf(OWNER),
         from: at(n - 1),
         upTo: at(n),
-        changes: Array.from({ length: 250 }, (_, id) => ({ position: at(n), owner: OWNER, id, row: `"${at(n)}"` })),
+        changes: Array.from({ length: 250 }, (_, id) => ({
+          position: at(n),
+          owner: OWNER,
+          id,
+          row: `"${at(n)}"`,
+        })),
       },
     ];
     await model.apply(generation, all(1));
@@ -272,7 +279,13 @@ describe('lists in a folder', () => {
 
   describe('whose files are taken away while they are used', () => {
     const ways: [string, (path: string) => void, RegExp][] = [
-      ['is removed', (path) => rmSync(path), /was removed or moved/],
+      [
+        'is removed',
+        (path) => {
+          rmSync(path);
+        },
+        /was removed or moved/,
+      ],
       [
         'is replaced by a copy',
         (path) => {
@@ -281,7 +294,13 @@ describe('lists in a folder', () => {
         },
         /was replaced/,
       ],
-      ['is cut in half', (path) => truncateSync(path, statSync(path).size / 2), /was cut/],
+      [
+        'is cut in half',
+        (path) => {
+          truncateSync(path, statSync(path).size / 2);
+        },
+        /was cut/,
+      ],
       [
         'is moved, with a symbolic link in its place',
         (path) => {
@@ -302,7 +321,8 @@ describe('lists in a folder', () => {
       ['1.db', '1.db-wal', '1.db-shm', 'active'].flatMap((name) => {
         // Who reads the index after it was cut is ended by the system; a pointer is known by its name; a longer log
         // is what the next checkpoint finds.
-        const isOdd = /cut|over/.test(way) && (name === '1.db-shm' || name === 'active' || /over.*wal/.test(way + name));
+        const isOdd =
+          /cut|over/.test(way) && (name === '1.db-shm' || name === 'active' || /over.*wal/.test(way + name));
         return isOdd ? [] : [[name, way, take, says] as const];
       }),
     );
@@ -351,7 +371,12 @@ describe('lists in a folder', () => {
     it('are not made in the place of a folder that was moved, and come back with it', async () => {
       const { model } = await openWith(3);
       renameSync(dirname(folder), `${dirname(folder)}.elsewhere`);
-      await until(() => count(model).then(() => false, () => true));
+      await until(() =>
+        count(model).then(
+          () => false,
+          () => true,
+        ),
+      );
       await expect(model.createGeneration()).rejects.toThrow(/was moved or removed/);
       mkdirSync(dirname(folder)); // as another file system that is mounted there
       await expect(model.createGeneration()).rejects.toThrow(/was mounted over it/);
@@ -370,10 +395,18 @@ describe('lists in a folder', () => {
          UPDATE sqlite_schema SET sql = replace(sql, 'owner TEXT', 'owner TEXT COLLATE NOCASE') WHERE name = 'plants'`,
         'has lost the table plants',
       ],
-      ['an index of its own', 'CREATE UNIQUE INDEX more ON plants (row)', 'has the index more, which is not ours'],
+      [
+        'an index of its own',
+        'CREATE UNIQUE INDEX more ON plants (row)',
+        'has the index more, which is not ours',
+      ],
       ['a table missing', 'DROP TABLE parked', 'has lost the table parked'],
       ['positions missing', 'DELETE FROM positions WHERE partition = 7', 'lacks positions'],
-      ['another version', 'PRAGMA user_version = 99', 'was made by another version of this service (schema 99, not 1)'],
+      [
+        'another version',
+        'PRAGMA user_version = 99',
+        'was made by another version of this service (schema 99, not 1)',
+      ],
     ])('are refused to who only reads, and given up by their owner, with %s', async (_what, sql, says) => {
       const { model, generation } = await openWith(1);
       await model.close();
@@ -396,7 +429,9 @@ describe('lists in a folder', () => {
       mkdirSync(folder, { recursive: true });
       change(sql);
       const before = readFileSync(at1('1.db'));
-      expect(await refusal()).toMatch(/1\.db is another application's database.*let READ_MODEL name another folder/);
+      expect(await refusal()).toMatch(
+        /1\.db is another application's database.*let READ_MODEL name another folder/,
+      );
       expect(readFileSync(at1('1.db')).equals(before)).toBe(true);
     });
 
@@ -423,10 +458,12 @@ describe('lists in a folder', () => {
         writeFileSync(at1('1.db'), Buffer.from(whole).fill(0xa5, page * 4096, (page + 1) * 4096));
         writeFileSync(at1('active'), JSON.stringify({ log: LOG, active: 1, next: 2 }));
         const damaged = await open();
-        const answer: unknown = await damaged
-          .list(OWNER, undefined, 5_000)
-          .then(({ rows }) => JSON.stringify(rows), (error: unknown) => error);
-        if (typeof answer === 'string') expect(answer).toBe(right); // a page that this one does not need
+        const answer: unknown = await damaged.list(OWNER, undefined, 5_000).then(
+          ({ rows }) => JSON.stringify(rows),
+          (error: unknown) => error,
+        );
+        if (typeof answer === 'string')
+          expect(answer).toBe(right); // a page that this one does not need
         else {
           expect((answer as Error).name).toMatch(/^(GenerationMissing|ReadModelIncomplete)$/);
           await expect(damaged.list(OWNER, undefined, 1)).rejects.toThrow(ReadModelIncomplete);
@@ -451,7 +488,8 @@ describe('lists in a folder', () => {
   });
 
   describe('of older versions', () => {
-    const OLD = "PRAGMA application_id = 1886155373; CREATE TABLE plants (name); INSERT INTO plants VALUES ('MARKER')";
+    const OLD =
+      "PRAGMA application_id = 1886155373; CREATE TABLE plants (name); INSERT INTO plants VALUES ('MARKER')";
 
     it.each([
       ['in the place of the folder', 'lists'],
@@ -464,7 +502,9 @@ describe('lists in a folder', () => {
       db.close();
       for (const suffix of ['-wal', '-shm', '.damaged']) writeFileSync(`${old}${suffix}`, 'MARKER');
       await open();
-      expect(warnings).toEqual([expect.stringMatching(/was made by an older version of this service and is removed/)]);
+      expect(warnings).toEqual([
+        expect.stringMatching(/was made by an older version of this service and is removed/),
+      ]);
       expect(readdirSync(dirname(folder))).toEqual(['lists']);
     });
   });

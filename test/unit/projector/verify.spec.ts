@@ -62,8 +62,12 @@ describe('verifying a read model', () => {
   it('names exactly what was removed, changed and added', async () => {
     await fill();
     stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 4', ['owner%205']);
-    stores.tamper(`UPDATE plants SET row = '{"name":"x","tag":""}' WHERE owner = ? AND id = 1`, ['owner%207']);
-    stores.tamper(`INSERT INTO plants (owner, id, row) VALUES (?, 9, '{"name":"y","tag":""}')`, ['owner%209']);
+    stores.tamper(`UPDATE plants SET row = '{"name":"x","tag":""}' WHERE owner = ? AND id = 1`, [
+      'owner%207',
+    ]);
+    stores.tamper(`INSERT INTO plants (owner, id, row) VALUES (?, 9, '{"name":"y","tag":""}')`, [
+      'owner%209',
+    ]);
     const { differences, differing } = await check();
     expect(differing).toBe(3);
     expect(differences.toSorted((a, b) => (a.owner < b.owner ? -1 : 1))).toEqual([

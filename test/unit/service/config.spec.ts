@@ -236,7 +236,10 @@ describe('bad values are refused in one line that names the setting, the value a
       'EVENT_LOG: the URL must be sqlite:FILE or esdb://HOST:2113, not a value without a scheme',
     ],
     [{ EVENT_LOG: 'postgres://u:secret@h/db' }, /^EVENT_LOG: the URL must be sqlite:.*, not postgres:…$/],
-    [{ READ_MODEL: 'esdb://h' }, 'READ_MODEL: the URL must be sqlite:FOLDER or redis://HOST:6379, not esdb:…'],
+    [
+      { READ_MODEL: 'esdb://h' },
+      'READ_MODEL: the URL must be sqlite:FOLDER or redis://HOST:6379, not esdb:…',
+    ],
     [{ EVENT_LOG: 'sqlite:' }, 'EVENT_LOG: the URL must be sqlite:FILE or'],
     [{ EVENT_LOG: 'sqlite:/srv/' }, 'EVENT_LOG: the URL must be sqlite:FILE or'],
     [{ EVENT_LOG: 'sqlite://host/e.db' }, 'EVENT_LOG: the URL must name a path of this machine'],
