@@ -26,7 +26,7 @@ const open = async (logIdentity: string): Promise<ReadModelStore> => {
     );
   if (isOpen !== true && opened.get(logIdentity) === known)
     opened.set(logIdentity, openSqliteReadModel(join(folder, logIdentity), logIdentity));
-  return opened.get(logIdentity) as Promise<ReadModelStore>;
+  return opened.get(logIdentity)!;
 };
 
 readModelContract('sqlite', open);

@@ -357,7 +357,7 @@ describe('lists built from the log', () => {
       service.stderr = '';
       await expect(service.start()).rejects.toThrow('the service ended (1)');
       expect(service.stderr).toMatch(
-        /^\{"level":"fatal",.*"msg":"the read model contains events that the log does not hold: .*move .*read-model\.db with its -wal and -shm aside.*"\}\n$/,
+        /^\{"level":"fatal",.*"msg":"the read model contains events that the log does not hold: .*move .*lists aside.*"\}\n$/,
       );
 
       removeReadModel(service.dataDir); // as it says

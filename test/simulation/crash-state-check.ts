@@ -135,9 +135,7 @@ export class CrashStateCheck {
         const foreign = whyNotToBegin(logFile, log.identity(), beside);
         if (foreign !== undefined) throw new Error(foreign);
       }
-      const model = await openSqliteReadModel(lists, log.identity(), (warning) =>
-        this.faults.push(warning),
-      );
+      const model = await openSqliteReadModel(lists, log.identity(), (warning) => this.faults.push(warning));
       opened.unshift(model);
       const tree = await openSqliteTreeStore(treeFile, log.identity());
       opened.unshift(tree);
@@ -219,7 +217,9 @@ export class CrashStateCheck {
    */
   #erased(): void {
     const names = readdirSync(this.#data, { recursive: true, encoding: 'utf8' });
-    for (const name of names.filter((one) => !one.endsWith('-shm') && statSync(join(this.#data, one)).isFile()))
+    for (const name of names.filter(
+      (one) => !one.endsWith('-shm') && statSync(join(this.#data, one)).isFile(),
+    ))
       this.#check(
         !readFileSync(join(this.#data, name)).includes(ERASED_OWNER),
         () => `${name} has the name of an erased owner`,

@@ -31,9 +31,7 @@ import {
   removeOldFormat,
   syncNames,
 } from './lists-folder.js';
-import { MemoryCoordination } from './lists-coordination.js';
-import { missing, noneIsActive, portError, ReadableLists } from './lists-reading.js';
-import { SeenLists } from './lists-seen.js';
+import { missing, noneIsActive, portError, ReadableLists, SeenLists } from './lists-reading.js';
 import { isDamage, makeLists, NoLists, openLists } from './lists-schema.js';
 
 /**
@@ -437,6 +435,35 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
 
   #closed(): ReadModelUnavailable {
     return new ReadModelUnavailable(`the read model in ${this.folder} has been closed`);
+  }
+}
+
+/** The lease and the reports of the one process that there is: as Coordination, whose calls it answers at once. */
+class MemoryCoordination {
+  #lease: { readonly holder: string; readonly until: number } | undefined;
+  readonly #reports = new Map<string, { readonly text: string; readonly until: number }>();
+
+  takeLease(holder: string, forMs: number): boolean {
+    const now = monotonicMs();
+    if (this.#lease && this.#lease.holder !== holder && this.#lease.until > now) return false;
+    this.#lease = { holder, until: now + forMs };
+    return true;
+  }
+
+  returnLease(holder: string): void {
+    if (this.#lease?.holder === holder) this.#lease = undefined;
+  }
+
+  report(process: string, text: string, forMs: number): void {
+    this.#reports.set(process, { text, until: monotonicMs() + forMs });
+  }
+
+  reports(): Report[] {
+    const now = monotonicMs();
+    for (const [process, { until }] of this.#reports) if (until <= now) this.#reports.delete(process);
+    return Array.from(this.#reports, ([process, { text }]) => ({ process, text })).sort((a, b) =>
+      a.process < b.process ? -1 : 1,
+    );
   }
 }
 

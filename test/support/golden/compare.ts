@@ -73,6 +73,9 @@ export const recordAll = async (bin: string): Promise<Recording> => {
   };
   const [data, commandData, refusing] = [copyOfStores(), copyOfStores(), copyOfStores()];
   try {
+    // Its lists are made again from the log, which a command or a service without a projector does not do.
+    for (const folder of [commandData, refusing])
+      await (await startService(bin, { DATA_DIR: folder, GOLDEN_NOW: madeAt })).stop();
     const answers: GoldenAnswer[] = [];
     for (const [requests, settings] of [
       [() => reads(positions), { DATA_DIR: data, GOLDEN_NOW: madeAt }],

@@ -87,7 +87,7 @@ describe('lists in a folder', () => {
   const count = async (model: ReadModelStore): Promise<number> =>
     (await model.list(OWNER, undefined, 1_000_000)).rows.length;
   const change = (sql: string, name = '1.db'): void => {
-    const db = new DatabaseSync(at1(name), { timeout: 5_000, defensive: false } as object);
+    const db = new DatabaseSync(at1(name), { timeout: 5_000, defensive: false });
     try {
       db.exec(sql);
     } finally {
@@ -279,7 +279,13 @@ describe('lists in a folder', () => {
 
   describe('whose files are taken away while they are used', () => {
     const ways: [string, (path: string) => void, RegExp][] = [
-      ['is removed', (path) => rmSync(path), /was removed or moved/],
+      [
+        'is removed',
+        (path) => {
+          rmSync(path);
+        },
+        /was removed or moved/,
+      ],
       [
         'is replaced by a copy',
         (path) => {
@@ -288,7 +294,13 @@ describe('lists in a folder', () => {
         },
         /was replaced/,
       ],
-      ['is cut in half', (path) => truncateSync(path, statSync(path).size / 2), /was cut/],
+      [
+        'is cut in half',
+        (path) => {
+          truncateSync(path, statSync(path).size / 2);
+        },
+        /was cut/,
+      ],
       [
         'is moved, with a symbolic link in its place',
         (path) => {
