@@ -1,4 +1,4 @@
-import { pause } from '../async/pause.js';
+import { type Bell } from '../async/bell.js';
 import { type Coordination } from '../ports/coordination.js';
 
 /** How often a process reports, in milliseconds. */
@@ -26,6 +26,8 @@ export class Heartbeat {
     private readonly process: string,
     private readonly text: () => Promise<string>,
     private readonly isBusy: () => boolean,
+    /** Rings where there is something new to report. */
+    private readonly news: Bell,
   ) {
     this.#running = this.#run();
   }
@@ -40,7 +42,7 @@ export class Heartbeat {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       await this.#report(HOLDS_MS);
-      await pause(this.isBusy() ? REPORT_OFTEN_MS : REPORT_EVERY_MS, signal);
+      await this.news.wait(this.isBusy() ? REPORT_OFTEN_MS : REPORT_EVERY_MS, signal);
     }
     await this.#report(NOTHING_MS);
   }

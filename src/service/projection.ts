@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { type Logger } from 'pino';
+import { type Bell } from '../async/bell.js';
 import { lastVerify, recordVerify } from '../operations/last-runs.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
@@ -66,6 +67,8 @@ export const startProjector = (
   logger: Logger,
   resources: Resources,
   shutdown: Shutdown,
+  /** Rings at each new state. */
+  news: Bell,
 ): Projector | undefined => {
   if (!config.roles.has('projector')) return undefined;
   const onCompared = async (differing: number): Promise<void> => {
@@ -85,6 +88,7 @@ export const startProjector = (
     randomUUID(),
     (status) => {
       logProjector(logger, status);
+      news.ring();
     },
     {
       onDone: (message) => {

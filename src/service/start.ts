@@ -9,6 +9,7 @@ import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Projector } from '../projector/projector.js';
 import { openEventLog, openReadModel } from '../adapters/stores.js';
+import { Bell } from '../async/bell.js';
 import { noteRequest } from '../async/event-loop.js';
 import { TokenVerifier } from '../http/auth/verify.js';
 import { clientAddresses } from '../http/client-address.js';
@@ -74,7 +75,8 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const stores = await openStores(config, logger, registry, tracing, resources);
     const { log, model } = stores;
     const [load, shutdown] = [new Load(), new Shutdown(drainMs(config))];
-    const projector = startProjector(log, model, config, load, logger, resources, shutdown);
+    const news = new Bell();
+    const projector = startProjector(log, model, config, load, logger, resources, shutdown, news);
     if (projector) showProjection(registry, { log, model, projector });
     const tree = await openTree(log, config, logger, resources);
     const eraser = startEraser(log, model, tree, { logger, registry }, resources);
@@ -110,7 +112,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     announce(addresses.url, config, resources);
     const running = { log, model, projector, auditor: tree?.auditor, eraser };
     const about = { version, instance, address: addresses.url };
-    resources.add(startHeartbeat(running, config, about));
+    resources.add(startHeartbeat(running, config, about, news));
     return {
       ...addresses,
       firstStart: created,
@@ -232,6 +234,7 @@ const startHeartbeat = (
     instance,
     address,
   }: { readonly version: string; readonly instance: string; readonly address: string },
+  news: Bell,
 ): (() => Promise<void>) => {
   const since = now().toISOString();
   const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since };
@@ -241,6 +244,7 @@ const startHeartbeat = (
     instance,
     async () => reportText(identity, projector, auditor, log.health(), await verified.result(), eraser),
     () => projector?.rebuild !== undefined,
+    news,
   );
   return () => heartbeat.close();
 };

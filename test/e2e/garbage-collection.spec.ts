@@ -24,8 +24,8 @@ const collecting = (counts: string): string => `
     writeFileSync(${JSON.stringify(counts)} + '/' + threadId, String(count));
   }, 20).unref();`;
 
-/** The main thread, and the writers of log, read model and tree. */
-const THREADS = 4;
+/** The main thread, and the auditor's. */
+const THREADS = 2;
 
 const folder = temporaryFolder();
 const counts = temporaryFolder();

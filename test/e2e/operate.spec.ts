@@ -366,7 +366,7 @@ describe('the commands of operators, beside a running service', () => {
     for (const command of ['status', 'verify']) {
       const { status, stderr } = await runCli([command], { DATA_DIR: folder });
       expect([command, status]).toEqual([command, 1]);
-      expect(stderr).toMatch(/^plants: there is no read model .*read-model\.db: start the service, .*\n$/);
+      expect(stderr).toMatch(/^plants: there is no read model .*lists: start the service, .*\n$/);
     }
     expect(await runCli(['history', '--json'], { DATA_DIR: folder })).toMatchObject({
       status: 0,

@@ -70,13 +70,6 @@ export class FileNames {
     return now === undefined || !isSame(now, this.#folder.seen);
   }
 
-  /** Those of the three names that still have their files. */
-  stillThere(): string[] {
-    return [this.database, this.wal, this.shm]
-      .filter((one) => !('kind' in lookAt(one)))
-      .map(({ path }) => path);
-  }
-
   /** The fault of a symbolic link in the name that was opened: it leads elsewhere. */
   #renamed(): FileFault | undefined {
     if (this.file === this.database.path) return undefined;

@@ -5,6 +5,7 @@ import { Shutdown } from '../../../src/http/shutdown.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
 import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { Bell } from '../../../src/async/bell.js';
 import { Load } from '../../../src/projector/load.js';
 import { loadConfig } from '../../../src/service/config.js';
 import { startProjector } from '../../../src/service/projection.js';
@@ -37,7 +38,7 @@ beforeEach(async () => {
     { write: (line) => warnings.push((JSON.parse(line) as { msg: string }).msg) },
   );
   const config = loadConfig({ VERIFY_EVERY_SECONDS: '0', DATA_DIR: folder });
-  const projector = startProjector(log, faults.port, config, new Load(), logger, resources, new Shutdown(0));
+  const projector = startProjector(log, faults.port, config, new Load(), logger, resources, new Shutdown(0), new Bell());
   await until(() => projector?.status.state === 'live');
 });
 afterEach(async () => {
