@@ -24,9 +24,11 @@ const open = async (logIdentity: string): Promise<ReadModelStore> => {
       () => true,
       () => false,
     );
-  if (isOpen !== true && opened.get(logIdentity) === known)
-    opened.set(logIdentity, openSqliteReadModel(join(folder, logIdentity), logIdentity));
-  return opened.get(logIdentity)!;
+  const now = opened.get(logIdentity);
+  if (now && (isOpen === true || now !== known)) return now;
+  const again = openSqliteReadModel(join(folder, logIdentity), logIdentity);
+  opened.set(logIdentity, again);
+  return again;
 };
 
 readModelContract('sqlite', open);

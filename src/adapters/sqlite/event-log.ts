@@ -80,8 +80,7 @@ const NO_WRITES = 'nothing is written before a restart';
 interface Pending {
   readonly stream: string;
   readonly expected: number;
-  readonly events: readonly NewEvent[];
-  readonly texts: readonly EventText[];
+  readonly events: readonly { readonly event: NewEvent; readonly text: EventText }[];
   readonly resolve: (appended: Appended) => void;
   readonly reject: (error: Error) => void;
   readonly timer: Timer;
@@ -166,7 +165,11 @@ export class SqliteEventLog extends LogReading {
     return new Promise((resolve, reject) => {
       assertAppend(expected, events);
       const revision = expected === 'none' ? -1 : Number(expected);
-      const order = { stream: name(stream), expected: revision, events, texts: events.map(textOf) };
+      const order = {
+        stream: name(stream),
+        expected: revision,
+        events: events.map((event) => ({ event, text: textOf(event) })),
+      };
       this.#assertReady();
       // No stream is that long, and greater numbers are not exact.
       if (revision > Number.MAX_SAFE_INTEGER) throw new WrongExpectedRevision(stream, expected);
@@ -285,7 +288,7 @@ export class SqliteEventLog extends LogReading {
     while (this.#queue.size > 0 && this.#stopped === undefined) {
       const batch = this.#nextBatch();
       const isPooled = await this.#commit(batch);
-      if (this.#pages >= CHECKPOINT_PAGES && this.#stopped === undefined) await this.#checkpoint();
+      if (this.#pages >= CHECKPOINT_PAGES) await this.#checkpoint();
       if (isPooled) await this.#gather(batch.length);
       else if (this.#queue.size > 0) await nextTurn();
     }
@@ -379,22 +382,22 @@ export class SqliteEventLog extends LogReading {
   }
 
   /** Undefined where the stream is not as expected. Adds the events that it has written to `recorded`. */
-  #append({ stream, expected, events, texts }: Pending, recorded: RecordedEvent[]): Appended | undefined {
+  #append({ stream, expected, events }: Pending, recorded: RecordedEvent[]): Appended | undefined {
     const last = this.#last.get(stream)?.revision ?? -1;
     if (last !== expected) {
       const found = this.#recorded.all(stream, expected, events.length);
       const end = found.at(-1);
-      const same = found.length === events.length && found.every(({ id }, i) => id === events[i]?.id);
+      const same = found.length === events.length && found.every(({ id }, i) => id === events[i]?.event.id);
       return same && end ? { revision: BigInt(end.revision), position: toPosition(end.seq) } : undefined;
     }
     if (stream.startsWith(ERASED_STREAMS)) keepFromOlderVersions(this.db); // plants copy
     let appended: Appended | undefined;
-    for (const [index, { id, type, data, metadata }] of texts.entries()) {
+    for (const [index, { event, text }] of events.entries()) {
+      const { id, type, data, metadata } = text;
       const revision = last + 1 + index;
       const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata);
       this.#pages += 2 + (data.length + metadata.length) / 4096; // a leaf of the table, one of the index
       appended = { revision: BigInt(revision), position: toPosition(Number(lastInsertRowid)) };
-      const event = events[index] as NewEvent;
       recorded.push({ stream, ...appended, id, type, data: event.data, metadata: event.metadata });
     }
     return appended;
@@ -424,6 +427,7 @@ export class SqliteEventLog extends LogReading {
    */
   async #checkpoint(): Promise<void> {
     this.#pages = 0;
+    if (this.#stopped !== undefined) return;
     const failed =
       this.#look() ??
       this.#moved() ??
@@ -641,7 +645,6 @@ const wrongRevision = ({ stream, expected }: Pending): WrongExpectedRevision =>
  * Opens the event log in a file to write it; the file is created if missing. Throws LogUnavailable, in one line that says
  * what to do; LogInUse where another process owns it.
  */
-// eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
 export const openSqliteEventLog = async (
   file: string,
   options: SqliteEventLogOptions = {},
