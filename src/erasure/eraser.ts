@@ -27,7 +27,10 @@ import { scrubTree } from './scrub-tree.js';
 import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
 
 /** How often the log is read for orders, in milliseconds: one short stream. */
-const LOOK_EVERY_MS = 250;
+const LOOK_EVERY_MS = 1_000;
+
+/** The same while an erasure is in progress, in milliseconds: each look is a step. */
+const STEP_EVERY_MS = 250;
 
 /** How often it is looked whether the stores have caught up, in milliseconds. */
 const WAIT_LOOK_MS = 50;
@@ -133,7 +136,7 @@ export class Eraser {
         this.#isIdle = false;
         this.#told(messageOf(error));
       }
-      await pause(LOOK_EVERY_MS, signal);
+      await pause(this.#isIdle ? LOOK_EVERY_MS : STEP_EVERY_MS, signal);
     }
   }
 

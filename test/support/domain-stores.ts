@@ -128,9 +128,10 @@ export const appendRaw = (
   type: string,
   data: Json,
   expected: ExpectedRevision = 'none',
+  at = NOON,
 ): Promise<Appended> =>
   log.append(stream, expected, [
-    { id: randomUUID(), type, data, metadata: metadataOf('PlantCreated', contextOf(), NOON) },
+    { id: randomUUID(), type, data, metadata: metadataOf('PlantCreated', contextOf(), at) },
   ]);
 
 /** Brings a generation to the end of the log. */

@@ -455,6 +455,7 @@ export class SqliteEventLog extends LogReading {
   /** Erases or scrubs in a thread, while appends wait and the event loop goes on. */
   async #upkeep(work: LogUpkeep): Promise<unknown> {
     while (this.#working) await this.#working;
+    this.#assertReady();
     let outcome: UpkeepOutcome | undefined;
     await this.#work(async () => {
       const thread = new Worker(new URL('./log-upkeep.worker.js', import.meta.url), {

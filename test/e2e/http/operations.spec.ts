@@ -239,7 +239,7 @@ describe('an event of an operation that this version cannot read', () => {
     const last = (await log.readStream(REBUILDS_STREAM)).at(-1)?.revision;
     if (last === undefined) throw new Error('nothing was asked for');
     const { position } = await http.service.writing((writer) =>
-      appendRaw(writer, REBUILDS_STREAM, 'RebuildPondered', {}, last),
+      appendRaw(writer, REBUILDS_STREAM, 'RebuildPondered', {}, last, new Date()),
     );
     const where = `event ${last + 1n} of stream ${REBUILDS_STREAM}, at position ${position}, cannot be read`;
     const { warnings, problems } = await status();

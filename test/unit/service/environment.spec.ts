@@ -129,10 +129,7 @@ describe('a command', () => {
     put('secret', 'sqlite:other.db\n');
     put('.env', 'EVENT_LOG_FILE=secret\nDATA_DIR=here\n');
     const { status, stderr } = plants('status');
-    expect([status, stderr]).toEqual([
-      1,
-      expect.stringMatching(/there is no read model here\/lists/),
-    ]);
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/there is no read model here\/lists/)]);
   });
 
   it('says where a bad setting was set', () => {

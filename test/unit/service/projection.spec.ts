@@ -38,7 +38,16 @@ beforeEach(async () => {
     { write: (line) => warnings.push((JSON.parse(line) as { msg: string }).msg) },
   );
   const config = loadConfig({ VERIFY_EVERY_SECONDS: '0', DATA_DIR: folder });
-  const projector = startProjector(log, faults.port, config, new Load(), logger, resources, new Shutdown(0), new Bell());
+  const projector = startProjector(
+    log,
+    faults.port,
+    config,
+    new Load(),
+    logger,
+    resources,
+    new Shutdown(0),
+    new Bell(),
+  );
   await until(() => projector?.status.state === 'live');
 });
 afterEach(async () => {
