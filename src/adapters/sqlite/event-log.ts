@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { within } from '../../async/deadline.js';
-import { nextTurn, soon, startIdleTimer, startTimer, stopTimer, type Timer } from '../../async/runtime.js';
+import {
+  monotonicMs,
+  nextTurn,
+  soon,
+  startIdleTimer,
+  startTimer,
+  stopTimer,
+  type Timer,
+} from '../../async/runtime.js';
 import { makeFile, makeFolder, syncFolder } from '../../files/new-file.js';
 import { ERASED_STREAMS } from '../../plants/stream.js';
 import {
@@ -71,6 +79,9 @@ const COMMIT_BUSY_MS = 50;
 /** Time between two tests of the files after a failure, in milliseconds. */
 const PROBE_EVERY_MS = 1_000;
 
+/** Time between two looks at the files where nothing is written, in milliseconds: whoever reads looks. */
+const LOOK_EVERY_MS = 250;
+
 /** Part of the reason while the content of the open files is being saved. */
 const SAVING = 'what the open files hold is being saved';
 
@@ -125,6 +136,8 @@ export class SqliteEventLog extends LogReading {
   /** Whether the file is damaged: a restart does not help. */
   #isDamaged = false;
   #probing: Timer | undefined;
+  #lookedAt = -Infinity;
+  #isClosed = false;
   #closing: Promise<void> | undefined;
 
   /** Throws what SQLite and the file system throw. */
@@ -223,12 +236,15 @@ export class SqliteEventLog extends LogReading {
   }
 
   close(): Promise<void> {
+    this.#isClosed = true;
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   protected end(): number {
     this.assertOpen();
+    const isLookDue = monotonicMs() - this.#lookedAt > LOOK_EVERY_MS;
+    if (isLookDue && this.#stopped === undefined && this.#working === undefined) this.#look();
     if (this.files.isAtFault) throw new LogUnavailable(this.#stopped);
     return this.#durable;
   }
@@ -250,7 +266,7 @@ export class SqliteEventLog extends LogReading {
   }
 
   protected assertOpen(): void {
-    if (this.#closing) throw new LogUnavailable(`${this.file} was closed`);
+    if (this.#isClosed) throw new LogUnavailable(`${this.file} was closed`);
   }
 
   /** Throws LogUnavailable if an append would be refused now. */
@@ -502,6 +518,7 @@ export class SqliteEventLog extends LogReading {
 
   /** Why nothing may be acknowledged now, if a file was taken away, which ends writing. */
   #look(committed = false): Failure | undefined {
+    this.#lookedAt = monotonicMs();
     try {
       const fault = this.files.look(committed);
       if (fault === undefined) return undefined;
@@ -555,7 +572,7 @@ export class SqliteEventLog extends LogReading {
       this.#stopped = reason;
       this.#head.stop();
     }
-    if (!this.#closing) this.#tellStopped();
+    if (!this.#isClosed) this.#tellStopped();
     for (const pending of this.#queue)
       if (!pending.isCommitted) this.#settle(pending, new LogUnavailable(this.#stopped));
     this.wake(); // subscribers get the reason
@@ -573,7 +590,7 @@ export class SqliteEventLog extends LogReading {
   #probeLater(again = true): void {
     stopTimer(this.#probing);
     this.#probing = undefined;
-    if (!again || this.#closing) return;
+    if (!again || this.#isClosed) return;
     const afterMs = this.files.hasWork ? 0 : PROBE_EVERY_MS;
     this.#probing = startIdleTimer(() => void this.#probe(), afterMs);
   }
@@ -581,6 +598,7 @@ export class SqliteEventLog extends LogReading {
   /** Saves what was taken away, tells whether a restart would help, or tests whether a commit would succeed. */
   async #probe(): Promise<void> {
     while (this.#working) await this.#working;
+    if (this.#isClosed) return;
     if (this.#stopped === undefined) this.#tryToWrite();
     if (this.files.isAtFault) this.#stopped = `${this.files.save(this.#durable)}; ${NO_WRITES}`;
     if (this.#stopped !== undefined) this.#tellStopped();

@@ -1,5 +1,5 @@
 import { randomId } from '../../async/runtime.js';
-import { makeFile } from '../../files/new-file.js';
+import { isThere, makeFile } from '../../files/new-file.js';
 import { START } from '../../ports/event-log.js';
 import { type Generation, PARTITIONS } from '../../ports/read-model.js';
 import { type Database, DatabaseSync, explainSqliteError, pragma, SQLITE, sqliteCode } from './database.js';
@@ -103,6 +103,9 @@ export const openLists = (
     return { db, about: aboutOf(db, path) };
   } catch (error) {
     db.close();
+    // What is to be rolled back is the making of the file: later there is a write-ahead log.
+    if (sqliteCode(error) === SQLITE.READONLY && isThere(`${path}-journal`))
+      throw new NoLists(`${path} is unfinished`, 'unfinished');
     throw isDamage(error) ? new NoLists(explainDamage(path), 'damaged') : error;
   }
 };

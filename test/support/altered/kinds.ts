@@ -98,6 +98,7 @@ export const ONLY_WARNED = 'tree.db removed, an event after the last record';
 
 /** What a running service does not read again: it is found when it is started the next time. */
 export const AT_NEXT_START: readonly string[] = [
+  'event: appended with an old time', // or with the next event: a running service reads what it has appended
   'audit key: removed',
   'audit key: another one',
   'audit key: damaged',
