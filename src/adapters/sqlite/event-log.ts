@@ -317,12 +317,13 @@ export class SqliteEventLog extends LogReading {
   }
 
   /**
-   * Waits until as many appends came as were just acknowledged, at most half a sync: those who come back after their
-   * answer share the next sync. As commit_delay of PostgreSQL:
+   * Waits until as many appends came as were just acknowledged, beside those that wait already, at most half a sync: those
+   * who come back after their answer share the next sync. As commit_delay of PostgreSQL:
    * https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-COMMIT-DELAY
    */
   #gather(answered: number): Promise<void> {
-    if (answered < 2 || this.#queue.size >= answered) return Promise.resolve();
+    if (answered < 2) return Promise.resolve();
+    const wanted = Math.min(this.#queue.size + answered, MAX_BATCH);
     return new Promise((resolve) => {
       const end = (): void => {
         stopTimer(timer);
@@ -331,7 +332,7 @@ export class SqliteEventLog extends LogReading {
       };
       const timer = startTimer(end, this.#disk.averageMs / 2);
       this.#gathered = () => {
-        if (this.#queue.size >= answered) end();
+        if (this.#queue.size >= wanted) end();
       };
     });
   }
@@ -353,7 +354,7 @@ export class SqliteEventLog extends LogReading {
       return false;
     }
     for (const pending of batch) pending.isCommitted = true;
-    this.#pages += 2; // the numbers of the table, and a page above the leaves
+    this.#pages += 3; // the last leaf of the table, its numbers, a page above the leaves
     const syncing = this.#sync(this.files.wal);
     const notDurable = syncing instanceof Promise ? await syncing : syncing;
     const after = notDurable ?? this.#look(true);
@@ -412,7 +413,7 @@ export class SqliteEventLog extends LogReading {
       const { id, type, data, metadata } = text;
       const revision = last + 1 + index;
       const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata);
-      this.#pages += 2 + (data.length + metadata.length) / 4096; // a leaf of the table, one of the index
+      this.#pages += 1 + (data.length + metadata.length) / 4096; // a leaf of the index, a part of one of the table
       appended = { revision: BigInt(revision), position: toPosition(Number(lastInsertRowid)) };
       recorded.push({ stream, ...appended, id, type, data: event.data, metadata: event.metadata });
     }
