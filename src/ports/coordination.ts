@@ -9,9 +9,6 @@ export interface Report {
  * ReadModelUnavailable where the store cannot be used, in bounded time.
  */
 export interface Coordination {
-  /** Whether no other process can take the lease: it need not be renewed then. */
-  readonly isAlone?: true;
-
   /**
    * Takes or renews the projector's lease until `forMs` milliseconds from now by the store's clock. False, without a
    * change, while another holder's has not expired. It only saves work: several holders do no harm.

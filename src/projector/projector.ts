@@ -147,7 +147,7 @@ export class Projector {
       switched.abort();
     });
     const beside = Promise.all([
-      this.model.isAlone ? undefined : this.#keepLease(over),
+      this.#keepLease(over),
       this.#rebuilder.run(over.signal, (active) => {
         const followsAnother = this.#followed !== undefined && this.#followed !== active;
         if (followsAnother) {

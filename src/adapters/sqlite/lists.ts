@@ -50,7 +50,6 @@ const MADE_AGAIN =
  * generation: nothing in it is needed.
  */
 class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
-  readonly isAlone = true;
   readonly #files = new Map<Generation, OwnedFile>();
   #active: OwnedFile | undefined;
   #next = 1;
