@@ -251,7 +251,10 @@ describe('the commands of operators, beside a running service', () => {
         const { position } = await service.writing((log) =>
           log.append(plantStream(owner, 9_000), 'none', [raw]),
         );
-        const found = await statusOnce(({ parked }) => parked.owners > 0);
+        const found = await statusOnce(
+          ({ parked, processes }) =>
+            parked.owners > 0 && processes.some(({ projector }) => projector?.state === 'live'),
+        );
         expect(found).toMatchObject({
           problems: [expect.stringContaining('the lists of 1 owner are not answered')],
           parked: { owners: 1, events: [{ position, stream: plantStream(owner, 9_000), revision: 0 }] },
