@@ -1,4 +1,4 @@
-import { type Position } from '../ports/event-log.js';
+import { type Position, START } from '../ports/event-log.js';
 import { type Alarm, type SignedCheckpoint } from '../ports/tree-store.js';
 import { type DoubtfulTimes } from './event-times.js';
 import { type Signing } from './recorded-checkpoints.js';
@@ -61,6 +61,19 @@ export interface AuditorStatus {
   /** A note about this start for operators, which is no failure. */
   readonly notice?: string | undefined;
 }
+
+/** The status before anything was read. */
+export const startingStatus = (since: Date, notice: string | undefined): AuditorStatus => ({
+  state: 'starting',
+  since,
+  size: 0,
+  position: START,
+  checkpoint: undefined,
+  recheckedAt: undefined,
+  reason: undefined,
+  alarm: undefined,
+  notice,
+});
 
 /** The auditor of this process, as others see it. An abstract class without code, so that Nest can inject by it. */
 export abstract class AuditorOfProcess {

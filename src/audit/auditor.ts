@@ -1,12 +1,17 @@
 import { EventRefused } from '../plants/errors.js';
-import { type EventLog, type RecordedEvent, START } from '../ports/event-log.js';
+import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 import { ErasedWhileRead, StandInsInOrder } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { Bell } from '../async/bell.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from '../ports/tree-store.js';
-import { AUDITOR_STATES, type AuditorStatus, type AuditorTransition } from './auditor-status.js';
+import {
+  AUDITOR_STATES,
+  type AuditorStatus,
+  type AuditorTransition,
+  startingStatus,
+} from './auditor-status.js';
 import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
 import { hashesOf } from './entry-leaf.js';
@@ -94,17 +99,7 @@ export class Auditor {
     private readonly options: AuditorOptions,
   ) {
     this.#recorded = new RecordedCheckpoints(log, store, key, options);
-    this.#status = {
-      state: 'starting',
-      since: options.now(),
-      size: 0,
-      position: START,
-      checkpoint: undefined,
-      recheckedAt: undefined,
-      reason: undefined,
-      alarm: undefined,
-      notice: options.notice,
-    };
+    this.#status = startingStatus(options.now(), options.notice);
   }
 
   get status(): AuditorStatus {

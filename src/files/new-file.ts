@@ -64,8 +64,9 @@ export const syncFile = (file: string): void => {
   }
 };
 
-/** Errors of systems and file systems without an fsync of folders; others are errors of the disk. */
-const NOT_KNOWN = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
+/** Whether an fsync of a folder has failed since the system or its file system has none; else it is an error of the disk. */
+export const cannotSyncFolders = (error: unknown): boolean =>
+  ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 /** Makes the names in a folder durable, where that can be done: Windows and some network file systems cannot. */
 export const syncFolder = (folder: string): void => {
@@ -74,7 +75,7 @@ export const syncFolder = (folder: string): void => {
   try {
     fsyncSync(handle);
   } catch (error) {
-    if (!NOT_KNOWN.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    if (!cannotSyncFolders(error)) throw error;
   } finally {
     closeSync(handle);
   }

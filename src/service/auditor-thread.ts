@@ -4,10 +4,10 @@ import { type SentLocation } from '../adapters/store-locations.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs, startIdleTimer } from '../async/runtime.js';
-import { AuditorOfProcess, type AuditorStatus } from '../audit/auditor-status.js';
+import { AuditorOfProcess, type AuditorStatus, startingStatus } from '../audit/auditor-status.js';
 import { type SignerKey } from '../audit/note.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
-import { type EventLog, type ExpectedRevision, type NewEvent, START } from '../ports/event-log.js';
+import { type EventLog, type ExpectedRevision, type NewEvent } from '../ports/event-log.js';
 import { type Alarm, TreeUnavailable } from '../ports/tree-store.js';
 import { logAuditor, logWitness } from './state-lines.js';
 import { type Answer, answerTo, type Failure, ThreadCalls } from './thread-calls.js';
@@ -91,17 +91,7 @@ export class AuditorThread extends AuditorOfProcess {
     private readonly logger: Logger,
   ) {
     super();
-    this.#status = {
-      state: 'starting',
-      since: now(),
-      size: 0,
-      position: START,
-      checkpoint: undefined,
-      recheckedAt: undefined,
-      reason: undefined,
-      alarm: undefined,
-      notice: data.notice,
-    };
+    this.#status = startingStatus(now(), data.notice);
   }
 
   get status(): AuditorStatus {

@@ -11,16 +11,8 @@ import {
   type KeepBackup,
 } from '../../ports/backup.js';
 import { START } from '../../ports/event-log.js';
-import {
-  BUSY_TIMEOUT_MS,
-  type Database,
-  DatabaseSync,
-  explainSqliteError,
-  pragma,
-  SQLITE,
-  sqliteCode,
-} from './database.js';
-import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
+import { type Database, DatabaseSync, explainSqliteError, pragma, SQLITE, sqliteCode } from './database.js';
+import { openToRead, Refusal } from './event-log-schema.js';
 import { createFile } from './event-log.js';
 import { toPosition } from './log-reading.js';
 import { assertUnowned } from './owner-lock.js';
@@ -172,18 +164,9 @@ const assertNew = (file: string): void => {
 
 /** Opens a log to read it. Throws BackupRefused where it is no log, or its schema was changed. */
 const opened = (file: string, about: About): Database => {
-  let db: Database | undefined;
   try {
-    db = new DatabaseSync(resolve(file), { readOnly: true });
-    db.exec(
-      `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
-    );
-    if (!isOurs(db, file)) throw new Refusal(`${file} is empty: name another file`);
-    const fault = schemaFault(db);
-    if (fault !== undefined) throw new Refusal(`${file} ${fault}`);
-    return db;
+    return openToRead(file, 'name another file');
   } catch (error) {
-    db?.close();
     throw refusal(error, file, about);
   }
 };

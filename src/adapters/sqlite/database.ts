@@ -110,6 +110,10 @@ export const sqliteCode = (error: unknown): number | undefined => {
   return WITHOUT_CODE.find(([words]) => words.test(message))?.[1];
 };
 
+/** Whether SQLite's error passes by itself, and nothing was written: a full disk, or a lock of somebody else. */
+export const isPassing = (error: unknown): boolean =>
+  [SQLITE.FULL, SQLITE.BUSY].some((code) => code === sqliteCode(error));
+
 /** What an operator can do about SQLite's error on a file, in one line. */
 export const explainSqliteError = (error: unknown, file: string): string => {
   switch (sqliteCode(error)) {

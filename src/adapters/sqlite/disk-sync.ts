@@ -22,14 +22,10 @@ export class DiskSync {
     return this.#averageMs;
   }
 
-  get isQuick(): boolean {
-    return this.#averageMs < QUICK_MS;
-  }
-
   /** Returns undefined where it is durable already. Throws, or rejects with, an error of the file system. */
   sync(file: number): Promise<void> | undefined {
     const began = monotonicMs();
-    if (this.isQuick) {
+    if (this.#averageMs < QUICK_MS) {
       fdatasyncSync(file);
       this.#took(monotonicMs() - began);
       return undefined;

@@ -1,5 +1,6 @@
+import { resolve } from 'node:path';
 import { ERASURES_STREAM } from '../../plants/stream.js';
-import { type Database, pragma } from './database.js';
+import { BUSY_TIMEOUT_MS, type Database, DatabaseSync, pragma } from './database.js';
 import { schemaChange } from './schema-text.js';
 
 /** "PLNT" in ASCII: identifies an event log of this service. */
@@ -68,6 +69,26 @@ export const isOurs = (db: Database, file: string): boolean => {
       `${file} was written by a newer version (schema ${version}; this program knows ${ERASING_SCHEMA_VERSION}): upgrade`,
     );
   return true;
+};
+
+/**
+ * Opens a log to read it, and compares its schema. Throws Refusal, with `ifEmpty` as the end of its clause for a file
+ * without tables, and what SQLite throws.
+ */
+export const openToRead = (file: string, ifEmpty: string): Database => {
+  const db = new DatabaseSync(resolve(file), { readOnly: true });
+  try {
+    db.exec(
+      `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
+    );
+    if (!isOurs(db, file)) throw new Refusal(`${file} is empty: ${ifEmpty}`);
+    const fault = schemaFault(db);
+    if (fault !== undefined) throw new Refusal(`${file} ${fault}`);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
 };
 
 /**

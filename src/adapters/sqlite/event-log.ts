@@ -32,6 +32,7 @@ import {
   SQLITE,
   type Database,
   explainSqliteError,
+  isPassing,
   pragma,
   prepareRows,
   sqliteCode,
@@ -224,8 +225,8 @@ export class SqliteEventLog extends LogReading {
   }
 
   async ready(): Promise<void> {
+    this.#lookedAt = -Infinity; // at the files, now
     await this.head();
-    if (this.#stopped === undefined && this.#working === undefined) this.#look();
     this.#assertReady();
     const { reason } = this.#health.current;
     if (reason !== undefined) throw new LogUnavailable(reason);
@@ -387,8 +388,7 @@ export class SqliteEventLog extends LogReading {
       const rolledBack = this.#rollBack();
       // A full disk or a lock fails before the page that commits: nothing was written. After any other error of a
       // commit, or of the disk, the outcome is unknown until a restart.
-      const harmless = code === SQLITE.FULL || code === SQLITE.BUSY;
-      const known = rolledBack && code !== SQLITE.IOERR && (harmless || !committing);
+      const known = rolledBack && code !== SQLITE.IOERR && (isPassing(error) || !committing);
       this.#isDamaged ||= code === SQLITE.CORRUPT || code === SQLITE.NOTADB;
       return {
         reason: explainSqliteError(error, this.file),
@@ -450,7 +450,7 @@ export class SqliteEventLog extends LogReading {
       this.#moved() ??
       (await this.#sync(this.files.database)) ??
       this.#transaction(() => {
-        this.#sameVersion();
+        writeSameVersion(this.db);
       }) ??
       (await this.#sync(this.files.wal));
     if (failed?.stop) this.#stop(failed.reason);
@@ -463,9 +463,7 @@ export class SqliteEventLog extends LogReading {
       this.db.exec('PRAGMA wal_checkpoint(PASSIVE)');
       return undefined;
     } catch (error) {
-      const code = sqliteCode(error);
-      const later = code === SQLITE.FULL || code === SQLITE.BUSY;
-      return { reason: explainSqliteError(error, this.file), written: 'nothing', stop: !later };
+      return { reason: explainSqliteError(error, this.file), written: 'nothing', stop: !isPassing(error) };
     }
   }
 
@@ -610,17 +608,12 @@ export class SqliteEventLog extends LogReading {
   #tryToWrite(): void {
     if (!hasRoom(this.file) || this.#look()) return;
     const failed = this.#transaction(() => {
-      this.#sameVersion();
+      writeSameVersion(this.db);
     });
     if (failed?.stop) this.#stop(failed.reason);
     if (failed) return;
     this.#look(true);
     this.#succeeded();
-  }
-
-  /** Writes one page, and changes nothing. */
-  #sameVersion(): void {
-    this.db.exec(`PRAGMA user_version = ${Number(pragma(this.db, 'user_version'))}`);
   }
 
   async #close(): Promise<void> {
@@ -657,6 +650,11 @@ export class SqliteEventLog extends LogReading {
     }
   }
 }
+
+/** Writes one page, and changes nothing. */
+const writeSameVersion = (db: Database): void => {
+  db.exec(`PRAGMA user_version = ${Number(pragma(db, 'user_version'))}`);
+};
 
 const wrongRevision = ({ stream, expected }: Pending): WrongExpectedRevision =>
   new WrongExpectedRevision(stream, expected < 0 ? 'none' : BigInt(expected));
@@ -718,7 +716,7 @@ const prepared = (db: Database, file: string): string => {
     throw new Refusal(`${file} ${fault}; keep a copy of it, and restore it from a backup (plants restore)`);
   const { identity } = db.prepare('SELECT identity FROM log').get() as { identity: string };
   db.exec('COMMIT; PRAGMA wal_checkpoint(PASSIVE)');
-  db.exec(`PRAGMA user_version = ${Number(pragma(db, 'user_version'))}`); // as #checkpoint
+  writeSameVersion(db); // as #checkpoint
   db.exec(`PRAGMA synchronous = OFF; PRAGMA busy_timeout = ${COMMIT_BUSY_MS}`);
   return identity;
 };

@@ -12,8 +12,8 @@ export interface TextFault {
 
 type Bytes = Uint8Array;
 
-/** As readers get it; `octets` is the length of the five texts in the file, `kept` whether they are stored as texts. */
-type ReadRow = [
+/** A row of an event, as readers get it. */
+export type EventRow = [
   seq: number,
   stream: string,
   revision: number,
@@ -21,9 +21,10 @@ type ReadRow = [
   type: string,
   data: string,
   metadata: string,
-  octets: number,
-  kept: number,
 ];
+
+/** `octets` is the length of the five texts in the file, `kept` whether they are stored as texts. */
+type ReadRow = [...EventRow, octets: number, kept: number];
 
 type StoredRow = [classes: string, stream: Bytes, id: Bytes, type: Bytes, data: Bytes, metadata: Bytes];
 

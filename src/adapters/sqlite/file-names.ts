@@ -43,11 +43,6 @@ export class FileNames {
     this.#folder = watched(dirname(real));
   }
 
-  /** The device and inode of the three files: equal for names that lead to the same ones. */
-  get identity(): string {
-    return [this.database, this.wal, this.shm].map(({ seen }) => `${seen.dev}:${seen.ino}`).join(' ');
-  }
-
   /** The fault of a name, else the files that have the names. Throws an error of the file system, such as EACCES. */
   look(): FileFault | Standing {
     // FILE last: where all three go at once, with their folder, it is FILE that is named.

@@ -9,7 +9,8 @@ import {
   type PartitionChanges,
 } from '../../ports/read-model.js';
 import { type Database } from './database.js';
-import { entryAt, lookAt, removeLists, SUFFIXES } from './lists-folder.js';
+import { standingAt } from './file-names.js';
+import { lookAt, removeLists, SUFFIXES } from './lists-folder.js';
 import { ListsQueries } from './lists-queries.js';
 import { type About, openLists } from './lists-schema.js';
 import { ListsWrites } from './lists-writes.js';
@@ -236,7 +237,7 @@ export class OwnedFile extends SeenFile {
   /** Closes it and removes its files. Those that others have put in their place stay. */
   async discard(): Promise<void> {
     await this.#end();
-    const isOurs = entryAt(this.path) === undefined || typeof lookAt(this.path, this.seen) !== 'string';
+    const isOurs = standingAt(this.path) === undefined || typeof lookAt(this.path, this.seen) !== 'string';
     if (isOurs) removeLists(this.path);
   }
 
@@ -249,7 +250,7 @@ export class OwnedFile extends SeenFile {
 }
 
 const seenAt = (path: string): BigIntStats => {
-  const seen = entryAt(path);
+  const seen = standingAt(path);
   if (!seen) throw new Error(`${path} was removed while it was being opened`);
   return seen;
 };

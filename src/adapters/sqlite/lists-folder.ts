@@ -1,7 +1,6 @@
 import {
   closeSync,
   type BigIntStats,
-  lstatSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -11,8 +10,9 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { isThere, makeFile } from '../../files/new-file.js';
+import { cannotSyncFolders, isThere, makeFile } from '../../files/new-file.js';
 import { type Generation } from '../../ports/read-model.js';
+import { isSame, standingAt } from './file-names.js';
 
 /** The names of an SQLite database that is open. */
 export const SUFFIXES = ['', '-wal', '-shm'] as const;
@@ -25,23 +25,11 @@ export interface Pointer {
   readonly next: number;
 }
 
-/** A file or folder by its device and inode; undefined for none. */
-export const entryAt = (path: string): BigIntStats | undefined => {
-  try {
-    return lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    if (['ENOTDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
-    throw error;
-  }
-};
-
 /** The entry of a path where `seen` was before; what has happened to it, in a clause, where that is another one. */
 export const lookAt = (path: string, seen: BigIntStats): BigIntStats | string => {
-  const now = entryAt(path);
+  const now = standingAt(path);
   if (!now) return `${path} was removed or moved while it was in use`;
-  return now.dev === seen.dev && now.ino === seen.ino
-    ? now
-    : `${path} was replaced by something else while it was in use`;
+  return isSame(now, seen) ? now : `${path} was replaced by something else while it was in use`;
 };
 
 export const pathOf = (folder: string, generation: Generation): string => join(folder, `${generation}.db`);
@@ -94,12 +82,7 @@ export const syncNames = async (folder: string): Promise<void> => {
   try {
     await handle.sync();
   } catch (error) {
-    if (
-      !['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'].includes(
-        (error as NodeJS.ErrnoException).code ?? '',
-      )
-    )
-      throw error; // of the disk, and not of a file system that has no such thing
+    if (!cannotSyncFolders(error)) throw error;
   } finally {
     await handle.close();
   }
@@ -141,7 +124,7 @@ export const oldFormatOf = (folder: string): string | undefined =>
   );
 
 const isOldFormat = (path: string): boolean => {
-  if (entryAt(path)?.isFile() !== true) return false;
+  if (standingAt(path)?.isFile() !== true) return false;
   const file = openSync(path, 'r');
   try {
     const id = Buffer.alloc(4);

@@ -18,8 +18,9 @@ import {
   ReadModelUnavailable,
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
+import { standingAt } from './file-names.js';
 import { SeenFile } from './lists-file.js';
-import { entryAt, generationsIn, pathOf, readPointer } from './lists-folder.js';
+import { generationsIn, pathOf, readPointer } from './lists-folder.js';
 import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow } from './lists-queries.js';
 import { explain, NoLists } from './lists-schema.js';
 
@@ -200,7 +201,7 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   #generationsIn(): Generation[] {
     const { folder } = this;
     try {
-      return generationsIn(folder).filter((one) => entryAt(pathOf(folder, one))?.isFile());
+      return generationsIn(folder).filter((one) => standingAt(pathOf(folder, one))?.isFile());
     } catch (error) {
       const { code = '' } = error as NodeJS.ErrnoException;
       throw new ReadModelUnavailable(

@@ -17,9 +17,9 @@ import {
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
+import { standingAt } from './file-names.js';
 import { OwnedFile } from './lists-file.js';
 import {
-  entryAt,
   generationsIn,
   lookAt,
   pathOf,
@@ -84,7 +84,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     this.#makeFolder();
     removeLeftOvers(folder);
     const pointer = readPointer(folder);
-    if (pointer) this.#pointer = entryAt(pointerIn(folder));
+    if (pointer) this.#pointer = standingAt(pointerIn(folder));
     try {
       for (const generation of generationsIn(folder)) await this.#adopt(generation, pointer !== undefined);
     } catch (error) {
@@ -105,13 +105,13 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     } catch (error) {
       throw new ReadModelUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
     }
-    this.#parent = entryAt(dirname(folder));
+    this.#parent = standingAt(dirname(folder));
   }
 
   /** Opens a generation that is there. `isOurs`: whether nobody else can have put files into this folder. */
   async #adopt(generation: Generation, isOurs: boolean): Promise<void> {
     const path = pathOf(this.folder, generation);
-    if (!entryAt(path)?.isFile()) return; // as what is of another log: it is removed when there are lists of this one
+    if (!standingAt(path)?.isFile()) return; // as what is of another log: it is removed when there are lists of this one
     try {
       const { db, about } = openLists(path, true);
       db.close();
@@ -394,7 +394,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     const put = await preparePointer(this.folder, { log: this.log, active, next: this.#next });
     return () => {
       put();
-      this.#pointer = entryAt(pointerIn(this.folder));
+      this.#pointer = standingAt(pointerIn(this.folder));
     };
   }
 

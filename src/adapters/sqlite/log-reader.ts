@@ -1,14 +1,7 @@
 import { resolve } from 'node:path';
 import { type AppendHealth, type EventLog, LogUnavailable } from '../../ports/event-log.js';
-import {
-  BUSY_TIMEOUT_MS,
-  type Database,
-  DatabaseSync,
-  explainSqliteError,
-  SQLITE,
-  sqliteCode,
-} from './database.js';
-import { isOurs, Refusal, schemaFault } from './event-log-schema.js';
+import { type Database, explainSqliteError, SQLITE, sqliteCode } from './database.js';
+import { openToRead, Refusal } from './event-log-schema.js';
 import { LogReading } from './log-reading.js';
 import { SharedHead } from './shared-head.js';
 
@@ -109,13 +102,7 @@ export const openSqliteLogReader = async (file: string, shared?: SharedArrayBuff
   const path = resolve(file);
   let db: Database | undefined;
   try {
-    db = new DatabaseSync(path, { readOnly: true });
-    db.exec(
-      `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF`,
-    );
-    if (!isOurs(db, path)) throw new Refusal(`${path} is empty: there is no log in it`);
-    const fault = schemaFault(db);
-    if (fault !== undefined) throw new Refusal(`${path} ${fault}`);
+    db = openToRead(path, 'there is no log in it');
     const { identity } = db.prepare('SELECT identity FROM log').get() as { identity: string };
     return new SqliteLogReader(db, path, identity, shared && new SharedHead(shared));
   } catch (error) {

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
+import { Bell } from '../../async/bell.js';
+import { monotonicMs } from '../../async/runtime.js';
 import {
   EventLog,
   LogDamaged,
@@ -14,6 +15,7 @@ import { parsed } from '../stored-text.js';
 import { explainSqliteError, prepareColumns, type Database } from './database.js';
 import { EVENTS_FROM, rangeOf } from './event-log-erasure.js';
 import { EventLogCheck, type FileDisagreement } from './event-log-check.js';
+import { type EventRow } from './event-text.js';
 
 /** Events of one read: half a millisecond of the event loop. */
 export const CHUNK = 100;
@@ -26,16 +28,6 @@ const NO_LIMIT = -1;
 
 /** Digits of the greatest safe integer. */
 const POSITION_DIGITS = 16;
-
-type EventRow = [
-  seq: number,
-  stream: string,
-  revision: number,
-  id: string,
-  type: string,
-  data: string,
-  metadata: string,
-];
 
 const EVENTS = 'SELECT seq, stream, revision, id, type, data, metadata FROM events';
 
@@ -57,8 +49,8 @@ const queriesOf = (db: Database) => ({
 /** The reading of an event log in a file through one connection. Events after `end` are not seen. */
 export abstract class LogReading extends EventLog {
   readonly #query;
-  /** Called on new events, and at the end. */
-  readonly #listeners = new Set<() => void>();
+  /** Rings on new events, and at the end. */
+  readonly #bell = new Bell();
 
   /** Throws what SQLite throws. */
   protected constructor(
@@ -87,7 +79,7 @@ export abstract class LogReading extends EventLog {
 
   /** Tells subscribers that there are new events, or that it was closed. */
   protected wake(): void {
-    for (const listener of [...this.#listeners]) listener();
+    this.#bell.ring();
   }
 
   /** The first events after a number, at most CHUNK, for a subscriber that had all that was there. */
@@ -136,7 +128,8 @@ export abstract class LogReading extends EventLog {
       const events: readonly RecordedEvent[] = caughtUp ? this.newest(seq) : this.#chunk(seq);
       const silence = monotonicMs() - sentAt;
       if (events.length === 0 && caughtUp && silence < silenceMs) {
-        await this.#news(seq, Math.min(silenceMs - silence, this.pollMs), signal);
+        this.waiting(seq);
+        await this.#bell.wait(Math.min(silenceMs - silence, this.pollMs), signal);
         continue;
       }
       position = events.at(-1)?.position ?? position;
@@ -214,22 +207,6 @@ export abstract class LogReading extends EventLog {
   identity(): string {
     this.assertOpen();
     return this.logIdentity;
-  }
-
-  /** Waits for events after `seq`, the end, by `wake`, or an abort, at most so many milliseconds. */
-  #news(seq: number, atMostMs: number, signal: AbortSignal): Promise<void> {
-    this.waiting(seq);
-    return new Promise((resolve) => {
-      const done = (): void => {
-        stopTimer(timer);
-        signal.removeEventListener('abort', done);
-        this.#listeners.delete(done);
-        resolve();
-      };
-      const timer = startTimer(done, atMostMs);
-      signal.addEventListener('abort', done);
-      this.#listeners.add(done);
-    });
   }
 
   #read<T>(read: () => T): T {

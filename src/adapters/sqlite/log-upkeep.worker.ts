@@ -1,6 +1,6 @@
 /** Erases events of a log, or removes what erased ones have left in its files, on a connection of its own. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { BUSY_TIMEOUT_MS, DatabaseSync, explainSqliteError, SQLITE, sqliteCode } from './database.js';
+import { BUSY_TIMEOUT_MS, DatabaseSync, explainSqliteError, isPassing } from './database.js';
 import { eraseEvents, type EraseOrder } from './event-log-erasure.js';
 import { assertScrubbed, inTransaction, SCRUB } from './open-file.js';
 
@@ -42,6 +42,5 @@ try {
     db.close();
   }
 } catch (error) {
-  const code = sqliteCode(error);
-  tell({ failed: explainSqliteError(error, file), stop: code !== SQLITE.FULL && code !== SQLITE.BUSY });
+  tell({ failed: explainSqliteError(error, file), stop: !isPassing(error) });
 }
