@@ -1,10 +1,16 @@
 import { erasedStream, ERASED_STREAMS } from '../plants/stream.js';
 import { type Erasures, readErasures } from './erasures.js';
-import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
+import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 
 /** An owner was erased while the events were being read: some were read as they were, others as stand-ins. */
 export class ErasedWhileRead extends Error {
   override readonly name = 'ErasedWhileRead';
+  constructor(
+    /** The stream of the stand-ins. */
+    readonly stream: string,
+  ) {
+    super('an owner was erased while the log was being read: it is read again');
+  }
 }
 
 /** The streams of what was erased by then. */
@@ -21,22 +27,32 @@ export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>)
  */
 export class StandInsInOrder {
   readonly #next = new Map<string, bigint>();
+  /** Where the first stand-in of each stream is. */
+  readonly #first = new Map<string, Position>();
 
   /** For reading that begins now: what is erased after this is recognised. Throws what the log throws. */
   static async from(log: EventLog): Promise<StandInsInOrder> {
     return new StandInsInOrder(streamsErased(await readErasures(log)));
   }
 
-  /** `before`: the streams of what was erased when reading began, where the first stand-in may have any number. */
-  constructor(private readonly before: ReadonlySet<string>) {}
+  /**
+   * `before`: the streams of what was erased when reading began, where the first stand-in may have any number. `readUpTo`:
+   * up to where parts of what is made of the log had been made of events as they were.
+   */
+  constructor(
+    private readonly before: ReadonlySet<string>,
+    private readonly readUpTo: readonly Position[] = [],
+  ) {}
 
   /** Takes the events that were read next. Throws ErasedWhileRead. */
   take(events: readonly RecordedEvent[]): void {
     for (const event of events) {
       if (!isErased(event, this.before)) continue;
-      const { stream, revision } = event;
-      if (revision !== (this.#next.get(stream) ?? 0n))
-        throw new ErasedWhileRead('an owner was erased while the log was being read: it is read again');
+      const { stream, revision, position } = event;
+      const first = this.#first.get(stream) ?? position;
+      this.#first.set(stream, first);
+      const isAcross = this.readUpTo.some((upTo) => first <= upTo && upTo < position);
+      if (isAcross || revision !== (this.#next.get(stream) ?? 0n)) throw new ErasedWhileRead(stream);
       this.#next.set(stream, revision + 1n);
     }
   }

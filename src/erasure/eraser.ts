@@ -78,15 +78,12 @@ export interface EraserOptions {
   readonly onProblem: (reason: string) => void;
 }
 
-/** The events that an erasure is about. */
-interface Covered {
-  /** The position of the last one. */
+/** What an erasure is about. */
+interface ErasureScope {
+  /** The position of its last event. */
   readonly last: Position;
-  /**
-   * The position of the last one that an earlier attempt has erased already, of this erasure or of another one that is not
-   * recorded yet; START where there is none.
-   */
-  readonly erasedUpTo: Position;
+  /** Whether an earlier attempt has erased some of it already, so that whoever has to follow cannot read on. */
+  readonly isBegun: boolean;
 }
 
 /** The actor of events that are recorded here, and of the deletions. */
@@ -159,7 +156,7 @@ export class Eraser {
     for (const erasure of open) {
       if (signal.aborted) return;
       try {
-        await this.#carryOut(erasure, open, signal);
+        await this.#carryOut(erasure, signal);
       } catch (error) {
         isHeldUp = true;
         const problem = messageOf(error);
@@ -174,11 +171,7 @@ export class Eraser {
     this.#isIdle = open.length === 0 && isScrubbed;
   }
 
-  async #carryOut(
-    { erasure, state, orderedAt }: Erasure,
-    open: readonly Erasure[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #carryOut({ erasure, state, orderedAt }: Erasure, signal: AbortSignal): Promise<void> {
     const show = (step: ErasureProgress['step']): void => {
       const problem = this.#progress.get(erasure)?.problem;
       this.#progress.set(erasure, { erasure, step, problem });
@@ -190,20 +183,14 @@ export class Eraser {
       show('deleting');
       this.#step('ordered');
       // The second time for what the owner has created meanwhile: its command may have been admitted before the order.
-      const covered =
-        (await this.#deletePlants(owner, erasure, open)) ?? (await this.#deletePlants(owner, erasure, open));
-      if (covered === undefined) return; // again
+      const scope = (await this.#deletePlants(owner, erasure)) ?? (await this.#deletePlants(owner, erasure));
+      if (scope === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
-      const { steadySince } = this.model;
-      if (!(await this.#followed(covered, signal))) return; // again
-      // Durable before anything is erased: lists that a loss of power undoes would have the owner's plants again, and
-      // no event would say that they were deleted.
-      await this.model.sync();
-      if (this.model.steadySince !== steadySince) return; // again: what is durable now may be older than what was seen
+      if (!scope.isBegun && !(await this.#followed(scope.last, signal))) return; // again
       this.#step('lists and tree follow');
       show('erasing');
-      if (!(await this.#erase(owner, erasure, covered.last, signal))) return; // something was written meanwhile: again
+      if (!(await this.#erase(owner, erasure, scope.last, signal))) return; // something was written meanwhile: again
       this.#step('erased');
     }
     show('scrubbing');
@@ -245,21 +232,15 @@ export class Eraser {
    * rules, and whoever replays the log without the erased events comes to the same state. Returns what is to be erased
    * where no plant is present in it; undefined where it has deleted some, so that another look is due.
    */
-  async #deletePlants(
-    owner: string,
-    erasure: string,
-    open: readonly Erasure[],
-  ): Promise<Covered | undefined> {
+  async #deletePlants(owner: string, erasure: string): Promise<ErasureScope | undefined> {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
     const isOwned = ownedBy(owner);
     const present = new Set<number>();
     let last = START;
-    let erasedUpTo = START;
-    const begun = open.filter(({ state }) => state === 'ordered').map((one) => erasedStream(one.erasure));
-    for await (const event of this.log.readStreamsFrom([...prefixesOf(owner, erasure), ...begun])) {
-      if (begun.includes(event.stream)) erasedUpTo = event.position;
-      if (begun.includes(event.stream) && event.stream !== erasedStream(erasure)) continue;
+    let isBegun = false;
+    for await (const event of this.#owned(owner, erasure)) {
+      isBegun ||= event.stream === erasedStream(erasure);
       last = event.position;
       if (!isOwned(event.stream) || skips.has(skipName(event))) continue;
       const fact = tryDecode(event);
@@ -272,7 +253,7 @@ export class Eraser {
       if (plant) present.add(id);
       else present.delete(id);
     }
-    if (present.size === 0) return { last, erasedUpTo };
+    if (present.size === 0) return { last, isBegun };
     const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
     const ids = [...present];
     const deleteNext = async (): Promise<void> => {
@@ -295,41 +276,29 @@ export class Eraser {
   }
 
   /**
-   * Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. Neither
-   * generations nor trees that stand before events that are erased already are waited for: they cannot read on before the
-   * erasure is recorded, and what had to follow did so before the first of these was erased. Returns false where `signal`
-   * aborts, and after a while: another process may have erased some, and was lost then.
+   * Waits until every generation has applied the owner's events, and a checkpoint was signed that covers them. Returns
+   * false where `signal` aborts, and after a while: another process may have erased some, and was lost then.
    */
-  async #followed(covered: Covered, signal: AbortSignal): Promise<boolean> {
+  async #followed(last: Position, signal: AbortSignal): Promise<boolean> {
     const until = monotonicMs() + LOOK_AGAIN_MS;
     let size: number | undefined;
     while (!signal.aborted) {
-      const behind = await this.#generationBehind(covered);
       const tree = await this.tree.tree();
-      const canFollow = (await this.tree.state()).position >= covered.erasedUpTo;
-      if (tree.position >= covered.last) size ??= tree.size;
+      if (tree.position >= last) size ??= tree.size;
       await this.#assertNoAlarm();
       const signed = (await this.tree.latestCheckpoint())?.size ?? 0;
-      const isSigned = !canFollow || (size !== undefined && signed >= size);
-      if (behind === undefined && isSigned) return true;
+      if (size !== undefined && signed >= size && (await this.#listsFollow(last))) return true;
       if (monotonicMs() >= until) return false;
       await pause(WAIT_LOOK_MS, signal);
     }
     return false;
   }
 
-  /**
-   * A generation of which a partition stands before the last event: later nobody can tell which one the owner was in. Not
-   * one that stands before events that are erased already: it was made, or put back, after others had followed, reads
-   * their stand-ins once that erasure is recorded, and begins again where it has read something of an erasure before.
-   */
-  async #generationBehind({ last, erasedUpTo }: Covered): Promise<number | undefined> {
-    for (const { generation } of await this.model.generations()) {
-      const positions = await this.model.positions(generation);
-      const canFollow = positions.every((position) => position >= erasedUpTo);
-      if (canFollow && positions.some((position) => position < last)) return generation;
-    }
-    return undefined;
+  /** Whether no generation would read stand-ins in the place of deletions, and would have to be made again for that. */
+  async #listsFollow(last: Position): Promise<boolean> {
+    for (const { generation } of await this.model.generations())
+      if ((await this.model.anchors(generation)).some(({ position }) => position < last)) return false;
+    return true;
   }
 
   async #assertNoAlarm(): Promise<void> {

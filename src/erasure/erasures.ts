@@ -109,20 +109,19 @@ export const ownerOf = async (log: EventLog, erasure: string): Promise<string | 
 /**
  * An erasure of which some events are at or before one of these positions and others after it; undefined where there is
  * none. Whoever has read the log up to there, and goes on from there, may have read what an owner has created, and will
- * not read that it was deleted: what was made of the log has to be made again from its beginning. Erasures that were
- * recorded up to `since`, before it was begun, do not matter: it has read stand-ins alone. Throws what the log throws.
+ * not read that it was deleted: what was made of the log has to be made again from its beginning. Throws what the log
+ * throws.
  */
 export const erasureAcross = async (
   log: EventLog,
   positions: readonly Position[],
-  since: Position = START,
 ): Promise<string | undefined> => {
   const readUpTo = positions.filter((position) => position !== START);
   const [first] = readUpTo;
   if (first === undefined) return undefined;
   const oldest = readUpTo.reduce((least, position) => (position < least ? position : least), first);
   for (const { erasure, events, position } of (await readErasures(log)).all) {
-    if (events === undefined || position <= oldest || position <= since) continue;
+    if (events === undefined || position <= oldest) continue;
     const stream = erasedStream(erasure);
     const [begin] = await log.readStream(stream, undefined, 1);
     const end = await log.readLast(stream);

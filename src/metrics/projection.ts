@@ -13,7 +13,6 @@ const STATES = Object.keys({
   catching_up: 0,
   live: 0,
   disconnected: 0,
-  blocked: 0,
 } satisfies Record<ProjectorStatus['state'], 0>);
 
 /** How far the lists are behind the log. */
@@ -142,7 +141,9 @@ export class ProjectionLag {
     const { status } = projector;
     if ('generation' in status) return status.position;
     const active = activeOf(await model.generations());
-    const positions = active ? await model.positions(active.generation) : [START];
+    const positions = active
+      ? (await model.anchors(active.generation)).map(({ position }) => position)
+      : [START];
     return positions.reduce((oldest, position) => (position < oldest ? position : oldest));
   }
 

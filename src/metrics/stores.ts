@@ -186,8 +186,8 @@ const listOutcome = (error: unknown) => {
   return error instanceof ReadModelIncomplete ? 'incomplete' : 'unavailable';
 };
 
-const isBefore = (reached: Position | undefined, { from }: PartitionChanges): boolean =>
-  (reached ?? START) < from;
+const isBefore = (reached: Position | undefined, { upTo }: PartitionChanges): boolean =>
+  (reached ?? START) < upTo.position;
 
 const countOf = (partitions: readonly PartitionChanges[]): number =>
   partitions.reduce((count, { changes }) => count + changes.length, 0);

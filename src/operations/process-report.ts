@@ -4,7 +4,7 @@ import { type AppendHealth } from '../ports/event-log.js';
 import { type Coordination } from '../ports/coordination.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type LastVerify } from './last-runs.js';
-import { type RebuildProgress } from '../projector/standby.js';
+import { type RebuildProgress } from '../projector/runner.js';
 
 /** A position, as the API's document describes it. */
 export const PositionText = z
@@ -209,7 +209,7 @@ const parsed = (text: string): unknown => {
 };
 
 /** The states of a projector that has the lease. */
-const WORKING = ['catching_up', 'live', 'blocked'];
+const WORKING = ['catching_up', 'live'];
 
 /** The process that projects, by the reports. */
 export const workingProjector = (reports: readonly ProcessReport[]): ProcessReport | undefined =>

@@ -2,14 +2,17 @@ import { z } from 'zod';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
-import { OPERATION_STREAMS, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
-import { type EventLog, type EventMetadata, type RecordedEvent, START } from '../ports/event-log.js';
-import { GenerationMissing } from '../ports/read-model.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
+import { OPERATION_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
+import {
+  type EventLog,
+  type EventMetadata,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
 import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
 import { OperationRefused, readOperation } from '../rebuilds/rebuilds.js';
 import { type Operator, skipEvent } from '../write/rebuilds.js';
-import { readReports } from './process-report.js';
 import { type System } from './status.js';
 
 /** An event that cannot be read, and that an operator may leave out of the lists. */
@@ -55,18 +58,17 @@ export interface SkipRequest {
  * for another request; and what the stores throw.
  */
 export const skipUnread = async (
-  system: System,
+  { log, now }: Pick<System, 'log' | 'now'>,
   { position, reason, force }: SkipRequest,
   operator: Operator,
 ): Promise<Place> => {
-  const { log, now } = system;
   const earlier = await skippedBy(log, operator.commandId);
   if (earlier) {
     const event = await eventIn(log, earlier);
     if (event?.position === position && earlier.reason === reason) return placeOf(earlier);
     throw idempotencyKeyReused();
   }
-  const { event, refusal } = await assertUnread(log, await unreadEventAt(system, position));
+  const { event, refusal } = await assertUnread(log, await log.eventAt(position as Position));
   assertNotNewer(refusal, force, 'send "force": true');
   await skipEvent(log, event, reason, operator, now);
   return placeOf(event);
@@ -76,8 +78,8 @@ export const skipUnread = async (
  * The event at a position, which cannot be read. Throws OperationRefused where there is none, where it can be read, and
  * where it was skipped; and what the stores throw.
  */
-export const readUnread = async (system: System, position: string): Promise<UnreadEvent> => {
-  const { event, refusal } = await assertUnread(system.log, await unreadEventAt(system, position));
+export const readUnread = async ({ log }: Pick<System, 'log'>, position: string): Promise<UnreadEvent> => {
+  const { event, refusal } = await assertUnread(log, await log.eventAt(position as Position));
   const { stream, revision, type, data } = event;
   return {
     position,
@@ -138,49 +140,7 @@ export const assertNotNewer = ({ kind }: Pick<UnreadEvent, 'kind'>, force: boole
     );
 };
 
-/**
- * The event at a position. One that a status names (an operation's, one that parks an owner or blocks a projector) is
- * found without reading the log; any other is read from the last position of a generation before it. Throws what the
- * stores throw.
- */
-const unreadEventAt = async (
-  { log, model }: Pick<System, 'log' | 'model'>,
-  wanted: string,
-): Promise<RecordedEvent | undefined> => {
-  for (const stream of [REBUILDS_STREAM, SKIPS_STREAM]) {
-    const found = (await log.readStream(stream)).find(({ position }) => position === wanted);
-    if (found) return found;
-  }
-  const place = (await parkedAt(model, wanted)) ?? (await blockedAt(model, wanted));
-  const event = place && (await eventIn(log, place));
-  if (event?.position === wanted) return event;
-  let before = START;
-  for (const { generation } of await model.generations())
-    for (const position of await model.positions(generation))
-      if (position < wanted && position > before) before = position;
-  for await (const other of log.readAll(before))
-    if (other.position >= wanted) return other.position === wanted ? other : undefined;
-  return undefined;
-};
-
 const eventIn = async (log: EventLog, { stream, revision }: Place): Promise<RecordedEvent | undefined> => {
   const before = revision === 0 ? undefined : BigInt(revision) - 1n;
   return (await log.readStream(stream, before, 1))[0];
-};
-
-const parkedAt = async (model: ReadModelStore, wanted: string): Promise<Place | undefined> => {
-  for (const { generation } of await model.generations())
-    try {
-      for await (const parked of model.parked(generation)) if (parked.position === wanted) return parked;
-    } catch (error) {
-      if (!(error instanceof GenerationMissing)) throw error; // dropped just now
-    }
-  return undefined;
-};
-
-const blockedAt = async (model: ReadModelStore, wanted: string): Promise<Place | undefined> => {
-  for (const { projector } of await readReports(model))
-    if (projector?.state === 'blocked' && projector.position === wanted)
-      return { stream: projector.stream ?? '', revision: Number(projector.revision) };
-  return undefined;
 };

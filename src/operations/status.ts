@@ -10,7 +10,6 @@ import { activeOf, type GenerationInfo } from '../ports/generations.js';
 import { pause } from '../async/pause.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
-  aheadOf,
   type Generation,
   GenerationMissing,
   PARTITIONS,
@@ -62,7 +61,6 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
   const rebuild = rebuilds.building
     ? rebuildStatus(system, rebuilds.building, processes, head ?? START)
     : null;
-  const blocked = processes.map(blockedAt).find((one) => one !== null) ?? null;
   const unanswered = [
     ...('problem' in headOf ? [{ store: 'event log' as const, problem: headOf.problem }] : []),
     ...('problem' in lists ? [{ store: 'read model' as const, problem: lists.problem }] : []),
@@ -100,7 +98,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
       since: since.toISOString(),
     })),
     wayBack: wayBackOf(rebuilds),
-    blocked,
+    blocked: null,
     parked,
     skipped: decisions.map(({ position, data, by, at }) => ({
       ...data,
@@ -245,7 +243,11 @@ const readPositions = async ({ model }: System): Promise<Positions[]> => {
   const found: Positions[] = [];
   for (const one of await model.generations()) {
     try {
-      found.push({ ...one, positions: await model.positions(one.generation), problem: null });
+      found.push({
+        ...one,
+        positions: (await model.anchors(one.generation)).map(({ position }) => position),
+        problem: null,
+      });
     } catch (error) {
       if (error instanceof GenerationMissing) continue; // it was dropped just now
       const isDamaged = error instanceof ReadModelUnavailable || error instanceof ReadModelIncomplete;
@@ -291,7 +293,9 @@ const problemsOf = (
   const problems: string[] = [];
   const active = activeOf(generations);
   if (active && head !== undefined && active.fastest > head)
-    problems.push(aheadOf(active.fastest, head).message);
+    problems.push(
+      `the lists contain events up to ${active.fastest}, and the log ends at ${head || 'its start'}: it was restored to an earlier state, or has lost events; the lists are made again from the log as it is`,
+    );
   for (const { process, host, pid, projector, rebuildProblem, erasureProblem, auditor } of processes) {
     if (erasureProblem !== undefined)
       problems.push(`an erasure is failing on ${host}/${pid}, retrying: ${erasureProblem}`);
@@ -303,10 +307,6 @@ const problemsOf = (
       problems.push(`the auditor ${host}/${pid} is blocked ${auditor.reason ?? ''}`);
     if (auditor?.state === 'disconnected')
       problems.push(`the auditor ${host}/${pid} is disconnected: ${auditor.reason ?? ''}`);
-    if (projector?.state === 'blocked')
-      problems.push(
-        `blocked at position ${projector.position ?? ''}: ${projector.reason ?? ''} (plants skip shows the event)`,
-      );
     if (projector?.state === 'disconnected')
       problems.push(`${host}/${pid} (${process}) is disconnected: ${projector.reason ?? ''}`);
     if (rebuildProblem !== undefined && rebuildProblem !== rebuild?.problem)
@@ -327,16 +327,6 @@ const problemsOf = (
   if (rebuild?.problem) problems.push(`the rebuild is failing, retrying: ${rebuild.problem}`);
   return problems;
 };
-
-const blockedAt = ({ projector }: ProcessReport): SystemStatus['blocked'] =>
-  projector?.state === 'blocked'
-    ? {
-        position: projector.position ?? '',
-        stream: projector.stream ?? '',
-        revision: projector.revision ?? '',
-        reason: projector.reason ?? '',
-      }
-    : null;
 
 const rebuildStatus = (
   { log }: System,

@@ -91,7 +91,8 @@ export const SystemStatus = z
       .object({ position: PositionText, stream: z.string(), revision: z.string(), reason: z.string() })
       .nullable()
       .meta({
-        description: 'An event that cannot be read and whose owner cannot be told: it stops all lists.',
+        description:
+          'Always null: before version 1.0, an event whose owner cannot be told and that stopped all lists.',
       }),
     parked: z
       .object({

@@ -9,6 +9,9 @@ export interface Report {
  * ReadModelUnavailable where the store cannot be used, in bounded time.
  */
 export interface Coordination {
+  /** Whether this process alone can use the store for writing: then nobody else ever takes the lease. */
+  readonly isSole: boolean;
+
   /**
    * Takes or renews the projector's lease until `forMs` milliseconds from now by the store's clock. False, without a
    * change, while another holder's has not expired. It only saves work: several holders do no harm.

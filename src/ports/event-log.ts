@@ -11,6 +11,16 @@ export const START = '' as Position;
 export const newestOf = (positions: readonly Position[]): Position =>
   positions.reduce((newest, position) => (position > newest ? position : newest), START);
 
+/** An event of a log, by which a reader knows of which history of the log it has read. */
+export interface Anchor {
+  readonly position: Position;
+  /** The event's id; empty at START. */
+  readonly event: string;
+}
+
+/** Before the first event. */
+export const NO_ANCHOR: Anchor = { position: START, event: '' };
+
 /** What an append states about its stream: that it has no event yet, or the revision of its last one. */
 export type ExpectedRevision = 'none' | bigint;
 
@@ -150,6 +160,9 @@ export abstract class EventLog {
    * length.
    */
   abstract readLast(stream: string): Promise<RecordedEvent | undefined>;
+
+  /** The event at a position, or what stands in for it; undefined where no event of this log is there. */
+  abstract eventAt(position: Position): Promise<RecordedEvent | undefined>;
 
   /** All events after a position, up to the end of the log when it is reached. */
   abstract readAll(after: Position): AsyncIterable<RecordedEvent>;

@@ -1,12 +1,9 @@
-import { type Position } from './event-log.js';
 import { type Generation } from './read-model.js';
 
 export interface GenerationInfo {
   readonly generation: Generation;
   /** Lists are read from the active one; there is at most one. */
   readonly active: boolean;
-  /** Where a store that has lost all gives numbers again: differs from that of another generation with this number. */
-  readonly key?: string;
 }
 
 /** The active one, if any. */
@@ -14,7 +11,7 @@ export const activeOf = <T extends Pick<GenerationInfo, 'active'>>(
   generations: readonly T[],
 ): T | undefined => generations.find(({ active }) => active);
 
-/** The one with this number; undefined where the store does not have it. */
+/** The one with this id; undefined where the store does not have it. */
 export const findGeneration = (
   generations: readonly GenerationInfo[],
   wanted: Generation | undefined,
@@ -29,10 +26,10 @@ export const SWITCH_SEEN_MS = 1_000;
  * can inject by it.
  */
 export abstract class Generations {
-  /** All generations, in ascending order. */
+  /** All generations, in ascending order of their ids, which says nothing of their age. */
   abstract generations(): Promise<GenerationInfo[]>;
 
-  /** Creates an empty, inactive generation whose partitions are at START. */
+  /** Creates an empty, inactive generation whose partitions are at START. Its id is random: none ever comes back. */
   abstract createGeneration(): Promise<Generation>;
 
   /**
@@ -41,19 +38,16 @@ export abstract class Generations {
    *
    * Otherwise throws, and changes nothing: GenerationMissing if there is none such; ActiveChanged if `replaces` is
    * given and is not what the switch would replace ('none': no generation is active); NotAsFar if a partition of it
-   * stands before the same partition of the active one. `logEnd`: where the log ended when the caller found the
-   * generation complete. Where none is active, no partition may stand before it: a store that has lost all gives numbers
-   * again, and this may be another generation than the caller's. Partitions of an active generation that stand after it
-   * count as if they stood there, for a log that was put back to an earlier state.
+   * stands before the same partition of the active one.
    */
-  abstract promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void>;
+  abstract promote(generation: Generation, replaces?: Generation | 'none'): Promise<void>;
 
-  /** Makes what was applied before durable, as far as the store can make it so. */
-  abstract sync(): Promise<void>;
+  /** Makes a generation that is of no use any more inactive, if it is the active one: lists are refused from then on. */
+  abstract deactivate(generation: Generation): Promise<void>;
 
   /**
    * Removes from the files of the store what rows that were deleted have left there. What was applied before is durable
-   * then, as by `sync`. May be repeated.
+   * then. May be repeated.
    */
   abstract scrub(): Promise<void>;
 

@@ -1,6 +1,6 @@
 import { type RefusalKind } from '../plants/errors.js';
 import { encodeOwner } from '../plants/stream.js';
-import { type Position } from './event-log.js';
+import { type Anchor, type Position } from './event-log.js';
 
 /** The number of partitions. Fixed: another number needs a new generation. */
 export const PARTITIONS = 64;
@@ -14,7 +14,7 @@ export const partitionOf = (owner: string): number => {
   return (hash >>> 0) % PARTITIONS;
 };
 
-/** The number of a whole copy of the read model, from 1. */
+/** The id of a whole copy of the read model: a random positive integer below 2^48. */
 export type Generation = number & { readonly __brand: 'Generation' };
 
 /** A change of a row by one event. `row` is the text in lists; undefined to remove it. */
@@ -38,7 +38,7 @@ export interface ParkedOwner {
   readonly kind: RefusalKind;
   /** The codec's reason, in one line. */
   readonly reason: string;
-  /** The position up to which the owner's events are in the rows: healing reads the log after it. */
+  /** A position before it, after which the log is read to bring the owner up to date. */
   readonly applied: Position;
 }
 
@@ -46,23 +46,24 @@ export interface ParkedOwner {
 export interface PartitionChanges {
   readonly partition: number;
   readonly from: Position;
-  readonly upTo: Position;
+  readonly upTo: Anchor;
   /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
   readonly changes: readonly RowChange[];
   /** Events of the same range that the codec refuses, in log order: each parks its owner, unless it is parked. */
   readonly refused?: readonly ParkedOwner[];
 }
 
-/** A step that brings a parked owner's rows up to date. */
-export interface Healing {
+/** What brings a parked owner's rows up to date, in one step. */
+export interface CatchUp {
   readonly owner: string;
-  /** `applied` of the parked owner when the log was read; another value means that another step was faster. */
-  readonly from: Position;
+  /** The position of the event that the owner is parked at. */
+  readonly parkedAt: Position;
+  /** The position of the owner's partition. */
   readonly upTo: Position;
-  /** The changes by the owner's events after `from`, up to `upTo`, in log order. */
+  /** The changes by the owner's events from `parkedAt` up to `upTo`, or up to the next event that is refused, in log order. */
   readonly changes: readonly RowChange[];
-  /** The owner's next state: lists are answered; still parked, with rows up to `upTo`; or parked at a later event. */
-  readonly then: 'answered' | 'parked' | ParkedOwner;
+  /** The next event that is refused, where there is one: the owner is parked at that. */
+  readonly next: ParkedOwner | undefined;
 }
 
 /** A page of an owner's list. */
@@ -73,6 +74,9 @@ export interface Page {
   readonly more: boolean;
   /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is parked. */
   readonly position: Position;
+  /** The id of the event at that position: see Anchor. */
+  readonly event: string;
+  readonly generation: Generation;
   /** If the owner is parked: the rows are then where healing begins. Never in a list. */
   readonly parked?: ParkedOwner;
 }
@@ -83,9 +87,11 @@ export interface LongPage {
   readonly body: Uint8Array;
   /** The id of the last plant; undefined where there is none. */
   readonly lastId: number | undefined;
-  /** As of Page. */
+  /** These as of Page. */
   readonly more: boolean;
   readonly position: Position;
+  readonly event: string;
+  readonly generation: Generation;
 }
 
 /**
@@ -100,28 +106,26 @@ export abstract class ReadModel {
    */
   abstract readonly steadySince: number;
 
-  /** The position of each partition, PARTITIONS of them. Throws GenerationMissing. */
-  abstract positions(generation: Generation): Promise<Position[]>;
+  /** The last event that each partition was moved to, PARTITIONS of them. Throws GenerationMissing. */
+  abstract anchors(generation: Generation): Promise<Anchor[]>;
 
   /**
    * Applies changes, each partition atomically with its position and guarded by it:
    * - a partition that stands before `from` has lost data: it is refused, unchanged;
-   * - otherwise the changes after its position are applied and it moves to `upTo`, never back.
+   * - otherwise the changes after its position are applied and it moves to `upTo`, never back, in the same step.
    * So applying twice, or from two projectors with different batches, changes nothing.
    * A refused event after the partition's position parks its owner in the same step. Changes of a parked owner after
-   * that event are left out; a later `heal` makes up for them.
-   * Gives for each entry the position where its partition stands afterwards: one before `from` was refused.
+   * that event are left out; a later `catchUp` makes up for them.
+   * Gives for each entry the position where its partition stands afterwards: one before `upTo` was refused.
    * A partition occurs once at most. Throws GenerationMissing.
    */
   abstract apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
 
   /**
-   * One step of healing a parked owner, in one atomic switch: gives whether it was done. It was not, and nothing has
-   * changed, where the owner is not parked with `applied` at `from`; where the partition stands before `upTo`, or before
-   * the event that the owner is parked at next; and, where the owner is to be answered, where a change after `upTo`
-   * may have been left out. Throws GenerationMissing.
+   * Brings a parked owner up to date in one step; gives whether it was done. It was not, and nothing has changed, where
+   * the owner is not parked at `parkedAt`, or the partition does not stand at `upTo`. Throws GenerationMissing.
    */
-  abstract heal(generation: Generation, healing: Healing): Promise<boolean>;
+  abstract catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean>;
 
   /** How many owners are parked in a generation. Throws GenerationMissing. */
   abstract countParked(generation: Generation): Promise<number>;
@@ -205,16 +209,9 @@ export class ReadModelTampered extends Error {
 }
 
 /**
- * The read model holds events that its log lacks: the log has lost them, or was put back to an earlier state. A rebuild
- * repairs it.
+ * The read model holds events that its log lacks: the log has lost them, or was put back to an earlier state. The
+ * service makes the lists again from the log by itself.
  */
 export class ReadModelAhead extends Error {
   override readonly name = 'ReadModelAhead';
 }
-
-/** The error for lists that contain events up to `applied`, of a log that ends at `head`. */
-export const aheadOf = (applied: Position, head: Position): ReadModelAhead =>
-  new ReadModelAhead(
-    `the lists contain events up to ${applied}, and the log ends at ${head || 'its start'}: it was put back to an earlier state, or has lost events. ` +
-      'If nobody put it back, keep copies of both stores first; plants rebuild makes the lists agree with the log as it is now',
-  );

@@ -2,9 +2,18 @@ import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { effectOf } from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
-import { OPERATION_STREAMS, ownerOfStream } from '../plants/stream.js';
-import { type LogBatch, type Position, type RecordedEvent } from '../ports/event-log.js';
+import {
+  ERASURES_STREAM,
+  OPERATION_STREAMS,
+  ownerOfStream,
+  REBUILDS_STREAM,
+  SKIPS_STREAM,
+} from '../plants/stream.js';
+import { type Anchor, type LogBatch, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { type ParkedOwner, partitionOf, type RowChange } from '../ports/read-model.js';
+
+/** The streams by which operators ask for something that concerns lists. */
+const REQUESTS: ReadonlySet<string> = new Set([REBUILDS_STREAM, SKIPS_STREAM, ERASURES_STREAM]);
 
 /** The text of a row, made once, so that a list joins stored texts. */
 export const rowOf = (name: string, tag: string): string => JSON.stringify({ name, tag });
@@ -16,45 +25,34 @@ export class Batch {
   events = 0;
   /** Events that the codec refuses, by partition. */
   readonly parked = new Map<number, ParkedOwner[]>();
-  /** Events of operations that the codec refuses. */
+  /** Events that the codec refuses and that concern no owner's list: of operations, or of a stream that names no owner. */
   readonly passedOver: { readonly refused: EventRefused; readonly position: Position }[] = [];
-  /** The first event that the codec refuses and whose stream names no owner: nothing after it is among the changes. */
-  blocked: { readonly position: Position; readonly cause: EventRefused } | undefined;
+  /** Whether there are events among them by which operators ask for something. */
+  hasOperations = false;
 
   constructor(
-    /** The position that the changes lead to. */
-    public position: Position,
+    /** The event that the changes lead to. */
+    public anchor: Anchor,
     private readonly skips: Skips,
   ) {}
 
-  add({ events, position }: LogBatch): void {
+  add({ events }: Pick<LogBatch, 'events'>): void {
     this.events += events.length;
     for (const event of events) {
       const change = changeOf(event, this.skips);
-      if (!(change instanceof EventRefused)) {
-        if (change) this.#add(change);
-      } else if (!this.#refuse(event.position, change)) {
-        this.blocked = { position: event.position, cause: change };
-        return;
-      }
-      this.position = event.position;
+      if (REQUESTS.has(event.stream)) this.hasOperations = true;
+      if (change instanceof EventRefused) this.#refuse(event.position, change);
+      else if (change) push(this.changes, partitionOf(change.owner), change);
+      this.anchor = { position: event.position, event: event.id };
     }
-    this.position = position;
   }
 
-  #add(change: RowChange): void {
-    push(this.changes, partitionOf(change.owner), change);
-  }
-
-  /** Takes a refused event; false where its stream names no owner. */
-  #refuse(position: Position, refused: EventRefused): boolean {
-    if (refused.stream.startsWith(OPERATION_STREAMS)) {
-      this.passedOver.push({ refused, position });
-      return true;
-    }
-    const parked = parkedBy(refused, position, this.position);
+  #refuse(position: Position, refused: EventRefused): void {
+    const parked = refused.stream.startsWith(OPERATION_STREAMS)
+      ? undefined
+      : parkedBy(refused, position, this.anchor.position);
     if (parked) push(this.parked, partitionOf(parked.owner), parked);
-    return parked !== undefined;
+    else this.passedOver.push({ refused, position });
   }
 }
 
@@ -64,10 +62,7 @@ const push = <Item>(lists: Map<number, Item[]>, key: number, item: Item): void =
   else lists.set(key, [item]);
 };
 
-/**
- * The owner that a refused event parks; undefined where its stream names none. The owner's events up to
- * `applied` are in the rows.
- */
+/** The owner that a refused event parks; undefined where its stream names none. `applied`: a position before the event. */
 export const parkedBy = (
   { stream, revision, kind, reason }: EventRefused,
   position: Position,

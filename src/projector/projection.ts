@@ -1,25 +1,31 @@
+import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
+import { StandInsInOrder } from '../erasure/erased-while-read.js';
 import { type EventRefused } from '../plants/errors.js';
-import { NO_SKIPS, type Skips } from '../plants/skips.js';
+import { type Skips } from '../plants/skips.js';
+import { lookUpAnchor } from '../ports/anchor.js';
 import {
+  type Anchor,
   type EventLog,
   type LogBatch,
-  newestOf,
+  NO_ANCHOR,
   type Position,
   QUIET_AFTER_MS,
   START,
 } from '../ports/event-log.js';
 import {
-  aheadOf,
   type Generation,
   type ParkedOwner,
   type PartitionChanges,
   type ReadModel,
 } from '../ports/read-model.js';
+import { BlockedOwners, type Healed } from './blocked-owners.js';
 import { Batch } from './changes.js';
-import { StandInsInOrder } from '../erasure/erased-while-read.js';
 
-/** How often the position is applied to every partition, in milliseconds: a store that has lost data refuses it. */
+/**
+ * How often the anchors are applied to every partition of a store that others may write, in milliseconds: a store that
+ * has lost data refuses them.
+ */
 const ADVANCE_EVERY_MS = 1_000;
 
 /**
@@ -37,15 +43,20 @@ export const LARGEST_BATCH = 400;
 /** Parked owners of whom the listener was notified: bounds the memory. */
 const MAX_NOTIFIED = 10_000;
 
+/** For how long the log must lack the event of an anchor before that is believed, in milliseconds: a read may be stale. */
+const PATIENCE_MS = 3_000;
+
+/** How often it is looked up meanwhile, in milliseconds. */
+const LOOK_EVERY_MS = 250;
+
 /**
  * The states of a projection, and the next state after each apply, as docs/states.md draws them. `more`: the log has
- * more events; `end`: the apply reached the end of the log; `unreadable`: an event that the codec refuses and whose
- * stream names no owner.
+ * more events; `end`: the apply reached the end of the log.
  */
 export const PROJECTION_STATES = {
-  catching_up: { more: 'catching_up', end: 'at_end', unreadable: 'blocked' },
-  at_end: { more: 'following', end: 'at_end', unreadable: 'blocked' },
-  following: { more: 'following', end: 'at_end', unreadable: 'blocked' },
+  catching_up: { more: 'catching_up', end: 'at_end' },
+  at_end: { more: 'following', end: 'at_end' },
+  following: { more: 'following', end: 'at_end' },
 } as const;
 
 /** A partition of the read model is before the position that this projection has applied: the store has lost data. */
@@ -53,15 +64,9 @@ export class ReadModelRegressed extends Error {
   override readonly name = 'ReadModelRegressed';
 }
 
-/** The event after which nothing can be projected: it cannot be read, and its stream names no owner. */
-export class Blocked extends Error {
-  override readonly name = 'Blocked';
-  constructor(
-    readonly position: Position,
-    override readonly cause: EventRefused,
-  ) {
-    super(`blocked at position ${position}: ${cause.message}`);
-  }
+/** A generation was made of events that the log does not hold: the log was restored to an earlier state, or has lost them. */
+export class ForeignHistory extends Error {
+  override readonly name = 'ForeignHistory';
 }
 
 /** The progress of a projection. */
@@ -72,38 +77,66 @@ export interface Progress {
   readonly position: Position;
   /** Whether that was the end of the log. */
   readonly caughtUp: boolean;
+  /** As of Batch. */
+  readonly hasOperations: boolean;
 }
 
 /** Is notified of events that the codec refuses, each after it is in the read model. */
 export interface RefusalListener {
   /** An owner was parked. Called at least once for each. */
   readonly onParked: (parked: ParkedOwner) => void;
-  /** An event of an operation's stream was passed over: it is in no list. */
+  /** A parked owner was brought up to date. */
+  readonly onHealed: (healed: Omit<Healed, 'generation'>) => void;
+  /** An event that concerns no list was passed over. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
 }
 
-const NO_LISTENER: RefusalListener = { onParked: () => undefined, onPassedOver: () => undefined };
+const NO_LISTENER: RefusalListener = {
+  onParked: () => undefined,
+  onHealed: () => undefined,
+  onPassedOver: () => undefined,
+};
 
 export interface ProjectOptions {
-  readonly skips?: Skips;
+  /** Reads the skips; none without it. Called at the beginning, and after events of operations. */
+  readonly readSkips?: () => Promise<Skips>;
   readonly refusals?: RefusalListener;
   /**
    * How many events one apply takes while catching up, at least one; LARGEST_BATCH without it. An apply of
    * LARGEST_BATCH goes on while the next events are read.
    */
   readonly batchSize?: () => number;
-  /**
-   * The streams of what was erased when the positions were found right. With it, an erasure during the projection throws
-   * ErasedWhileRead, where deletions would be missing.
-   */
-  readonly erasedBefore?: ReadonlySet<string>;
+  /** Awaited after each slice of work on parked owners. */
+  readonly giveWay?: () => Promise<unknown>;
+  /** Whether nobody else can change the store: idle partitions are not written again and again then. */
+  readonly isSole?: boolean;
 }
+
+/** Throws ForeignHistory where one of these is not of this log. Ends early when `signal` aborts. */
+export const assertOfThisLog = async (
+  log: EventLog,
+  anchors: readonly Anchor[],
+  signal: AbortSignal,
+): Promise<void> => {
+  const giveUp = monotonicMs() + PATIENCE_MS;
+  for (const anchor of new Map(anchors.map((one) => [`${one.position} ${one.event}`, one])).values())
+    for (;;) {
+      const found = await lookUpAnchor(log, anchor);
+      if (found === 'there' || signal.aborted) break;
+      if (found === 'other' || monotonicMs() > giveUp)
+        throw new ForeignHistory(
+          `the lists contain an event at ${anchor.position}, and the log ${found === 'other' ? 'holds another one there' : 'has none there'}: the log was restored to an earlier state, or has lost events; the service makes the lists again from it`,
+        );
+      await pause(LOOK_EVERY_MS, signal);
+    }
+};
 
 /**
  * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts. An event that the
- * codec refuses parks its owner, which `Healer` mends; one of an operation's stream is passed over.
- * Throws Blocked, ReadModelRegressed (begin again: its positions say where), ErasedWhileRead, and what the ports throw.
- * `onProgress` is called after everything before it is in the read model, and awaited.
+ * codec refuses parks its owner, until a version can read it or it is skipped; one that concerns no list is passed over.
+ * Throws ForeignHistory, ReadModelRegressed (begin again: its anchors say where), ErasedWhileRead where stand-ins come
+ * without those before them, and what the ports throw. `onProgress` is called after everything before it is in the read
+ * model, and awaited.
  */
 export const project = async (
   log: EventLog,
@@ -113,8 +146,9 @@ export const project = async (
   signal: AbortSignal,
   options: ProjectOptions = {},
 ): Promise<void> => {
-  const positions = await model.positions(generation);
-  await new Projection(log, model, generation, positions, onProgress, options).run(signal);
+  const anchors = await model.anchors(generation);
+  await assertOfThisLog(log, anchors, signal);
+  await new Projection(log, model, generation, anchors, onProgress, signal, options).run();
 };
 
 class Projection {
@@ -128,127 +162,132 @@ class Projection {
   #idleBehindSince = Infinity;
   /** Parked owners of whom the listener was notified, MAX_NOTIFIED at most. */
   readonly #notified = new Set<string>();
-  readonly #skips: Skips;
-  readonly #batchSize: () => number;
-  readonly #refusals: RefusalListener;
-  readonly #standIns: StandInsInOrder | undefined;
+  readonly #blocked: BlockedOwners;
+  readonly #standIns: StandInsInOrder;
 
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModel,
     private readonly generation: Generation,
     /** Of each partition. */
-    private readonly positions: Position[],
+    private readonly anchors: Anchor[],
     private readonly onProgress: (progress: Progress) => Promise<void>,
-    {
-      skips = NO_SKIPS,
-      batchSize = () => LARGEST_BATCH,
-      refusals = NO_LISTENER,
-      erasedBefore,
-    }: ProjectOptions,
+    private readonly signal: AbortSignal,
+    private readonly options: ProjectOptions,
   ) {
-    this.#skips = skips;
-    this.#batchSize = batchSize;
-    this.#refusals = refusals;
-    this.#standIns = erasedBefore && new StandInsInOrder(erasedBefore);
-    this.#batch = new Batch(oldestOf(positions), skips);
+    const oldest = anchors.reduce((one, other) => (other.position < one.position ? other : one));
+    this.#blocked = new BlockedOwners(log, model, generation, signal, options.giveWay, (partition) =>
+      this.#positionOf(partition),
+    );
+    this.#batch = new Batch(oldest, this.#blocked.skips);
+    const positions = new Set(anchors.map(({ position }) => position));
+    this.#standIns = new StandInsInOrder(new Set(), [...positions]);
   }
 
-  async run(signal: AbortSignal): Promise<void> {
-    await this.#assertNotAhead();
+  async run(): Promise<void> {
+    const { log, signal } = this;
     try {
-      for await (const batch of this.log.subscribe(this.#batch.position, signal)) await this.#take(batch);
+      await this.#lookAtBlocked();
+      for await (const batch of log.subscribe(this.#batch.anchor.position, signal)) await this.#take(batch);
       await this.#inFlight;
     } finally {
       await this.#inFlight.catch(() => undefined); // nothing is written any more once this has ended
     }
   }
 
-  async #assertNotAhead(): Promise<void> {
-    const applied = newestOf(this.positions);
-    if (applied === START) return;
-    const head = await this.log.head();
-    if (applied > head) throw aheadOf(applied, head);
+  #positionOf(partition: number): Position {
+    return this.anchors[partition]?.position ?? START;
+  }
+
+  /** Begins to bring parked owners up to date whose events can be read now. */
+  async #lookAtBlocked(): Promise<void> {
+    const { anchor } = this.#batch;
+    await this.#blocked.look(await this.options.readSkips?.(), anchor.position);
+    this.#batch = new Batch(anchor, this.#blocked.skips);
   }
 
   /** Adds what was read, and applies it where it is time to. */
   async #take(read: LogBatch): Promise<void> {
     const batch = this.#batch;
-    this.#standIns?.take(read.events);
+    this.#standIns.take(read.events);
+    this.#blocked.take(read.events);
     batch.add(read);
     const { caughtUp } = read;
-    const blocked = batch.blocked !== undefined;
     // Once live, a client may wait for each event, and the log may not report that none follows.
     const live = caughtUp || this.#state !== 'catching_up';
-    const size = live ? 1 : this.#batchSize();
+    const size = live ? 1 : (this.options.batchSize?.() ?? LARGEST_BATCH);
     const now = monotonicMs();
     if (live && read.events.length > 0) this.#idleBehindSince = Math.min(this.#idleBehindSince, now);
     // The first one, too: it shows early how much there is to do, and whether the store has lost data.
-    const due = now - this.#advancedAt >= ADVANCE_EVERY_MS || now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
-    if (!due && !caughtUp && !blocked && batch.events < size) return;
-    // A log that was set back under a running service sends nothing, or not all, from then on.
-    if (due && caughtUp && batch.events === 0) await this.#assertNotAhead();
+    const isRound = this.options.isSole !== true || this.#advancedAt === -Infinity;
+    const due =
+      (isRound && now - this.#advancedAt >= ADVANCE_EVERY_MS) ||
+      now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
+    if (!due && !caughtUp && batch.events < size) return;
     // At the end of the log all partitions move there: a generation that is promoted must be complete.
-    const all = due || blocked || (caughtUp && this.#state !== 'at_end');
+    const all = due || (caughtUp && this.#state !== 'at_end');
     await this.#inFlight;
     this.#inFlight = this.#apply(batch, caughtUp, all);
-    this.#batch = new Batch(batch.position, this.#skips);
+    this.#batch = new Batch(batch.anchor, this.#blocked.skips);
     if (all) {
       this.#advancedAt = monotonicMs();
       this.#idleBehindSince = Infinity;
     }
-    const next = PROJECTION_STATES[this.#state][blocked ? 'unreadable' : caughtUp ? 'end' : 'more'];
-    if (next !== 'blocked') this.#state = next; // else the apply in flight throws Blocked
-    if (caughtUp || blocked || size < LARGEST_BATCH) await this.#inFlight;
+    this.#state = PROJECTION_STATES[this.#state][caughtUp ? 'end' : 'more'];
+    if (caughtUp || batch.hasOperations || size < LARGEST_BATCH) await this.#inFlight;
     else this.#inFlight.catch(() => undefined); // it is awaited before the next one
+    if (batch.hasOperations || this.#blocked.isStale) await this.#lookAtBlocked();
   }
 
   /** Applies a batch to the partitions that it changes, or to `all`. */
   async #apply(batch: Batch, caughtUp: boolean, all: boolean): Promise<void> {
     const parts: PartitionChanges[] = [];
-    for (const partition of this.positions.keys()) {
+    for (const partition of this.anchors.keys()) {
       const part = this.#partOf(batch, partition);
-      // An idle partition is also applied its own position: a store that has lost it refuses.
+      // An idle partition is also applied its own anchor: a store that has lost it refuses.
       if (part.changes.length > 0 || part.refused || all) parts.push(part);
     }
     if (parts.length > 0) {
       const reached = await this.model.apply(this.generation, parts);
-      for (const [index, { partition, from }] of parts.entries()) {
+      for (const [index, { partition, upTo }] of parts.entries()) {
         const position = reached[index] ?? START;
-        if (position < from)
+        if (position < upTo.position)
           throw new ReadModelRegressed(
             `partition ${partition} of the read model has gone back to ${position}`,
           );
-        this.positions[partition] = position;
+        // Another projector may have moved it further: it is not known by which event.
+        this.anchors[partition] = position === upTo.position ? upTo : { position, event: '' };
       }
     }
+    for (const healed of await this.#blocked.catchUp()) this.options.refusals?.onHealed(healed);
     this.#notify(batch, parts);
-    const { events, position, blocked } = batch;
-    if (blocked) throw new Blocked(blocked.position, blocked.cause);
-    await this.onProgress({ events, position, caughtUp });
+    const { events, anchor, hasOperations } = batch;
+    await this.onProgress({ events, position: anchor.position, caughtUp, hasOperations });
   }
 
   /** The changes of a batch that a partition lacks. */
-  #partOf({ position, changes, parked }: Batch, partition: number): PartitionChanges {
-    const from = this.positions[partition] ?? START;
+  #partOf({ anchor, changes, parked }: Batch, partition: number): PartitionChanges {
+    const before = this.anchors[partition] ?? NO_ANCHOR;
+    const from = before.position;
     const refused = parked.get(partition)?.filter((event) => event.position > from) ?? [];
     return {
       partition,
       from,
-      upTo: position > from ? position : from,
+      upTo: anchor.position > from ? anchor : before,
       changes: (changes.get(partition) ?? []).filter((change) => change.position > from),
       ...(refused.length > 0 && { refused }),
     };
   }
 
   #notify({ parked, passedOver }: Batch, parts: readonly PartitionChanges[]): void {
-    for (const { refused, position } of passedOver) this.#refusals.onPassedOver(refused, position);
+    const { onParked, onPassedOver } = this.options.refusals ?? NO_LISTENER;
+    for (const { refused, position } of passedOver) onPassedOver(refused, position);
     if (parked.size === 0) return;
     for (const event of parts.flatMap(({ refused = [] }) => refused)) {
       if (this.#notified.has(event.owner)) continue;
       if (this.#notified.size === MAX_NOTIFIED) this.#notified.clear();
       this.#notified.add(event.owner);
-      this.#refusals.onParked(event);
+      onParked(event);
     }
   }
 }

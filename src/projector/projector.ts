@@ -1,19 +1,12 @@
-import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
-import { activeOf } from '../ports/generations.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { type Generation, GenerationMissing } from '../ports/read-model.js';
-import { streamsErased } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
-import { Blocked, project, ReadModelRegressed } from './projection.js';
-import { Rebuilder } from './rebuilder.js';
-import { type RebuilderOptions } from './rebuilder-options.js';
-import { noticesOf, type RefusalNotice } from './refusals.js';
-import { type RebuildProgress } from './standby.js';
+import { type EventLog, LogUnavailable, type Position } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type Generation } from '../ports/read-model.js';
 import { GRACE_MS } from '../rebuilds/rebuilds.js';
-import { readRebuilds, readSkips } from '../rebuilds/read.js';
-import { erasureAcross, readErasures } from '../erasure/erasures.js';
 import { Load } from './load.js';
+import { isLoss, type RebuildProgress, type Runner } from './runner.js';
+import { Supervisor, type SupervisorOptions } from './supervisor.js';
 import { type Verifier } from './verifier.js';
 
 /** After a failure: lists lack new events for a second at most once the log and the store are back. */
@@ -41,54 +34,52 @@ export type ProjectorStatus = Readonly<
     | { state: 'starting' | 'standby' }
     | { state: 'catching_up' | 'live'; generation: Generation; position: Position }
     | { state: 'disconnected'; reason: string }
-    | { state: 'blocked'; position: Position; stream: string; revision: bigint; reason: string }
   )
 >;
 
+type State = ProjectorStatus extends infer One ? (One extends unknown ? Omit<One, 'since'> : never) : never;
+
 /**
- * Projects the log into the read model while the process runs: after any failure it begins again from the positions of
- * the read model. Of several processes, the one with the read model's lease works; should two work at a time, the lists
- * are still right. The first generation is created where there is none, and becomes active once it has caught up; further
- * ones are the Rebuilder's.
+ * Projects the log into the read model while the process runs. Of several processes, the one with the read model's lease
+ * works; should two work at a time, the lists are still right. What is done is the Supervisor's.
  */
 export class Projector {
   #status: ProjectorStatus;
   /** When it was last on standby or live, before the present state. */
   #keptUpAt = -Infinity;
-  /** Failures in a row, since the projection last caught up or another process had the lease. */
+  /** Failures of the store or the log in a row, outside of a term. */
   #failures = 0;
-  readonly #rebuilder: Rebuilder;
-  readonly #onRefusal: (notice: RefusalNotice) => void;
-  readonly #load: Load;
-  /** The generation that events are applied to; undefined while this process looks which one is active. */
-  #followed: Generation | undefined;
+  /** Ends the present term. */
+  #endTerm: () => void = () => undefined;
+  readonly #supervisor: Supervisor;
 
   constructor(
-    private readonly log: EventLog,
+    log: EventLog,
     private readonly model: ReadModelStore,
     private readonly now: () => Date,
     /** Unique among all projectors. */
     private readonly holder: string,
     /** Called with each new state, for the log. */
     private readonly onState: (status: ProjectorStatus) => void,
-    options: Partial<Omit<RebuilderOptions, 'now'>> = {},
+    options: Partial<Omit<SupervisorOptions, 'now' | 'onActive'>> = {},
     /** Compares the lists with the log on a schedule; undefined where that is off. */
     private readonly verifier?: Verifier,
   ) {
     this.#status = { state: 'starting', since: now() };
-    this.#load = options.load ?? new Load();
-    this.#onRefusal = options.onRefusal ?? (() => undefined);
-    this.#rebuilder = new Rebuilder(log, model, {
+    this.#supervisor = new Supervisor(log, model, {
       now,
-      load: this.#load,
+      load: new Load(),
       graceMs: GRACE_MS,
       onStep: () => undefined,
       onDone: () => undefined,
-      onPutBack: () => undefined,
+      onForeign: () => undefined,
       onCompared: () => Promise.resolve(),
       onProblem: () => undefined,
-      onRefusal: this.#onRefusal,
+      onRefusal: () => undefined,
       ...options,
+      onActive: (leading, isActive) => {
+        this.#follow(leading, isActive);
+      },
     });
   }
 
@@ -109,12 +100,12 @@ export class Projector {
 
   /** The rebuild that this process works on, if any. */
   get rebuild(): RebuildProgress | undefined {
-    return this.#rebuilder.progress;
+    return this.#supervisor.progress;
   }
 
   /** Why a rebuild, or what follows one, fails in this process; undefined where nothing does. */
   get rebuildProblem(): string | undefined {
-    return this.#rebuilder.problem;
+    return this.#supervisor.problem;
   }
 
   /** Runs until `signal` aborts; never rejects. */
@@ -124,59 +115,35 @@ export class Projector {
         if (await this.model.takeLease(this.holder, LEASE_MS)) await this.#term(signal);
         else {
           this.#failures = 0;
-          this.#become({ state: 'standby', since: this.now() });
+          this.#become({ state: 'standby' });
           await pause(withJitter(LEASE_EVERY_MS), signal);
         }
       } catch (error) {
-        await this.#failed(error, signal);
+        this.#become({ state: 'disconnected', reason: (error as Error).message });
+        await this.#backOff(signal);
       }
     }
     await this.#returnLease();
   }
 
-  /** Projects for as long as the lease is held and the log can be reached. */
+  /** Works for as long as the lease is held and the log can be reached. */
   async #term(signal: AbortSignal): Promise<void> {
     const over = new AbortController();
-    const end = (): void => {
+    this.#endTerm = () => {
       over.abort();
     };
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end(); // while the lease was being taken
-    let switched = new AbortController();
-    over.signal.addEventListener('abort', () => {
-      switched.abort();
-    });
-    const beside = Promise.all([
-      this.#keepLease(over),
-      this.#rebuilder.run(over.signal, (active) => {
-        const followsAnother = this.#followed !== undefined && this.#followed !== active;
-        if (followsAnother) {
-          this.#followed = undefined;
-          switched.abort();
-        }
-        return followsAnother;
-      }),
-      this.#rebuilder.heal(over.signal),
+    signal.addEventListener('abort', this.#endTerm);
+    if (signal.aborted) over.abort(); // while the lease was being taken
+    await Promise.all([
+      this.model.isSole ? undefined : this.#keepLease(over),
+      this.#supervisor.run(over.signal),
       this.verifier?.run(over.signal, () => this.#status.state === 'live'),
     ]);
-    try {
-      while (!over.signal.aborted) {
-        switched = new AbortController();
-        try {
-          await this.#follow(switched.signal);
-        } catch (error) {
-          // Another process may reach a log that this one does not.
-          if (error instanceof LogUnavailable) {
-            await this.#returnLease();
-            throw error;
-          }
-          await this.#failed(error, over.signal);
-        }
-      }
-    } finally {
-      end();
-      signal.removeEventListener('abort', end);
-      await beside;
+    signal.removeEventListener('abort', this.#endTerm);
+    if (this.#status.state === 'disconnected') {
+      // Another process may reach a log that this one does not.
+      await this.#returnLease();
+      await this.#backOff(signal);
     }
   }
 
@@ -201,87 +168,32 @@ export class Projector {
     }
   }
 
-  async #follow(signal: AbortSignal): Promise<void> {
-    this.#followed = undefined;
-    let { steadySince } = this.model;
-    const generations = await this.model.generations();
-    let active = activeOf(generations)?.generation;
-    let generation = active ?? generations[0]?.generation ?? (await this.#firstGeneration());
-    const erasedBefore = streamsErased(await readErasures(this.log)); // first: what is erased after it is recognised
-    const erasure = await erasureAcross(this.log, await this.model.positions(generation));
-    // Before anything is applied: then its positions do not show any more that it lacks deletions that are erased.
-    if (erasure !== undefined && active !== undefined) await this.#rebuilder.putBack(erasure);
-    else if (erasure !== undefined) {
-      await this.model.drop(generation);
-      generation = await this.#firstGeneration();
-    }
-    this.#followed = generation;
-    const { skipsAfter } = await readRebuilds(this.log);
-    const skips = await readSkips(this.log, skipsAfter);
-    await project(
-      this.log,
-      this.model,
-      generation,
-      async ({ events, position, caughtUp }) => {
-        if (caughtUp && active !== undefined && this.model.steadySince !== steadySince) {
-          // A failover may have lost that it is active, and nothing of what was applied.
-          ({ steadySince } = this.model);
-          if (activeOf(await this.model.generations()) === undefined)
-            throw new ReadModelRegressed('the read model does not know any more which generation is active');
-        }
-        if (caughtUp && active === undefined) {
-          await this.model.promote(generation, 'none', position);
-          active = generation;
-        }
-        if (caughtUp) this.#failures = 0;
-        if (caughtUp && events > 0) this.#load.note(); // written by this process or another one
-        // A projection that has been live stays so while new events stream in: only a restart has to catch up.
-        const state = caughtUp || this.#status.state === 'live' ? 'live' : 'catching_up';
-        this.#become({ state, generation, position, since: this.now() });
-      },
-      signal,
-      { skips, refusals: noticesOf(generation, this.#onRefusal), erasedBefore },
-    );
-  }
-
-  /** Projectors that start together on an empty store create one each; all use the oldest. */
-  async #firstGeneration(): Promise<Generation> {
-    const made = await this.#rebuilder.createGeneration();
-    const oldest = (await this.model.generations())[0]?.generation ?? made;
-    if (oldest !== made) await this.model.drop(made);
-    return oldest;
-  }
-
-  /** Reports what is wrong, and waits before the next try. */
-  async #failed(error: unknown, signal: AbortSignal): Promise<void> {
-    // The read model's own positions say where to begin again, so that is no failure the first time.
-    const lost = error instanceof ReadModelRegressed || error instanceof GenerationMissing;
-    if (lost && this.#failures === 0) this.#become({ state: 'starting', since: this.now() });
-    else
-      this.#become(
-        error instanceof Blocked
-          ? {
-              state: 'blocked',
-              position: error.position,
-              stream: error.cause.stream,
-              revision: error.cause.revision,
-              reason: error.cause.reason,
-              since: this.now(),
-            }
-          : {
-              state: 'disconnected',
-              reason: error instanceof Error ? error.message : String(error),
-              since: this.now(),
-            },
-      );
+  async #backOff(signal: AbortSignal): Promise<void> {
     await pause(withJitter(backoffMs(this.#failures, PAUSES)), signal);
     this.#failures += 1;
   }
 
-  #become(status: ProjectorStatus): void {
-    const changed = status.state !== this.#status.state;
+  /** Tells what the generation does that lists are, or will be, answered from; or why none can be looked after. */
+  #follow(leading: Runner | Error, isActive: boolean): void {
+    const problem = leading instanceof Error ? leading : leading.problem;
+    if (problem instanceof LogUnavailable && !this.model.isSole) this.#endTerm();
+    if (leading instanceof Error || problem) {
+      // The read model's own anchors say where to begin again, so that is no failure the first time.
+      const isFirst = leading instanceof Error || leading.failures === 0;
+      if (problem && isLoss(problem) && isFirst) this.#become({ state: 'starting' });
+      else this.#become({ state: 'disconnected', reason: problem?.message ?? '' });
+      return;
+    }
+    const { generation, position, hasCaughtUp } = leading;
+    if (hasCaughtUp) this.#failures = 0;
+    if (hasCaughtUp && !isActive) return; // it is about to be
+    this.#become({ state: hasCaughtUp ? 'live' : 'catching_up', generation, position });
+  }
+
+  #become(state: State): void {
+    const changed = state.state !== this.#status.state;
     if (changed && ['live', 'standby'].includes(this.#status.state)) this.#keptUpAt = this.now().getTime();
-    this.#status = changed ? status : { ...status, since: this.#status.since };
+    this.#status = { ...state, since: changed ? this.now() : this.#status.since };
     if (changed) this.onState(this.#status);
   }
 }

@@ -1,7 +1,7 @@
 import { type EventRefused } from '../plants/errors.js';
 import { type Position } from '../ports/event-log.js';
 import { type Generation, type ParkedOwner } from '../ports/read-model.js';
-import { type Healed } from './healer.js';
+import { type Healed } from './blocked-owners.js';
 import { type RefusalListener } from './projection.js';
 
 /** What a projection has done with events that the codec refuses. */
@@ -17,6 +17,9 @@ export const noticesOf = (
 ): RefusalListener => ({
   onParked: (parked) => {
     onRefusal({ kind: 'parked', generation, parked });
+  },
+  onHealed: (healed) => {
+    onRefusal({ kind: 'healed', generation, ...healed });
   },
   onPassedOver: (refused, position) => {
     onRefusal({ kind: 'passed over', refused, position });

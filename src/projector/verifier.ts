@@ -1,9 +1,9 @@
 import { type EventLog } from '../ports/event-log.js';
-import { activeOf, type Generations } from '../ports/generations.js';
-import { type Generation, type ReadModel } from '../ports/read-model.js';
+import { activeOf } from '../ports/generations.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
+import { type Generation } from '../ports/read-model.js';
 import { Pacing } from './pacing.js';
 import { pause } from '../async/pause.js';
-import { erasureAcross } from '../erasure/erasures.js';
 import { readRebuilds, readSkipsInForce } from '../rebuilds/read.js';
 import { type Load } from './load.js';
 import { assertConclusive, isForCertain, type Verified, verify } from './verify.js';
@@ -13,6 +13,9 @@ import { assertConclusive, isForCertain, type Verified, verify } from './verify.
  * follow each other sooner.
  */
 const LOOK_EVERY_MS = 60_000;
+
+/** How long after differences were found they are looked for again, in milliseconds: only what stays is told. */
+const CONFIRMED_AFTER_MS = 5_000;
 
 /** When the lists were last compared with the log, and how many plants differed. */
 export interface Verification {
@@ -50,7 +53,7 @@ export class Verifier {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel & Generations,
+    private readonly model: ReadModelStore,
     private readonly options: VerifierOptions,
   ) {}
 
@@ -89,18 +92,16 @@ export class Verifier {
     const active = await this.#active();
     if (active === undefined) return;
     const pacing = new Pacing(this.options.load);
-    let skips = await readSkipsInForce(this.log);
-    const compare = (): Promise<Verified> =>
+    const compare = async (): Promise<Verified> =>
       verify(this.log, this.model, active, {
-        skips,
+        skips: await readSkipsInForce(this.log),
         signal,
         giveWay: () => pacing.giveWay(signal),
       });
     let found = await compare();
-    const skipsNow = await readSkipsInForce(this.log);
-    if (skipsNow.size > skips.size) {
-      // An event was skipped meanwhile, and its owner healed.
-      skips = skipsNow;
+    if (found.differing > 0 || found.unreadable > 0) {
+      // An event may have been skipped meanwhile, or the store have lost something that the projection is about to notice.
+      await pause(CONFIRMED_AFTER_MS, signal);
       found = await compare();
     }
     // A rebuild was promoted meanwhile: the result is of a generation that is not active any more.
@@ -114,10 +115,8 @@ export class Verifier {
 
   /** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
   async #willBeReplaced(active: Generation): Promise<boolean> {
-    // A crash has put it back. Looked at first: the projection that notices it requests a rebuild before it goes on.
-    if (await erasureAcross(this.log, await this.model.positions(active))) return true;
-    const { building, promoted, putBackBefore, damaged } = await readRebuilds(this.log);
-    if (building !== undefined || putBackBefore !== undefined || active === damaged?.generation) return true;
+    const { building, promoted } = await readRebuilds(this.log);
+    if (building !== undefined) return true;
     return promoted !== undefined && promoted.rollback === undefined && promoted.generation !== active;
   }
 }

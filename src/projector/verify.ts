@@ -1,22 +1,28 @@
+import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
+import { isErased, streamsErased } from '../erasure/erased-while-read.js';
 import { readErasures } from '../erasure/erasures.js';
-import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, type Skips } from '../plants/skips.js';
-import { ERASURES_STREAM, plantStream } from '../plants/stream.js';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { ERASURES_STREAM } from '../plants/stream.js';
+import {
+  type Anchor,
+  type EventLog,
+  type LogBatch,
+  NO_ANCHOR,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
+import { type ReadModelStore, type TemporaryLists } from '../ports/read-model-store.js';
 import {
   type Generation,
   type Page,
-  partitionOf,
   PARTITIONS,
   type ReadModel,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
-import { assertNotAhead } from './ahead.js';
-import { pause } from '../async/pause.js';
-import { monotonicMs } from '../async/runtime.js';
-import { changeOf } from './changes.js';
-import { streamsErased } from '../erasure/erased-while-read.js';
-import { ascending, Fold, hashOf, TOLERANCE_MS } from './fold.js';
+import { Batch } from './changes.js';
+import { assertOfThisLog, ForeignHistory, oldestOf } from './projection.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
 export interface Difference {
@@ -34,19 +40,17 @@ export interface Verified {
   readonly plants: number;
   /** Owners that were compared. */
   readonly comparedOwners: number;
-  /** How often the log was read: more than once where not all partitions fit into memory. */
-  readonly passes: number;
   /** The first differences, MAX_DIFFERENCES at most. */
   readonly differences: readonly Difference[];
   /** How many there are in all. */
   readonly differing: number;
   /** Owners whose lists are refused, since an event cannot be read: no differences. */
   readonly parked: number;
-  /** Owners of these that are served nevertheless: only a version that can read the event can verify them. */
+  /** Owners of whom an event cannot be read, and who are answered: only a version that can read it can verify them. */
   readonly unreadable: number;
   /**
    * Whether an owner was still being erased at the end, which is not recorded yet: lists that a crash has put back may hold
-   * plants of which the log has lost the deletion. They are rebuilt once it is recorded.
+   * plants of which the log has lost the deletion. They are made again once it is recorded.
    */
   readonly erasing: boolean;
   /** The last position of the fold. */
@@ -65,8 +69,6 @@ export interface VerifyProgress {
 
 export interface VerifyOptions {
   readonly skips?: Skips;
-  /** The memory of the fold, about, in bytes; one partition is always held as a whole. */
-  readonly maxBytes?: number;
   /** Awaited after each slice of work: pauses for requests. */
   readonly giveWay?: () => Promise<unknown>;
   /** Called every 50 milliseconds at most. */
@@ -75,10 +77,7 @@ export interface VerifyOptions {
 }
 
 /** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
-const FOLDING = 0.9;
-
-/** A million plants: room for more is made by doubling, which would be too much. */
-const MAX_BYTES = 64 * 1024 * 1024;
+const FOLDING = 0.8;
 
 /** How often progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
 const REPORT_EVERY_MS = 50;
@@ -89,8 +88,14 @@ const MAX_DIFFERENCES = 20;
 /** Rows of one read: a millisecond's work, for the store and to compare them. */
 const PAGE = 200;
 
-/** How often the position is read meanwhile, in milliseconds. */
+/** Events that are folded in one step: three milliseconds of the event loop. */
+const FOLDED_AT_ONCE = 200;
+
+/** How often a page is read again that is behind the fold, in milliseconds. */
 const LOOK_EVERY_MS = 50;
+
+/** How long a read model may stay behind the log that was folded, and the other way round, in milliseconds. */
+const TOLERANCE_MS = 30_000;
 
 /** Repetitions beside erasures that are not recorded yet: one may stand still for long. */
 const MAX_ERASING = 5;
@@ -99,29 +104,35 @@ const NEVER = new AbortController().signal;
 
 /**
  * Compares a generation with the fold of the log, plant by plant, while both change: each page of rows is compared
- * with the fold at that page's own position. Memory is bounded: what does not fit is folded in a later pass.
+ * with the fold at that page's own position. The fold is in temporary lists, so that memory is bounded.
  * Repeated where lists differ and an owner was erased meanwhile.
- * Of a parked owner the rows are compared with the fold up to the event that cannot be read, until healing has begun.
- * Throws ReadModelAhead, what the ports throw, EventRefused for an event whose stream names no owner, and the signal's
- * reason.
+ * Of a parked owner the rows are compared as they were when the owner was parked.
+ * Throws ForeignHistory, what the ports throw, and the signal's reason.
  */
 export const verify = async (
   log: EventLog,
-  model: ReadModel,
+  model: Pick<ReadModelStore, keyof ReadModel | 'temporaryLists'>,
   generation: Generation,
   {
     skips = NO_SKIPS,
-    maxBytes = MAX_BYTES,
     giveWay = () => Promise.resolve(),
     onProgress = () => undefined,
     signal = NEVER,
   }: VerifyOptions = {},
 ): Promise<Verified> => {
-  await assertNotAhead(log, model, generation, signal);
-  const options = { skips, maxBytes, giveWay, onProgress, signal };
+  const anchors = await model.anchors(generation);
+  await assertOfThisLog(log, anchors, signal);
+  const listsAt = oldestOf(anchors.map(({ position }) => position));
+  const options = { skips, giveWay, onProgress, signal };
   for (let repetitions = 0; ;) {
     const before = await readErasures(log);
-    const found = await new Verification(log, model, generation, streamsErased(before), options).run();
+    const fold = new Fold(log, streamsErased(before), skips, listsAt, model.temporaryLists());
+    let found: Verified;
+    try {
+      found = await new Verification(log, model, generation, fold, options).run();
+    } finally {
+      await fold.close();
+    }
     if (found.differing === 0) return found;
     // The fold of a log of which events are erased meanwhile is none.
     if ((await log.readLast(ERASURES_STREAM))?.revision !== before.revision) continue;
@@ -144,191 +155,242 @@ export const assertConclusive = ({ differing, erasing }: Verified): void => {
 export const isForCertain = ({ differing, unreadable, erasing }: Verified): boolean =>
   differing > 0 ? !erasing : unreadable === 0;
 
+/** The lists by the log, at a position that only goes forward. */
+class Fold {
+  position = START;
+  events = 0;
+  /**
+   * Whether events of an owner were read as stand-ins, of whom others may have been read as they were: then it is no fold
+   * of any log.
+   */
+  isErasing = false;
+  readonly #ending = new AbortController();
+  readonly #batches: AsyncIterator<LogBatch>;
+  readonly #anchors: Anchor[] = Array<Anchor>(PARTITIONS).fill(NO_ANCHOR);
+  /** The last event of each owner, where it is after `listsAt`. */
+  readonly #changed = new Map<string, Position>();
+  #pending: readonly RecordedEvent[] = [];
+  #reached = START;
+
+  constructor(
+    log: EventLog,
+    /** The streams of what was erased before. */
+    private readonly erasedBefore: ReadonlySet<string>,
+    private readonly skips: Skips,
+    /** No page is of a position before this one. */
+    private readonly listsAt: Position,
+    readonly lists: TemporaryLists,
+  ) {
+    this.#batches = log.subscribe(START, this.#ending.signal)[Symbol.asyncIterator]();
+  }
+
+  /** Folds the log to its present end; `after` is awaited after each step. */
+  async toEnd(after: () => Promise<void>): Promise<void> {
+    for (;;) {
+      const { caughtUp } = await this.#pull();
+      while (this.#pending.length > 0) {
+        this.#apply(this.#pending.slice(0, FOLDED_AT_ONCE));
+        await after();
+      }
+      if (caughtUp) return;
+    }
+  }
+
+  /** Folds up to a position at least. The lists may be newer than what the log has sent, for a moment. */
+  async to(position: Position): Promise<void> {
+    const giveUp = monotonicMs() + TOLERANCE_MS;
+    while (this.position < position) {
+      const due = this.#pending.filter((event) => event.position <= position);
+      if (due.length > 0) this.#apply(due);
+      else {
+        const { caughtUp } = await this.#pull();
+        if (caughtUp && this.#reached < position && monotonicMs() > giveUp)
+          throw new ForeignHistory(`the lists are at ${position}, and the log ends at ${this.#reached}`);
+      }
+    }
+  }
+
+  /** The position of the owner's last event that was folded, or one that no page is before. */
+  changedAt(owner: string): Position {
+    return this.#changed.get(owner) ?? this.listsAt;
+  }
+
+  async close(): Promise<void> {
+    this.lists.close();
+    this.#ending.abort();
+    await this.#batches.return?.();
+  }
+
+  async #pull(): Promise<LogBatch> {
+    const { value, done } = (await this.#batches.next()) as IteratorResult<LogBatch, undefined>;
+    if (done) throw new ReadModelUnavailable('the verification was ended');
+    this.isErasing ||= value.events.some((event) => isErased(event, this.erasedBefore));
+    this.#pending = [...this.#pending, ...value.events];
+    this.#reached = value.position;
+    return value;
+  }
+
+  /** Applies the next of the events that are pending. */
+  #apply(events: readonly RecordedEvent[]): void {
+    const batch = new Batch({ position: this.position, event: '' }, this.skips);
+    batch.add({ events });
+    const { anchor, changes, parked } = batch;
+    if (anchor.position > this.listsAt)
+      for (const { owner, position } of [...changes.values(), ...parked.values()].flat())
+        this.#changed.set(owner, position);
+    this.lists.apply(
+      Array.from(new Set([...changes.keys(), ...parked.keys()]), (partition) => {
+        const { position: from } = this.#anchors[partition] ?? NO_ANCHOR;
+        this.#anchors[partition] = anchor;
+        const refused = parked.get(partition);
+        return {
+          ...{ partition, from, upTo: anchor, changes: changes.get(partition) ?? [] },
+          ...(refused && { refused }),
+        };
+      }),
+    );
+    this.#pending = this.#pending.slice(events.length);
+    this.position = anchor.position;
+    this.events += events.length;
+  }
+}
+
 class Verification {
-  readonly #total = { plants: 0, comparedOwners: 0, passes: 0, differing: 0, parked: 0, unreadable: 0 };
+  readonly #total = { plants: 0, comparedOwners: 0, differing: 0, unreadable: 0 };
   readonly #differences: Difference[] = [];
-  /** Partitions that are still to be compared. */
-  #left: ReadonlySet<number> = new Set(Array.from({ length: PARTITIONS }, (_, partition) => partition));
-  #events = 0;
-  #share = 0;
   /** When progress is reported next, in milliseconds of `monotonicMs()`. */
   #reportAt = -Infinity;
-  /** Whether a pass has read what is being erased. */
-  #erasing = false;
+  /** Plants of the fold, once it is at the end of the log. */
+  #expected: number | undefined;
+  /** The end of the log when it began. */
+  #head = START;
 
   constructor(
     private readonly log: EventLog,
     private readonly model: ReadModel,
     private readonly generation: Generation,
-    /** The streams of what was erased before. */
-    private readonly erasedBefore: ReadonlySet<string>,
+    private readonly fold: Fold,
     private readonly options: Required<VerifyOptions>,
   ) {}
 
   async run(): Promise<Verified> {
-    let position = START;
-    while (this.#left.size > 0) position = await this.#pass();
-    this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: 1 });
-    return { ...this.#total, differences: this.#differences, erasing: this.#erasing, position };
-  }
-
-  /** Folds and compares as many partitions as fit into memory; resolves with the position of the fold. */
-  async #pass(): Promise<Position> {
-    const { log } = this;
-    const { skips, maxBytes } = this.options;
-    const comparedBefore = this.#total.plants;
-    const whole = log.distance(START, await log.head());
-    const report = (): void => {
-      if (monotonicMs() < this.#reportAt) return;
-      this.#reportAt = monotonicMs() + REPORT_EVERY_MS;
-      const folded = fold.settled ? 1 : Math.min(1, log.distance(START, fold.position) / Math.max(1, whole));
-      const compared = Math.min(1, (this.#total.plants - comparedBefore) / Math.max(1, fold.plants));
-      const ofPass = FOLDING * folded + (fold.settled ? (1 - FOLDING) * compared : 0);
-      const done = PARTITIONS - this.#left.size + fold.partitions.size * ofPass;
-      this.#share = Math.max(this.#share, done / PARTITIONS);
-      this.options.onProgress({ events: this.#events, plants: this.#total.plants, share: this.#share });
+    const { fold, model, generation } = this;
+    this.#head = await this.log.head();
+    await fold.toEnd(() => this.#worked());
+    this.#expected = fold.lists.countPlants();
+    this.#reportAt = -Infinity; // what was folded is told as a whole
+    this.#report();
+    for (const owner of fold.lists.owners()) await this.#compare(owner);
+    const isCompared = (owner: string): boolean => fold.lists.page(owner, undefined, 1).rows.length > 0;
+    // Owners who have none by the log: of whom the lists have, and who are parked there. A name may occur twice.
+    const others = new Set<string>();
+    for await (const owner of model.owners(generation)) if (!isCompared(owner)) others.add(owner);
+    for (const { owner } of fold.lists.parked()) if (!isCompared(owner)) others.add(owner);
+    for (const owner of others) await this.#compare(owner);
+    this.options.onProgress({ events: fold.events, plants: this.#total.plants, share: 1 });
+    return {
+      ...this.#total,
+      parked: await model.countParked(generation),
+      differences: this.#differences,
+      erasing: fold.isErasing,
+      position: fold.position,
     };
-    const giveWay = (): Promise<void> => this.#giveWay();
-    const fold = new Fold(log, this.erasedBefore, skips, this.#left, maxBytes, whole, giveWay, (count) => {
-      this.#events += count;
-      report();
-    });
-    try {
-      await fold.toEnd();
-      this.#reportAt = -Infinity; // the last report of this pass is the total
-      report();
-      this.#total.passes += 1;
-      for (const owner of fold.ownerNames()) await this.#compare(owner, fold, report);
-      // And owners without an event in the log. A name may occur twice.
-      const compared = new Set<string>();
-      for await (const owner of this.model.owners(this.generation)) {
-        if (!fold.partitions.has(partitionOf(owner)) || fold.knew(owner) || compared.has(owner)) continue;
-        compared.add(owner);
-        await this.#compare(owner, fold, report);
-      }
-      this.#left = new Set([...this.#left].filter((partition) => !fold.partitions.has(partition)));
-      return fold.position;
-    } finally {
-      this.#erasing ||= fold.isErasing;
-      await fold.close();
-    }
   }
 
-  async #giveWay(): Promise<void> {
+  /** To be awaited after each step. */
+  async #worked(): Promise<void> {
+    this.#report();
     await this.options.giveWay();
     this.options.signal.throwIfAborted();
   }
 
-  /** Compares the rows of an owner. */
-  async #compare(owner: string, fold: Fold, report: () => void): Promise<void> {
-    const total = this.#total;
-    const { skips, signal } = this.options;
-    total.comparedOwners += 1;
-    let parked = false;
-    for await (const page of pages(this.model, this.generation, owner, fold, signal)) {
-      parked ||= page.parked !== undefined;
-      if (!fold.isComparable(owner, page)) {
-        // Healed meanwhile, or on the way there, or by another version: none of it is a difference.
-        if (!page.parked) total.unreadable += 1;
-        break;
-      }
-      total.plants += page.rows.length;
-      for (const { id, found } of page.wrong) {
-        total.differing += 1;
-        if (this.#differences.length === MAX_DIFFERENCES) continue;
-        const expected = await rowAt(this.log, owner, id, page.position, skips);
-        this.#differences.push({ owner, id, found, expected });
-      }
-      report();
-      await this.#giveWay();
-    }
-    if (parked) total.parked += 1;
+  #report(): void {
+    if (monotonicMs() < this.#reportAt) return;
+    this.#reportAt = monotonicMs() + REPORT_EVERY_MS;
+    const { log, fold } = this;
+    const { plants } = this.#total;
+    const folded = Math.min(
+      1,
+      log.distance(START, fold.position) / Math.max(1, log.distance(START, this.#head)),
+    );
+    const compared = Math.min(1, plants / Math.max(1, this.#expected ?? Infinity));
+    const share = this.#expected === undefined ? FOLDING * folded : FOLDING + (1 - FOLDING) * compared;
+    this.options.onProgress({ events: fold.events, plants, share });
   }
-}
 
-interface ComparedPage extends Page {
-  readonly wrong: readonly { readonly id: number; readonly found: string | undefined }[];
-}
-
-/** An owner's rows, page by page, each compared with the fold at its position. */
-async function* pages(
-  model: ReadModel,
-  generation: Generation,
-  owner: string,
-  fold: Fold,
-  signal: AbortSignal,
-): AsyncGenerator<ComparedPage, void, undefined> {
-  const ids = fold.idsOf(owner).sort(ascending);
-  let at = 0;
-  let after: number | undefined;
-  for (;;) {
-    const page = await pageNotBefore(model, generation, owner, after, fold.changedAt(owner), signal);
-    const changed = await fold.to(page.position, owner);
-    if (changed.length > 0) {
-      for (const id of changed) ids.push(id);
-      ids.sort(ascending);
-    }
-    while (at < ids.length && after !== undefined && (ids[at] ?? 0) <= after) at += 1;
-    const last = page.rows.at(-1)?.id;
-    const wrong: { id: number; found: string | undefined }[] = [];
-    const passMissing = (before: number): void => {
-      for (; at < ids.length; at += 1) {
-        const id = ids[at] ?? 0;
-        if (id >= before) return;
-        // It may occur more than once.
-        if (fold.hashOf(owner, id) !== undefined && wrong.at(-1)?.id !== id)
-          wrong.push({ id, found: undefined });
+  /** Compares the rows of an owner, page by page. */
+  async #compare(owner: string): Promise<void> {
+    this.#total.comparedOwners += 1;
+    const giveUp = monotonicMs() + TOLERANCE_MS;
+    for (let after: number | undefined, more = true; more;) {
+      const page = await this.model.page(this.generation, owner, after, PAGE);
+      await this.fold.to(page.position);
+      const expected = this.#expectedRows(owner, after, page);
+      if (!expected) return;
+      const differences = differencesOf(owner, expected, page.rows);
+      if (differences.length > 0 && page.position < this.fold.changedAt(owner)) {
+        await this.#behind(page, giveUp);
+        continue;
       }
-    };
-    let before: number | undefined;
-    for (const { id, row } of page.rows) {
-      passMissing(id);
-      while (ids[at] === id) at += 1;
-      if (id === before) wrong.push({ id, found: `${row} (repeated)` });
-      else if (fold.hashOf(owner, id) !== hashOf(row)) wrong.push({ id, found: row });
-      before = id;
+      this.#total.plants += page.rows.length;
+      this.#total.differing += differences.length;
+      this.#differences.push(...differences.slice(0, MAX_DIFFERENCES - this.#differences.length));
+      after = page.rows.at(-1)?.id;
+      more = page.more && after !== undefined;
+      await this.#worked();
     }
-    if (!page.more) passMissing(Infinity);
-    yield { ...page, wrong };
-    if (!page.more || last === undefined) return;
-    after = last;
   }
-}
 
-/** Waits until the read model has an owner's last event of the fold: partitions of idle owners may be behind. */
-const pageNotBefore = async (
-  model: ReadModel,
-  generation: Generation,
-  owner: string,
-  after: number | undefined,
-  position: Position,
-  signal: AbortSignal,
-): Promise<Page> => {
-  const giveUp = monotonicMs() + TOLERANCE_MS;
-  for (;;) {
-    const page = await model.page(generation, owner, after, PAGE);
-    if (page.position >= position) return page;
+  /**
+   * What the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones; undefined where the owner is parked in one
+   * of the two, or at another event: caught up meanwhile, or by a version that can read more. None of that is a difference.
+   */
+  #expectedRows(owner: string, after: number | undefined, page: Page): Page['rows'] | undefined {
+    const { lists } = this.fold;
+    const last = page.more ? (page.rows.at(-1)?.id ?? Infinity) : Infinity;
+    const rows: Page['rows'][number][] = [];
+    for (let from = after, more = true; more;) {
+      const part = lists.page(owner, from, PAGE);
+      if (part.parked?.position !== page.parked?.position) {
+        if (!page.parked) this.#total.unreadable += 1;
+        return undefined;
+      }
+      rows.push(...part.rows.filter(({ id }) => id <= last));
+      from = part.rows.at(-1)?.id;
+      more = part.more && from !== undefined && from < last;
+    }
+    return rows;
+  }
+
+  /** Partitions of idle owners may be behind for a moment. */
+  async #behind({ position }: Page, giveUp: number): Promise<void> {
     if (monotonicMs() > giveUp)
       throw new ReadModelUnavailable(
-        `generation ${generation} has stood still at ${page.position || 'the start'} for ${TOLERANCE_MS / 1_000} s: does a projector run, or is it blocked?`,
+        `generation ${this.generation} has stood still at ${position || 'the start'} for ${TOLERANCE_MS / 1_000} s: does a projector run?`,
       );
-    await pause(LOOK_EVERY_MS, signal);
-    signal.throwIfAborted();
+    await pause(LOOK_EVERY_MS, this.options.signal);
+    this.options.signal.throwIfAborted();
   }
-};
+}
 
-/** A plant's row by the log at a position. */
-const rowAt = async (
-  log: EventLog,
-  owner: string,
-  id: number,
-  position: Position,
-  skips: Skips,
-): Promise<string | undefined> => {
-  let row: string | undefined;
-  for (const event of await log.readStream(plantStream(owner, id))) {
-    const change = event.position <= position ? changeOf(event, skips) : undefined;
-    if (change && !(change instanceof EventRefused)) row = change.row;
+/** The differences between two sequences of rows, each in ascending order of ids. */
+const differencesOf = (owner: string, expected: Page['rows'], found: Page['rows']): Difference[] => {
+  const differences: Difference[] = [];
+  let at = 0;
+  const missing = (before: number): void => {
+    for (let next = expected[at]; next && next.id < before; next = expected[++at])
+      differences.push({ owner, id: next.id, expected: next.row, found: undefined });
+  };
+  let last: number | undefined;
+  for (const { id, row } of found) {
+    missing(id);
+    const next = expected[at];
+    if (id === last) differences.push({ owner, id, expected: undefined, found: `${row} (repeated)` });
+    else if (next?.id !== id) differences.push({ owner, id, expected: undefined, found: row });
+    else if (next.row !== row) differences.push({ owner, id, expected: next.row, found: row });
+    if (next?.id === id) at += 1;
+    last = id;
   }
-  return row;
+  missing(Infinity);
+  return differences;
 };

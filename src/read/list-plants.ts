@@ -40,7 +40,7 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
       limit > LONG_LIST ? this.model.longList(owner, after, limit) : this.model.list(owner, after, limit);
     let page = await read();
     if (areOfTwoLogs(atLeast, page.position)) throw unknownPosition();
-    const horizon = await this.freshness.horizon(arrived);
+    const horizon = await this.freshness.horizon(arrived, page);
     const asked = atLeast > horizon ? atLeast : horizon;
     // Computed each time: meanwhile another list may have shown more, or a write been acknowledged.
     const needed = (): Position => {
@@ -49,10 +49,12 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
     };
     if (page.position < needed()) {
       if (page.position < atLeast) await this.#assertReached(atLeast);
+      const { generation } = page;
       if (await this.freshness.reached(owner, needed())) page = await read();
+      if (page.generation !== generation) await this.freshness.horizon(arrived, page);
       if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');
     }
-    this.freshness.raise(owner, page.position);
+    this.freshness.answered(owner, page);
     return page;
   }
 
@@ -63,10 +65,10 @@ export class ListPlantsHandler implements IQueryHandler<ListPlantsQuery> {
   async atOnce(owner: string, limit: number): Promise<Page | undefined> {
     const arrived = monotonicMs();
     const page = await this.model.list(owner, undefined, limit);
-    const horizon = this.freshness.knownHorizon(arrived);
+    const horizon = this.freshness.knownHorizon(arrived, page);
     if (horizon === undefined || page.position < horizon) return undefined;
     if (page.position < this.freshness.floor(owner)) return undefined;
-    this.freshness.raise(owner, page.position);
+    this.freshness.answered(owner, page);
     return page;
   }
 

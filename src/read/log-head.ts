@@ -1,5 +1,5 @@
 import { monotonicMs, startIdleTimer, stopTimer, type Timer } from '../async/runtime.js';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type EventLog, type Position } from '../ports/event-log.js';
 
 /** The head of the log, as it was at `askedAt` or later, in milliseconds of `monotonicMs()`. */
 export interface Sample {
@@ -37,13 +37,9 @@ export class LogHead {
 
   /** `windowMs`: how old the oldest sample is that callers ask for, in milliseconds. */
   constructor(
-    private readonly log: EventLog,
+    private readonly log: Pick<EventLog, 'head'>,
     private readonly windowMs: number,
     first: Sample,
-    /** Called before the log is asked; with what it returns then, and the head, the answer is told to `onHead`. */
-    private readonly known: () => Position = () => START,
-    /** Called with each head that the log answers, and with what was known as it was asked. */
-    private readonly onHead: (head: Position, known: Position) => void = () => undefined,
   ) {
     this.#samples = [first];
   }
@@ -90,13 +86,11 @@ export class LogHead {
 
   #begin(): Promise<Sample> {
     const askedAt = monotonicMs();
-    const known = this.known();
     const answer = this.log
       .head()
       .then((head) => {
         const sample = { askedAt, head };
         this.#samples.push(sample);
-        this.onHead(head, known);
         return sample;
       })
       .finally(() => {

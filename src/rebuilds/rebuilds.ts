@@ -24,8 +24,6 @@ export interface Building {
   readonly rebuild: string;
   readonly rate: number | null;
   readonly requestedAt: Date;
-  /** The position of the request: everything that is built for it was read after it. */
-  readonly requested: Position;
   /** Skips that were decided after this position apply to it. */
   readonly skipsAfter: Position;
   /** The generation that is built; undefined before a projector has begun. */
@@ -43,8 +41,6 @@ export interface Promoted {
   readonly rollback: 'requested' | 'done' | undefined;
   /** `Rebuilds.skipsAfter` before it was promoted. */
   readonly skippedAfterBefore: Position;
-  /** `Rebuilds.putBackBefore` before it was promoted. */
-  readonly putBackBefore: string | undefined;
 }
 
 /** The state of rebuilds: the fold of their stream. */
@@ -55,17 +51,6 @@ export interface Rebuilds {
   /** Skips that were decided after this position apply to the active generation. */
   readonly skipsAfter: Position;
   readonly promoted: Promoted | undefined;
-  /**
-   * The erasure before which the store has put the active generation back, so that it may hold plants of the erased owner:
-   * it has to be replaced, also where a rebuild is cancelled, and there is no way back to it. Its positions do not show that
-   * any more.
-   */
-  readonly putBackBefore: string | undefined;
-  /**
-   * What was replaced for that reason last, and the erasure. A store that goes back to before the switch has it active
-   * again, also once the rebuild is closed.
-   */
-  readonly damaged: { readonly generation: Generation; readonly erasure: string } | undefined;
   /** Events of the stream that this version cannot read, and that were not skipped. */
   readonly unread: readonly UnreadEvent[];
   /**
@@ -93,24 +78,11 @@ export const NO_REBUILDS: Rebuilds = {
   building: undefined,
   skipsAfter: START,
   promoted: undefined,
-  putBackBefore: undefined,
-  damaged: undefined,
   last: undefined,
 };
 
 /** Who records what a projector does. */
 export const PROJECTOR = 'plants projector';
-
-/** The correlation id of a rebuild that a projector requests because the lists were put back to before an erasure. */
-export const putBackCorrelation = (erasure: string, rebuild: string): string =>
-  `erasure ${erasure} ${rebuild}`;
-
-/** The erasure because of which a projector has requested a rebuild, if so. */
-const erasureBehind = ({ metadata }: RecordedEvent): string | undefined => {
-  const { actor, correlationId } = (metadata ?? {}) as Partial<EventMetadata>;
-  if (actor?.sub !== PROJECTOR || typeof correlationId !== 'string') return undefined;
-  return /^erasure (\S+) /.exec(correlationId)?.[1];
-};
 
 /** The state after all events of the stream of rebuilds, but for those that cannot be read and were skipped. */
 export const rebuildsAfter = (recorded: readonly RecordedEvent[], skips: Skips): Rebuilds =>
@@ -171,9 +143,8 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
       const skipsAfter = unskip ? stored.position : state.skipsAfter;
       return {
         ...next,
-        putBackBefore: state.putBackBefore ?? erasureBehind(stored),
         building: {
-          ...{ rebuild, rate, requestedAt: at, requested: stored.position, skipsAfter },
+          ...{ rebuild, rate, requestedAt: at, skipsAfter },
           generation: undefined,
         },
       };
@@ -188,21 +159,15 @@ const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Re
       };
     case 'RebuildPromoted': {
       const { rebuild, generation, replaced } = event.data;
-      const { putBackBefore } = state;
-      const isOfDamaged = putBackBefore !== undefined && replaced !== null;
       return {
         ...next,
         building: undefined,
-        putBackBefore: undefined,
-        damaged: isOfDamaged ? { generation: replaced as Generation, erasure: putBackBefore } : state.damaged,
         skipsAfter: state.building?.skipsAfter ?? state.skipsAfter,
         promoted: {
           rebuild,
           skippedAfterBefore: state.skipsAfter,
           generation: generation as Generation,
-          replaced: (putBackBefore === undefined ? (replaced ?? undefined) : undefined) as
-            Generation | undefined,
-          putBackBefore,
+          replaced: (replaced ?? undefined) as Generation | undefined,
           promotedAt: at,
           rollback: undefined,
         },

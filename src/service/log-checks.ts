@@ -1,33 +1,8 @@
 import { join } from 'node:path';
 import { type Beside, whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
-import { howToSetAside } from '../adapters/store-locations.js';
 import { type EventLog, START } from '../ports/event-log.js';
-import { ReadModelAhead } from '../ports/read-model.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { Freshness } from '../read/freshness.js';
 import { type Config } from './config.js';
-import { LogMissing, StartError } from './start-error.js';
-
-/** Throws StartError where the read model contains events that the log does not. */
-export const freshnessOf = async (
-  log: EventLog,
-  model: ReadModelStore,
-  config: Config,
-): Promise<Freshness> => {
-  try {
-    return await Freshness.from(log, model, config.writeWaitMs);
-  } catch (error) {
-    if (!(error instanceof ReadModelAhead)) throw error;
-    throw new StartError(
-      `${error.message}: was a file of the log lost, or the log restored from a backup? Keep every file, the read model may be the only copy: look for the missing events ${whereToLook(config)}. To go on without them, ${howToSetAside(config.readModel)}, and it is built anew from the log`,
-    );
-  }
-};
-
-const whereToLook = ({ eventLog }: Config): string =>
-  eventLog.kind === 'sqlite'
-    ? `in ${eventLog.file}-wal if that was moved, in a file ${eventLog.file}.rescued-… and in newer backups`
-    : 'in newer backups of the server';
+import { LogMissing } from './start-error.js';
 
 /** What is derived from an event log in a file, and contains its identity. */
 const madeFrom = ({ readModel, dataDir }: Config): Beside => ({

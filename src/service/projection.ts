@@ -104,11 +104,8 @@ export const startProjector = (
       onRefusal: (notice) => {
         logRefusal(logger, notice);
       },
-      onPutBack: (erasure) => {
-        logger.error(
-          { erasure },
-          'the lists were put back to what they were before an erasure; a rebuild is begun',
-        );
+      onForeign: (reason) => {
+        logger.error({ reason }, 'the lists are not of this log, are refused, and are made again from it');
       },
       onStep: (step) => {
         rebuildSteps.publish(step);

@@ -37,7 +37,8 @@ import { startEraser } from './erasing.js';
 import { rateLimitsOf, signingKeys } from './authentication.js';
 import { type Config } from './config.js';
 import { listen } from './listen.js';
-import { assertLogIsTheirs, assertLogIsThere, freshnessOf } from './log-checks.js';
+import { Freshness } from '../read/freshness.js';
+import { assertLogIsTheirs, assertLogIsThere } from './log-checks.js';
 import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { operationsApart } from './apart.js';
@@ -205,7 +206,7 @@ const openStores = async (
   const measuredModel = measuredReadModel(opened, registry);
   resources.add(() => measuredModel.close());
   const model = tracing?.readModel(measuredModel, config.readModel.kind) ?? measuredModel;
-  const freshness = await freshnessOf(log, model, config);
+  const freshness = await Freshness.from(log, model, config.writeWaitMs);
   resources.add(() => {
     freshness.close();
     return Promise.resolve();

@@ -46,10 +46,8 @@ export const logProjector = (logger: Logger, status: ProjectorStatus): void => {
     catching_up: 'info',
     live: 'info',
     disconnected: 'warn',
-    blocked: 'error',
   } as const;
-  const shown = 'revision' in status ? { ...status, revision: String(status.revision) } : status;
-  logger[level[status.state]]({ projector: shown }, `projector is ${status.state.replace('_', ' ')}`);
+  logger[level[status.state]]({ projector: status }, `projector is ${status.state.replace('_', ' ')}`);
 };
 
 /** Logs an event that cannot be read: where it is, and what to do about it. */
@@ -75,7 +73,7 @@ export const logRefusal = (logger: Logger, notice: RefusalNotice): void => {
     case 'passed over': {
       const { stream, revision, kind, reason } = notice.refused;
       const event = { position: notice.position, stream, revision: String(revision), kind, reason };
-      logger.warn(event, 'an event of an operation cannot be read, and is passed over');
+      logger.warn(event, 'an event that concerns no list cannot be read, and is passed over');
     }
   }
 };

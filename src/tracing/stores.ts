@@ -173,7 +173,7 @@ export const tracedReadModel = (
       const all = [batch, ...ofEvents];
       return endedBy(all, async () => {
         const reached = await model.apply(generation, partitions);
-        const refused = partitions.some(({ from }, index) => (reached[index] ?? START) < from);
+        const refused = partitions.some(({ upTo }, index) => (reached[index] ?? START) < upTo.position);
         if (refused) for (const span of all) fail(span, 'ReadModelRegressed');
         return reached;
       });

@@ -4,7 +4,6 @@ import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { type RebuildEvent } from '../plants/operation.js';
 import { type LoggedEvent } from '../plants/upcasters.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
-import { randomId } from '../async/runtime.js';
 import {
   type EventLog,
   type EventMetadata,
@@ -12,13 +11,12 @@ import {
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../ports/event-log.js';
-import { readRebuilds, readRebuildStream } from '../rebuilds/read.js';
+import { readRebuildStream } from '../rebuilds/read.js';
 import {
   decideRebuild,
   isOutcomeOf,
   OperationRefused,
   PROJECTOR,
-  putBackCorrelation,
   readOperation,
   type RebuildCommand,
   type Rebuilds,
@@ -140,42 +138,6 @@ export const requestRebuild = async (
   now: () => Date,
 ): Promise<void> => {
   await run(log, { kind: 'request', asked }, operator, now);
-};
-
-/**
- * Requests the rebuild that is due because the store has put the active generation back to before an erasure. One that is
- * in progress for another reason is cancelled: were it cancelled later, nothing would tell of the erasure any more. Returns
- * false where that erasure or another one is behind the rebuild in progress already. Throws what `requestRebuild` throws.
- */
-export const requestRebuildAfterPutBack = async (
-  log: EventLog,
-  erasure: string,
-  now: () => Date,
-): Promise<boolean> => {
-  const rebuild = randomId();
-  const operator = { actor: { sub: PROJECTOR }, correlationId: putBackCorrelation(erasure, rebuild) };
-  const done = await execute<Rebuilds, false>(log, REBUILDS_STREAM, {
-    races: RACES,
-    read: async () => {
-      const state = await readRebuilds(log);
-      const isRequested = state.building !== undefined && state.putBackBefore !== undefined;
-      return isRequested ? { done: false } : { state, revision: state.revision };
-    },
-    decide: (state) => {
-      const { building, revision } = state;
-      const reason = 'the lists were put back to before an erasure: another rebuild begins';
-      const cancelled: RebuildEvent[] = building
-        ? [{ type: 'RebuildCancelled', data: { rebuild: building.rebuild, reason } }]
-        : [];
-      const command = { kind: 'request', asked: { rebuild, rate: null, unskip: false } } as const;
-      const requested = decideRebuild({ ...state, building: undefined }, command);
-      return [...cancelled, requested].map((event) =>
-        operationEvent(REBUILDS_STREAM, revision, event, operator, now()),
-      );
-    },
-    tooManyRaces: () => new OperationRefused('others operate at the same time: it is tried again'),
-  });
-  return done !== false;
 };
 
 /** Cancels the rebuild in progress, only `only` where that is given; resolves with its id. Throws what `run` throws. */

@@ -107,6 +107,7 @@ export const eventLogErasureContract = (name: string, open: () => Promise<EventL
         expect(await client.readStream(one.into)).toEqual(erased);
         expect(await client.readStream(one.into, 3n, 2)).toEqual(erased.slice(4, 6));
         expect(await client.readLast(one.into)).toEqual(erased.at(-1));
+        for (const event of erased) expect(await client.eventAt(event.position)).toEqual(event);
         for (const stream of [...one.streams, one.subject]) {
           expect(await client.readStream(stream)).toEqual([]);
           expect(await client.readLast(stream)).toBeUndefined();

@@ -255,6 +255,21 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
       });
     });
 
+    describe('eventAt', () => {
+      it('gives the event at a position, and none where there is none', async () => {
+        const stream = freshStream();
+        await log.append(stream, 'none', newEvents(3));
+        const events = await log.readStream(stream);
+        for (const event of events) expect(await other.eventAt(event.position)).toStrictEqual(event);
+        expect(await log.eventAt(START)).toBeUndefined();
+        const head = await log.head();
+        // After the end; and, where positions are offsets, within an event.
+        for (const place of [BigInt(head) + 1n, BigInt(events[1]?.position ?? 0) * 2n + 2n])
+          expect(await log.eventAt(String(place).padStart(head.length, '0') as Position)).toBeUndefined();
+        expect(await log.eventAt('of another log' as Position)).toBeUndefined();
+      });
+    });
+
     describe('what is read', () => {
       it.each<[string, Json]>([
         ['any Unicode', 'Ünïcödé – 植物 🌵 \u0000 \u001f "\\" \u2028 e\u0301 é'],
@@ -675,10 +690,12 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         ]);
         await closed.close();
         const stream = freshStream();
+        const digits = (await log.head()).length;
         const attempts: (() => Promise<unknown>)[] = [
           () => closed.append(stream, 'none', newEvents(1)),
           () => closed.readStream(stream),
           () => closed.readLast(stream),
+          () => closed.eventAt('0'.repeat(digits) as Position),
           () => all(closed.readAll(START)),
           () => all(closed.subscribe(START, new AbortController().signal)),
           () => closed.head(),

@@ -3,9 +3,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../src/plants/stream.js';
 import { type Position, START } from '../../src/ports/event-log.js';
 import {
+  type CatchUp,
   type Generation,
   GenerationMissing,
-  type Healing,
   OwnerParked,
   type ParkedOwner,
   PARTITIONS,
@@ -44,14 +44,20 @@ const batch = (
   changes: readonly RowChange[],
   refused: readonly ParkedOwner[] = [],
   partition = partitionOf(OWNER),
-): PartitionChanges => ({ partition, from: at(from), upTo: at(upTo), changes, refused });
+): PartitionChanges => ({
+  partition,
+  from: at(from),
+  upTo: { position: at(upTo), event: `event-${upTo}` },
+  changes,
+  refused,
+});
 
-const healing = (
-  from: number,
+const catchUp = (
+  parkedAt: number,
   upTo: number,
   changes: readonly RowChange[],
-  then: Healing['then'] = 'answered',
-): Healing => ({ owner: OWNER, from: at(from), upTo: at(upTo), changes, then });
+  next?: ParkedOwner,
+): CatchUp => ({ owner: OWNER, parkedAt: at(parkedAt), upTo: at(upTo), changes, next });
 
 /** Another owner of the same partition. */
 const neighbourOf = (owner: string): string => {
@@ -165,44 +171,42 @@ export const parkedOwnersContract = (
       expect(await parkedOf()).toEqual([]);
     });
 
-    it('is healed by what was left out, at once, and then goes on', async () => {
+    it('is brought up to date by what was left out, at once, and then goes on', async () => {
       await start();
       await model.apply(generation, [batch(0, 4, [put(1, 1), put(3, 2)], [refusal(2)])]);
-      expect(await model.heal(generation, healing(1, 4, [put(2, 9), put(3, 2)]))).toBe(true);
+      expect(await model.catchUp(generation, catchUp(2, 4, [put(2, 9), put(3, 2)]))).toBe(true);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '9:2']);
       expect(await parkedOf()).toEqual([]);
       await model.apply(generation, [batch(4, 5, [put(5, 3)])]);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '3:5', '9:2']);
     });
 
-    it('is healed once: whoever comes later changes nothing, nor does a batch from before', async () => {
+    it('is brought up to date once: whoever comes later changes nothing, nor does a batch from before', async () => {
       await start();
       const first = batch(0, 4, [put(1, 1), put(3, 1)], [refusal(2)]);
       await model.apply(generation, [first]);
-      const whole = healing(1, 4, [{ ...put(2, 1), row: undefined }, put(3, 2)]);
-      expect(await model.heal(generation, whole)).toBe(true);
-      expect(await model.heal(generation, whole)).toBe(false);
-      expect(await model.heal(generation, healing(1, 4, [put(2, 7)]))).toBe(false);
+      const whole = catchUp(2, 4, [{ ...put(2, 1), row: undefined }, put(3, 2)]);
+      expect(await model.catchUp(generation, whole)).toBe(true);
+      expect(await model.catchUp(generation, whole)).toBe(false);
+      expect(await model.catchUp(generation, catchUp(2, 4, [put(2, 7)]))).toBe(false);
       // By a projector that cannot read the event, and has not heard of any of this.
       const late = [put(1, 1), put(5, 3, NEIGHBOUR), put(6, 4)];
-      await model.apply(generation, [first, batch(1, 6, late, [refusal(2)])].slice(0, 1));
+      await model.apply(generation, [first]);
       await model.apply(generation, [batch(0, 6, late, [refusal(2)])]);
       expect(await namesOf(OWNER)).toEqual(['2:3', '4:6']);
       expect(await namesOf(NEIGHBOUR)).toEqual(['3:5']);
     });
 
-    it('is not answered where a change after the healing was left out, but is healed up to there', async () => {
+    it('is brought up to date only to where its partition stands', async () => {
       await start();
       await model.apply(generation, [batch(0, 3, [put(1, 1)], [refusal(2)])]);
       await model.apply(generation, [batch(3, 5, [put(5, 2)])]);
-      expect(await model.heal(generation, healing(1, 3, [put(2, 9)]))).toBe(false);
-      expect(await rowsOf()).toEqual(['1:1']);
-      expect(await model.heal(generation, healing(1, 3, [put(2, 9)], 'parked'))).toBe(true);
+      for (const upTo of [3, 4, 6])
+        expect(await model.catchUp(generation, catchUp(2, upTo, [put(2, 9)]))).toBe(false);
+      expect(await model.catchUp(generation, catchUp(1, 5, [put(2, 9)]))).toBe(false);
       await parkedAt(2);
-      expect(await rowsOf()).toEqual(['1:1', '9:2']);
-      expect(await parkedOf()).toEqual([{ ...refusal(2), applied: at(3) }]);
-      expect(await model.heal(generation, healing(1, 5, [put(5, 2)]))).toBe(false);
-      expect(await model.heal(generation, healing(3, 5, [put(5, 2)]))).toBe(true);
+      expect(await rowsOf()).toEqual(['1:1']);
+      expect(await model.catchUp(generation, catchUp(2, 5, [put(2, 9), put(5, 2)]))).toBe(true);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:5', '9:2']);
     });
 
@@ -211,22 +215,14 @@ export const parkedOwnersContract = (
       await model.apply(generation, [
         batch(0, 6, [put(1, 1), put(3, 2), put(5, 3)], [refusal(2), refusal(4)]),
       ]);
-      const then = refusal(4);
-      expect(await model.heal(generation, healing(1, 3, [put(2, 9), put(3, 2)], then))).toBe(true);
+      const next = refusal(4);
+      expect(await model.catchUp(generation, catchUp(2, 6, [put(2, 9), put(3, 2)], next))).toBe(true);
       await parkedAt(4);
-      expect(await parkedOf()).toEqual([then]);
+      expect(await parkedOf()).toEqual([next]);
       expect(await rowsOf()).toEqual(['1:1', '2:3', '9:2']);
-      expect(await model.heal(generation, healing(3, 4, []))).toBe(false);
-      expect(await model.heal(generation, healing(3, 6, [put(5, 3)]))).toBe(true);
+      expect(await model.catchUp(generation, catchUp(2, 6, []))).toBe(false);
+      expect(await model.catchUp(generation, catchUp(4, 6, [put(5, 3)]))).toBe(true);
       expect(await namesOf(OWNER)).toEqual(['1:1', '2:3', '3:5', '9:2']);
-    });
-
-    it('is not healed beyond where its partition stands', async () => {
-      await start();
-      await model.apply(generation, [batch(0, 3, [put(1, 1)], [refusal(2)])]);
-      expect(await model.heal(generation, healing(1, 4, [put(4, 2)]))).toBe(false);
-      expect(await model.heal(generation, healing(1, 3, [], refusal(4)))).toBe(false);
-      expect(await rowsOf()).toEqual(['1:1']);
     });
 
     it('is so in its own generation only, which takes it along when it is dropped', async () => {
@@ -246,7 +242,7 @@ export const parkedOwnersContract = (
       await model.drop(generation);
       await expect(model.countParked(generation)).rejects.toThrow(GenerationMissing);
       await expect(parkedOf()).rejects.toThrow(GenerationMissing);
-      await expect(model.heal(generation, healing(1, 2, []))).rejects.toThrow(GenerationMissing);
+      await expect(model.catchUp(generation, catchUp(2, 2, []))).rejects.toThrow(GenerationMissing);
       const third = await model.createGeneration();
       expect(await parkedOf(model, third)).toEqual([]);
     });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Position, START } from '../../src/ports/event-log.js';
+import { type Anchor, NO_ANCHOR, type Position, START } from '../../src/ports/event-log.js';
 import {
   ActiveChanged,
   GenerationActive,
@@ -21,10 +21,13 @@ import {
   partitionOf,
 } from '../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
-import { never } from '../support/waiting.js';
+import { never, until } from '../support/waiting.js';
 
 /** The n-th place in an imagined log; the 0-th is before its first event. */
 const at = (n: number): Position => (n === 0 ? START : (String(n).padStart(20, '0') as Position));
+
+/** The event at that place. */
+const anchor = (n: number): Anchor => ({ position: at(n), event: n === 0 ? '' : `event-${n}` });
 
 const put = (n: number, owner: string, id: number, row = `{"name":"${id}"}`): RowChange => ({
   position: at(n),
@@ -58,7 +61,7 @@ const between = (
   return Array.from(byPartition, ([partition, its]) => ({
     partition,
     from: at(from),
-    upTo: at(upTo),
+    upTo: anchor(upTo),
     changes: its,
   }));
 };
@@ -72,9 +75,12 @@ const advance = (from: number, upTo: number, changes: readonly RowChange[] = [])
     Array.from({ length: PARTITIONS }, (_, partition) => partition),
   );
 
-/** Without what tells generations of the same number apart. */
-const generationsOf = async (model: ReadModelStore): Promise<Omit<GenerationInfo, 'key'>[]> =>
-  (await model.generations()).map(({ generation, active }) => ({ generation, active }));
+/** As they were created, in ascending order of their ids. */
+const ascending = (...generations: readonly GenerationInfo[]): GenerationInfo[] =>
+  [...generations].sort((one, other) => one.generation - other.generation);
+
+const positionsOf = async (model: ReadModelStore, generation: Generation): Promise<Position[]> =>
+  (await model.anchors(generation)).map(({ position }) => position);
 
 const ids = (page: Page): number[] => page.rows.map(({ id }) => id);
 
@@ -125,20 +131,19 @@ export const readModelContract = (
     describe('generations', () => {
       it('has none at first', async () => {
         const model = await openNew();
-        await expect(generationsOf(model)).resolves.toEqual([]);
+        await expect(model.generations()).resolves.toEqual([]);
       });
 
-      it('makes new ones with ascending numbers, inactive, with every partition at the start', async () => {
+      it('makes new ones with other ids, inactive, with every partition at the start', async () => {
         const model = await openNew();
         const first = await model.createGeneration();
         const second = await model.createGeneration();
-        expect(first).toBeGreaterThanOrEqual(1);
-        expect(second).toBeGreaterThan(first);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation: first, active: false },
-          { generation: second, active: false },
-        ]);
-        await expect(model.positions(first)).resolves.toEqual(Array(PARTITIONS).fill(START));
+        expect(Number.isSafeInteger(first) && first > 0).toBe(true);
+        expect(second).not.toBe(first);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation: first, active: false }, { generation: second, active: false }),
+        );
+        await expect(model.anchors(first)).resolves.toEqual(Array(PARTITIONS).fill(NO_ANCHOR));
       });
 
       it('has one active generation at most', async () => {
@@ -147,22 +152,20 @@ export const readModelContract = (
         const second = await model.createGeneration();
         await model.promote(first);
         await model.promote(first);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation: first, active: true },
-          { generation: second, active: false },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation: first, active: true }, { generation: second, active: false }),
+        );
         await model.promote(second);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation: first, active: false },
-          { generation: second, active: true },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation: first, active: false }, { generation: second, active: true }),
+        );
       });
 
       it('is invisible to another log, and may be active beside that one’s', async () => {
         const { model, generation } = await openActive();
         await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
         const other = await openNew();
-        await expect(generationsOf(other)).resolves.toEqual([]);
+        await expect(other.generations()).resolves.toEqual([]);
         await expect(other.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
         const its = await other.createGeneration();
         await other.promote(its);
@@ -175,42 +178,36 @@ export const readModelContract = (
         await model.apply(generation, advance(0, 5));
         const next = await model.createGeneration();
         const lagging = advance(0, 9).map((changes) =>
-          changes.partition === 63 ? { ...changes, upTo: at(4) } : changes,
+          changes.partition === 63 ? { ...changes, upTo: anchor(4) } : changes,
         );
         await model.apply(next, lagging);
         await expect(model.promote(next)).rejects.toThrow(NotAsFar);
         await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation, active: true },
-          { generation: next, active: false },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation, active: true }, { generation: next, active: false }),
+        );
         await model.apply(next, advance(4, 5));
         await model.promote(next);
-        await expect(generationsOf(model)).resolves.toContainEqual({ generation: next, active: true });
+        await expect(model.generations()).resolves.toContainEqual({ generation: next, active: true });
       });
 
-      it('promotes one that stands at the end of a log which was put back, in place of one beyond it', async () => {
-        const { model, generation } = await openActive();
+      it('refuses lists once the active one was deactivated, until another one is promoted', async () => {
+        const { model, log, generation } = await openActive();
+        const other = await openFor(log);
         await model.apply(generation, advance(0, 9));
         const next = await model.createGeneration();
-        await model.apply(next, advance(0, 5));
-        await expect(model.promote(next, generation)).rejects.toThrow(NotAsFar);
-        await expect(model.promote(next, generation, at(6))).rejects.toThrow(NotAsFar);
-        await model.promote(next, generation, at(5));
-        await expect(generationsOf(model)).resolves.toContainEqual({ generation: next, active: true });
-      });
-
-      it('promotes none, where none is active, that has not come to where its caller found it complete', async () => {
-        const model = await openNew();
-        const generation = await model.createGeneration();
-        await expect(model.promote(generation, 'none', at(1))).rejects.toThrow(NotAsFar);
-        await model.apply(generation, advance(0, 5).slice(1));
-        await expect(model.promote(generation, 'none', at(5))).rejects.toThrow(NotAsFar);
-        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: false }]);
-        await model.apply(generation, advance(0, 5).slice(0, 1));
-        await expect(model.promote(generation, 'none', at(6))).rejects.toThrow(NotAsFar);
-        await model.promote(generation, 'none', at(5));
-        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
+        await model.deactivate(next); // which is not the active one
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([]);
+        await model.deactivate(generation);
+        await model.deactivate(generation);
+        await expect(model.list(ANNE, undefined, 10)).rejects.toThrow(ReadModelIncomplete);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation, active: false }, { generation: next, active: false }),
+        );
+        await model.drop(generation);
+        await model.promote(next, 'none'); // however far the other one was
+        expect(ids(await model.list(ANNE, undefined, 10))).toEqual([]);
+        await until(async () => (await other.list(ANNE, undefined, 10)).generation === next);
       });
 
       it('promotes only in place of the one that is named, if one is', async () => {
@@ -222,15 +219,13 @@ export const readModelContract = (
         await model.promote(first, 'none');
         for (const another of ['none', second, (second + 1) as Generation] as const)
           await expect(model.promote(second, another)).rejects.toThrow(ActiveChanged);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation: first, active: true },
-          { generation: second, active: false },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation: first, active: true }, { generation: second, active: false }),
+        );
         await model.promote(second, first);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation: first, active: false },
-          { generation: second, active: true },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation: first, active: false }, { generation: second, active: true }),
+        );
       });
 
       it('changes nothing by promoting the active one, whatever it was to replace', async () => {
@@ -239,10 +234,9 @@ export const readModelContract = (
         await model.apply(generation, between(0, 1, [put(1, ANNE, 7)]));
         for (const replaces of [undefined, generation, 'none', old, (old + 1) as Generation] as const)
           await model.promote(generation, replaces);
-        await expect(generationsOf(model)).resolves.toEqual([
-          { generation, active: true },
-          { generation: old, active: false },
-        ]);
+        await expect(model.generations()).resolves.toEqual(
+          ascending({ generation, active: true }, { generation: old, active: false }),
+        );
         expect(ids(await model.list(ANNE, undefined, 10))).toEqual([7]);
       });
 
@@ -276,15 +270,15 @@ export const readModelContract = (
         const { model, generation } = await openActive();
         const none = (generation + 1) as Generation;
         await expect(model.promote(none)).rejects.toThrow(GenerationMissing);
-        await expect(model.positions(none)).rejects.toThrow(GenerationMissing);
+        await expect(model.anchors(none)).rejects.toThrow(GenerationMissing);
         await expect(model.apply(none, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
         await expect(model.page(none, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
         await expect(ownersOf(model, none)).rejects.toThrow(GenerationMissing);
         await expect(model.drop(none)).resolves.toBeUndefined();
-        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
+        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
       });
 
-      it('drops a generation, and never gives its number again', async () => {
+      it('drops a generation, and never gives its id again', async () => {
         const { model, generation } = await openActive();
         await model.apply(generation, between(0, 1, [put(1, ANNE, 1)]));
         const old = await model.createGeneration();
@@ -292,13 +286,13 @@ export const readModelContract = (
         await model.apply(old, between(0, 2_500, rows));
         await model.drop(old);
         await model.drop(old);
-        await expect(generationsOf(model)).resolves.toEqual([{ generation, active: true }]);
-        await expect(model.positions(old)).rejects.toThrow(GenerationMissing);
+        await expect(model.generations()).resolves.toEqual([{ generation, active: true }]);
+        await expect(model.anchors(old)).rejects.toThrow(GenerationMissing);
         await expect(model.promote(old)).rejects.toThrow(GenerationMissing);
         await expect(model.page(old, ANNE, undefined, 10)).rejects.toThrow(GenerationMissing);
         await expect(ownersOf(model, old)).rejects.toThrow(GenerationMissing);
         await expect(model.apply(old, between(0, 1, [put(1, ANNE, 1)]))).rejects.toThrow(GenerationMissing);
-        await expect(model.createGeneration()).resolves.toBeGreaterThan(old);
+        await expect(model.createGeneration()).resolves.not.toBe(old);
         expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1]);
       });
 
@@ -314,8 +308,8 @@ export const readModelContract = (
         const seen: boolean[] = [];
         while (!drop.ended) {
           const listed = (await other.generations()).some(({ generation }) => generation === old);
-          const whole = await other.positions(old).then(
-            (positions) => positions[ANNES] === at(20_000),
+          const whole = await other.anchors(old).then(
+            (anchors) => anchors[ANNES]?.position === at(20_000),
             (error: unknown) => (error instanceof GenerationMissing ? undefined : error),
           );
           const first = await other.page(old, ANNE, undefined, 1).then(
@@ -417,7 +411,8 @@ export const readModelContract = (
         await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
           rows: [{ id: 7, row: '{"name":"7"}' }],
           more: false,
-          position: at(1),
+          ...anchor(1),
+          generation,
         });
       });
 
@@ -426,13 +421,15 @@ export const readModelContract = (
         await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
           rows: [],
           more: false,
-          position: START,
+          ...anchor(0),
+          generation,
         });
         await model.apply(generation, advance(0, 3));
         await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
           rows: [],
           more: false,
-          position: at(3),
+          ...anchor(3),
+          generation,
         });
       });
 
@@ -522,7 +519,8 @@ export const readModelContract = (
               body: Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`),
               lastId: rows.at(-1)?.id,
               more,
-              position: at(301),
+              ...anchor(301),
+              generation,
             });
         }
         await model.apply(generation, between(301, 302, [remove(302, ANNE, -450)]));
@@ -533,7 +531,8 @@ export const readModelContract = (
               .map((id) => `{"name":"${id} 🌵"}`)
               .join(',')}]`,
           ),
-          position: at(302),
+          ...anchor(302),
+          generation,
         });
       });
 
@@ -688,17 +687,20 @@ export const readModelContract = (
             { id: 1, row: 'next' },
           ],
           more: true,
-          position: at(3),
+          ...anchor(3),
+          generation: next,
         });
         await expect(model.page(next, ANNE, 1, 2)).resolves.toEqual({
           rows: [{ id: 3, row: 'next' }],
           more: false,
-          position: at(3),
+          ...anchor(3),
+          generation: next,
         });
         await expect(model.page(next, BELA, undefined, 2)).resolves.toEqual({
           rows: [],
           more: false,
-          position: at(3),
+          ...anchor(3),
+          generation: next,
         });
       });
 
@@ -805,7 +807,7 @@ export const readModelContract = (
         await expect(
           model.apply(generation, between(0, 4, [put(2, ANNE, 1), put(3, BELA, 1)])),
         ).resolves.toEqual([at(4), at(4)]);
-        const positions = await model.positions(generation);
+        const positions = await positionsOf(model, generation);
         expect(positions.flatMap((position, partition) => (position === START ? [] : [partition]))).toEqual(
           [ANNES, BELAS].toSorted((a, b) => a - b),
         );
@@ -830,7 +832,8 @@ export const readModelContract = (
             { id: 2, row: 'stays' },
           ],
           more: false,
-          position: at(6),
+          ...anchor(6),
+          generation,
         });
       });
 
@@ -842,7 +845,8 @@ export const readModelContract = (
         await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
           rows: [{ id: 1, row: '{"name":"1"}' }],
           more: false,
-          position: at(2),
+          ...anchor(2),
+          generation,
         });
       });
 
@@ -883,7 +887,7 @@ export const readModelContract = (
         const { model, generation } = await openActive();
         await expect(model.apply(generation, advance(0, 8))).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
         await expect(model.apply(generation, advance(0, 3))).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
-        await expect(model.positions(generation)).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
+        await expect(positionsOf(model, generation)).resolves.toEqual(Array(PARTITIONS).fill(at(8)));
         await expect(model.apply(generation, [])).resolves.toEqual([]);
       });
 
@@ -894,7 +898,8 @@ export const readModelContract = (
         await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
           rows: [],
           more: false,
-          position: START,
+          ...anchor(0),
+          generation,
         });
         await model.apply(generation, between(0, 2, [put(1, ANNE, 1, 'now'), remove(2, ANNE, 1)]));
         await model.apply(next, between(1, 2, [put(2, ANNE, 2, 'next')]));
@@ -962,13 +967,14 @@ export const readModelContract = (
                 batch.map(({ partition }) => stand[partition]),
               );
             }
-            await expect(model.positions(generation)).resolves.toEqual(stand);
+            await expect(positionsOf(model, generation)).resolves.toEqual(stand);
             for (const owner of owners) {
               const position = stand[partitionOf(owner)] ?? START;
               await expect(model.list(owner, undefined, 100)).resolves.toEqual({
                 rows: fold(owner, position),
                 more: false,
-                position,
+                ...anchor(Number(position)),
+                generation,
               });
             }
             await Promise.all(opened.splice(0).map((each) => each.close()));
@@ -1000,7 +1006,8 @@ export const readModelContract = (
           await expect(other.list(owner, undefined, 100)).resolves.toEqual({
             rows: [...rows].map(([id, row]) => ({ id, row })).sort((a, b) => a.id - b.id),
             more: false,
-            position: at(400),
+            ...anchor(400),
+            generation,
           });
         }
       });
@@ -1197,7 +1204,7 @@ export const readModelContract = (
           model.createGeneration(),
           model.promote(generation),
           model.drop(generation),
-          model.positions(generation),
+          model.anchors(generation),
           model.apply(generation, []),
           model.list(ANNE, undefined, 10),
           model.reached(ANNES, START, never()),

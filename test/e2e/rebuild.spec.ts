@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/rebuilder-options.js';
+import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/supervisor.js';
 import { readRebuilds } from '../../src/rebuilds/read.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';
@@ -82,8 +82,9 @@ describe('rebuilding the lists', () => {
     await ask(service, 'rebuilds');
     if (step === 'rolled back' || step === 'dropped') {
       expect(await over(service)).toBe('promoted');
-      while (!service.logged.some(({ msg }) => msg === 'lists are answered from generation 2'))
-        await nextTurn();
+      const { promoted } = await stateOf(service);
+      const isSaid = `lists are answered from generation ${promoted?.generation}`;
+      while (!service.logged.some(({ msg }) => msg === isSaid)) await nextTurn();
       await ask(service, 'rollback');
     }
     expect(await died).toBeNull(); // by a signal

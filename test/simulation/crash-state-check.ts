@@ -191,9 +191,9 @@ export class CrashStateCheck {
   async #lists(log: EventLog, model: ReadModelStore): Promise<void> {
     const head = await log.head();
     for (const { generation } of await model.generations()) {
-      const positions = await model.positions(generation);
+      const anchors = await model.anchors(generation);
       this.#check(
-        positions.every((position) => position <= head),
+        anchors.every(({ position }) => position <= head),
         () => `generation ${generation} is ahead of the log`,
       );
       const { originalLists, finalLists } = this.reference;

@@ -82,7 +82,7 @@ const listsAreTheFold = async (
   const active = activeOf(await model.generations())?.generation;
   if (active === undefined) return false;
   const head = await log.head();
-  if ((await model.positions(active)).some((position) => position < head)) return false;
+  if ((await model.anchors(active)).some(({ position }) => position < head)) return false;
   const lists = new ListsByFold(await all(log.readAll(START)));
   for (const owner of owners) {
     const { rows } = await model.page(active, owner, undefined, 10_000);

@@ -14,6 +14,7 @@ import {
   type Json,
   START,
 } from '../../src/ports/event-log.js';
+import { decorate } from '../../src/ports/decorate.js';
 import { type Generation } from '../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { project } from '../../src/projector/projection.js';
@@ -69,10 +70,10 @@ export class Stores {
     rmSync(only === undefined ? this.#lists : pathOf(this.#lists, only as Generation), { recursive: true });
   }
 
-  /** Takes everything out of all generations, as if others had been made with their numbers. */
+  /** Takes everything out of all generations. */
   emptyLists(): void {
     this.tamper('DELETE FROM plants');
-    this.tamper('UPDATE positions SET position = ?', [START]);
+    this.tamper("UPDATE anchors SET position = ?, event = ''", [START]);
   }
 
   /** Takes the last events from the log, as if it had been put back to an earlier state. */
@@ -94,6 +95,9 @@ export class Stores {
     return join(this.folder, 'lists');
   }
 }
+
+/** As a store that other processes may write, too: a projector has to keep its lease there. */
+export const shared = (model: ReadModelStore): ReadModelStore => decorate(model, { isSole: false });
 
 /** When everything in these tests is decided. */
 export const NOON = new Date('2026-01-31T12:00:00.000Z');

@@ -34,7 +34,7 @@ export class ErasingStores {
   readonly folder = temporaryFolder();
   readonly #key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
   /** Erasures after which the lists were put back. */
-  readonly putBack: string[] = [];
+  readonly foreign: string[] = [];
   log!: EventLog;
   model!: ReadModelStore;
   tree!: TreeStore;
@@ -63,7 +63,7 @@ export class ErasingStores {
     this.model = await openSqliteReadModel(this.file('lists'), this.log.identity());
     this.tree = await openSqliteTreeStore(this.file('tree.db'), this.log.identity());
     const projector = new Projector(this.log, this.model, now, randomUUID(), () => undefined, {
-      onPutBack: (erasure) => this.putBack.push(erasure),
+      onForeign: (reason) => this.foreign.push(reason),
       ...(this.graceMs !== undefined && { graceMs: this.graceMs }),
     });
     this.startAuditor(this.log, this.tree);

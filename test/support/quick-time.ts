@@ -1,4 +1,5 @@
-import { MACHINE, replaceRuntime } from '../../src/async/runtime.js';
+import { MACHINE } from '../../src/async/runtime.js';
+import { replaceParts } from './replaced-runtime.js';
 
 /** A deadline that no machine misses, in milliseconds of quick time: the code's own are too short there. */
 export const LONG_MS = 600_000;
@@ -14,8 +15,7 @@ export const quickTime = (times = 6): readonly number[] => {
     asked.push(ms);
     return Math.ceil(ms / times);
   };
-  replaceRuntime({
-    ...MACHINE,
+  replaceParts({
     monotonicMs: () => MACHINE.monotonicMs() * times,
     startTimer: (run, ms) => MACHINE.startTimer(run, real(ms)),
     startIdleTimer: (run, ms) => MACHINE.startIdleTimer(run, real(ms)),

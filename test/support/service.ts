@@ -4,10 +4,9 @@ import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../src/service/config.js';
 import { type EventLog, type RecordedEvent, START } from '../../src/ports/event-log.js';
-import { AUDIT_STREAM, PLANT_STREAMS } from '../../src/plants/stream.js';
+import { AUDIT_STREAM } from '../../src/plants/stream.js';
 import { openEventLog } from '../../src/adapters/stores.js';
 import { signToken } from '../../src/cli/token.js';
-import { appendRaw } from './domain-stores.js';
 import { CLI } from './http-cli.js';
 import { all } from './log-events.js';
 import { type StoreUrls, storesOfThisRun } from './stores-of-this-run.js';
@@ -48,14 +47,11 @@ export class TestService {
   }
 
   /**
-   * As `start`, on a log that begins with an event that nobody can read and whose owner nobody can tell: the projector
-   * is blocked there, and no list is ever answered.
+   * As `start`, with a projector that does nothing: no list is ever answered.
    */
-  static async startBlocked(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
-    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), storesOfThisRun(), settings);
-    await service.writing((log) => appendRaw(log, PLANT_STREAMS, 'PlantWatered', {}));
-    await service.start();
-    return service;
+  static startBlocked(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
+    const blocked = `--import=${new URL('no-projection.js', import.meta.url).href}`;
+    return TestService.start({ ...settings, NODE_OPTIONS: `${settings.NODE_OPTIONS ?? ''} ${blocked}` });
   }
 
   /** Starts another service on the same data, with other settings: on servers alone. */

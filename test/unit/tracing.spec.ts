@@ -402,7 +402,7 @@ describe('stores', () => {
     }
     const partition = partitionOf('anne');
     const change = { position, owner: 'anne', id: 2, row: undefined };
-    const parts = [{ partition, from: position, upTo: position, changes: [change] }];
+    const parts = [{ partition, from: position, upTo: { position, event: 'two' }, changes: [change] }];
     expect(await model.apply(generation, parts)).toEqual([START]);
     expect(tracing.found('apply')[0]).toMatchObject({
       status: { code: 2 },

@@ -11,9 +11,9 @@ import { type SystemStatus, type UnreadEvent } from './status.js';
 const nameOf = ({ stream, revision }: Pick<UnreadEvent, 'stream' | 'revision'>): string =>
   `${stream}@${revision}`;
 
-export const Unread = ({ status: { blocked, parked, skipped } }: { readonly status: SystemStatus }) => {
+export const Unread = ({ status: { parked, skipped } }: { readonly status: SystemStatus }) => {
   const [asked, setAsked] = useState<UnreadEvent>();
-  const events = [...(blocked ? [blocked] : []), ...parked.events];
+  const { owners, events } = parked;
   const close = (): void => {
     setAsked(undefined);
   };
@@ -23,10 +23,8 @@ export const Unread = ({ status: { blocked, parked, skipped } }: { readonly stat
         <section class="card whole" aria-labelledby="unread">
           <h2 id="unread">Events that cannot be read</h2>
           <p>
-            {blocked
-              ? 'Whose event it is cannot be told, so that all lists stand still at it.'
-              : `The lists of ${counted(parked.owners, 'owner')} are not answered; everybody else's are.`}{' '}
-            {parked.owners > parked.events.length && `The first ${parked.events.length} are shown.`}
+            {`The lists of ${counted(owners, 'owner')} are not answered; everybody else's are.`}{' '}
+            {owners > events.length && `The first ${events.length} are shown.`}
           </p>
           <Table caption="Unread events" columns={['Position', 'Event', 'Why', 'Action']}>
             {events.map((event) => (

@@ -40,10 +40,17 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
     'Mend what the reason names, or cancel the rebuild if there is one.',
   ],
   [
+    /the lists contain (?:an event at|events up to) /,
+    'They are made again from the log by themselves. If nobody restored the log, stop the service and keep copies of both stores first: docs/runbook.md, section 3.',
+  ],
+  [
     / is disconnected: /,
     'Look at the store and at the network to it. It goes on by itself once both are back.',
   ],
-  [/^blocked at position|^the auditor .* is blocked/, 'See "Events that cannot be read" below.'],
+  [
+    /^the auditor .* is blocked/,
+    'A newer version has probably written that event: upgrade the auditor. Lists and writes go on.',
+  ],
   [/^the lists of \d+ owners? are not answered/, 'See "Events that cannot be read" below.'],
   [
     /^the lists are not the fold of the log/,

@@ -21,13 +21,13 @@ import { ERASED_STREAMS } from '../../plants/stream.js';
 import { assertAppend, type EventText, name, textOf } from '../stored-text.js';
 import { AppendWatch } from './append-watch.js';
 import { eraseStreams, isDeleted, lastLeft } from './erased-streams.js';
-import { explain } from './failure.js';
+import { explain, isWithinRecord } from './failure.js';
 import { type EventStoreConnectionString } from './connection-string.js';
 import { HeadSearch } from './head-search.js';
 import { identify, type Identity, withRetries, UUID } from './identity.js';
-import { type AppendOrder } from './messages.js';
+import { type AppendOrder, type ReadEvent } from './messages.js';
 import { isOurs, Namespace } from './namespace.js';
-import { commitOf, type LogPosition, toPosition } from './position.js';
+import { commitOf, fromPosition, isPosition, type LogPosition, toPosition } from './position.js';
 import { PROBE_STREAM, Scavenging, whyNotErase } from './scavenging.js';
 import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
@@ -147,6 +147,28 @@ class EventStoreLog extends EventLog {
       this.server.readLast(this.namespace.onServer(stream)),
     );
     return last && this.namespace.toRecorded(last);
+  }
+
+  async eventAt(position: Position): Promise<RecordedEvent | undefined> {
+    this.#assertOpen();
+    if (!isPosition(position)) return undefined;
+    await this.standIns.fresh();
+    const standIn = this.standIns.at(position);
+    if (standIn?.of.isRecorded) return standIn.event;
+    const [sent] = await this.#unlessWithin(() => this.server.readForwards(fromPosition(position), 1));
+    const event = sent && this.namespace.includes(sent) ? this.namespace.toRecorded(sent) : undefined;
+    return event?.position === position ? event : standIn?.event;
+  }
+
+  /** What a read from a position gives; nothing where that is within a record of the server's log, by its error for that. */
+  async #unlessWithin(read: () => Promise<ReadEvent[]>): Promise<ReadEvent[]> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isWithinRecord(error)) throw error;
+      await this.#serverHead(); // which fails, too, where the server cannot read at all
+      return [];
+    }
   }
 
   /** The events of a stream of erased events; undefined for another one, and for one that was copied from another log. */

@@ -5,6 +5,7 @@ import {
   StreamDeletedError,
 } from '@eventstore/db-client';
 import { within } from '../../async/deadline.js';
+import { LogUnavailable } from '../../ports/event-log.js';
 
 /** The meaning of a call's error. */
 export interface Failure {
@@ -31,6 +32,12 @@ export class NoAnswer extends Error {
 /** As `within`, with NoAnswer. */
 export const inTime = <T>(ms: number, answer: Promise<T>, begun: () => boolean = () => true): Promise<T> =>
   within(ms, answer, () => new NoAnswer(ms, begun()));
+
+/** Whether a read failed as one does from a position within a record: the server says no more than that. */
+export const isWithinRecord = (error: unknown): boolean =>
+  error instanceof LogUnavailable &&
+  error.cause instanceof Error &&
+  /^2 UNKNOWN: (Unexpected ReadAllResult|Exception was thrown by handler)/.test(error.cause.message);
 
 const refused = (text: string): Failure => ({ text, nothingDone: true, definite: true });
 const notNow = (text: string): Failure => ({ text, nothingDone: true, definite: false });

@@ -12,13 +12,16 @@ const DIGITS = 20;
 /** Sent by a server that does not know the position. */
 export const NOWHERE = 2n ** 64n - 1n;
 
+/** Whether a position may be one of EventStoreDB, and not of another log. */
+export const isPosition = (position: Position): boolean => /^[0-9]{40}$/.test(position);
+
 /** The commit position, by which EventStoreDB orders its log, and then the prepare position. */
 export const toPosition = ({ commit, prepare }: LogPosition): Position =>
   `${String(commit).padStart(DIGITS, '0')}${String(prepare).padStart(DIGITS, '0')}` as Position;
 
 /** Throws TypeError for what `toPosition` never returns. */
 export const fromPosition = (position: Position): LogPosition => {
-  if (!/^[0-9]{40}$/.test(position)) throw noPosition(position);
+  if (!isPosition(position)) throw noPosition(position);
   const commit = BigInt(position.slice(0, DIGITS));
   const prepare = BigInt(position.slice(DIGITS));
   if (commit >= NOWHERE || prepare > NOWHERE) throw noPosition(position);

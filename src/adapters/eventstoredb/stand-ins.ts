@@ -132,7 +132,13 @@ export class StandIns {
 
   /** Whether an event of this position is being erased, or was. */
   has(position: Position): boolean {
-    return this.#placed[this.#firstAfter(position) - 1]?.event.position === position;
+    return this.at(position) !== undefined;
+  }
+
+  /** The stand-in at a position. */
+  at(position: Position): Placed | undefined {
+    const placed = this.#placed[this.#firstAfter(position) - 1];
+    return placed?.event.position === position ? placed : undefined;
   }
 
   /** Those after a position. */

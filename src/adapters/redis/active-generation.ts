@@ -1,9 +1,8 @@
 import { monotonicMs } from '../../async/runtime.js';
-import { type Position } from '../../ports/event-log.js';
+import { type Anchor, type Position } from '../../ports/event-log.js';
 import { SWITCH_SEEN_MS } from '../../ports/generations.js';
-import { ReadModelIncomplete } from '../../ports/read-model.js';
-import { type ActiveKeys, READ_MS } from './calls.js';
-import { type GenerationKey } from './keys.js';
+import { type ActiveNow, READ_MS } from './calls.js';
+import { type Generation, ReadModelIncomplete } from '../../ports/read-model.js';
 
 /**
  * How long an answer is fresh, in milliseconds; then one list requests it for all. A generation that was replaced is
@@ -12,7 +11,7 @@ import { type GenerationKey } from './keys.js';
 export const ASK_AGAIN_MS = 500;
 
 interface Active {
-  readonly generationKey: GenerationKey | undefined;
+  readonly generation: Generation | undefined;
   /** When the request began, in milliseconds of `monotonicMs()`. */
   readonly askedAt: number;
 }
@@ -20,21 +19,21 @@ interface Active {
 /** What the server is asked, each with the deadline of its call. */
 export interface ActiveReads<Deadline> {
   call<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T>;
-  activeKeys(deadline: Deadline): Promise<ActiveKeys>;
-  storedPositions(
-    generationKey: GenerationKey,
+  activeNow(deadline: Deadline): Promise<ActiveNow>;
+  storedAnchors(
+    generation: Generation,
     partitions: readonly number[],
     deadline: Deadline,
-  ): Promise<(Position | null)[]>;
+  ): Promise<(Anchor | undefined)[]>;
 }
 
 /** Caches which generation is active. */
 export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): Promise<T> }> {
-  #active: Active = { generationKey: undefined, askedAt: -Infinity };
+  #active: Active = { generation: undefined, askedAt: -Infinity };
   /** The generation of the last lists, and since when, in milliseconds of `monotonicMs()`. */
-  #shown: (ActiveKeys & { readonly since: number }) | undefined;
+  #shown: (ActiveNow & { readonly since: number }) | undefined;
   /** Generations before it, each until the moment up to which other processes may answer lists from it. */
-  readonly #replaced = new Map<GenerationKey, number>();
+  readonly #replaced = new Map<Generation, number>();
   #asking: Promise<Active> | undefined;
 
   constructor(private readonly calls: ActiveReads<Deadline>) {}
@@ -45,27 +44,27 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
   }
 
   /** The active generation, while it is known without a request. */
-  fresh(): GenerationKey | undefined {
-    const { generationKey, askedAt } = this.#active;
+  fresh(): Generation | undefined {
+    const { generation, askedAt } = this.#active;
     const age = monotonicMs() - askedAt;
-    return age < ASK_AGAIN_MS || (age < SWITCH_SEEN_MS && this.#asking) ? generationKey : undefined;
+    return age < ASK_AGAIN_MS || (age < SWITCH_SEEN_MS && this.#asking) ? generation : undefined;
   }
 
   /** The active generation. Throws ReadModelIncomplete. */
-  async trusted(deadline: Deadline): Promise<GenerationKey> {
+  async trusted(deadline: Deadline): Promise<Generation> {
     return this.fresh() ?? this.#activeOr(deadline.race(this.#askForActive()));
   }
 
   /** The active generation at this moment or later. */
-  trustedNow(deadline: Deadline): Promise<GenerationKey> {
+  trustedNow(deadline: Deadline): Promise<Generation> {
     this.forget();
     return this.trusted(deadline);
   }
 
-  async #activeOr(asked: Promise<Active>): Promise<GenerationKey> {
-    const { generationKey } = await asked;
-    if (generationKey === undefined) throw new ReadModelIncomplete('no generation is active yet');
-    return generationKey;
+  async #activeOr(asked: Promise<Active>): Promise<Generation> {
+    const { generation } = await asked;
+    if (generation === undefined) throw new ReadModelIncomplete('no generation is active yet');
+    return generation;
   }
 
   #askForActive(): Promise<Active> {
@@ -73,9 +72,9 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
     const asking = this.calls
       .call(READ_MS, async (deadline) => {
         const askedAt = monotonicMs();
-        const keys = await this.calls.activeKeys(deadline);
+        const keys = await this.calls.activeNow(deadline);
         this.#show(keys);
-        const active = { generationKey: keys.active, askedAt };
+        const active = { generation: keys.active, askedAt };
         if (this.#asking === asking) this.#active = active;
         return active;
       })
@@ -87,7 +86,7 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
   }
 
   /** Records a switch. Returns whether there was one, also one back and forth, or one before this process began. */
-  #show(keys: ActiveKeys): boolean {
+  #show(keys: ActiveNow): boolean {
     const { active, replaced } = keys;
     const before = this.#shown;
     if (active === undefined || (active === before?.active && replaced === before.replaced)) return false;
@@ -103,16 +102,18 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
    * which may be behind. One that is gone is not used by any.
    */
   async #positionsForAll(
-    generationKey: GenerationKey,
+    generation: Generation,
     partitions: readonly number[],
     deadline: Deadline,
-  ): Promise<(Position | null)[]> {
-    let positions = await this.calls.storedPositions(generationKey, partitions, deadline);
+  ): Promise<(Position | undefined)[]> {
+    const read = async (of: Generation): Promise<(Position | undefined)[]> =>
+      (await this.calls.storedAnchors(of, partitions, deadline)).map((anchor) => anchor?.position);
+    let positions = await read(generation);
     for (const [replaced, until] of this.#replaced) {
       if (monotonicMs() > until) this.#replaced.delete(replaced);
-      else if (replaced !== generationKey) {
-        const others = await this.calls.storedPositions(replaced, partitions, deadline);
-        positions = positions.map((position, index) => leastOf(position, others[index] ?? null));
+      else if (replaced !== generation) {
+        const others = await read(replaced);
+        positions = positions.map((position, index) => leastOf(position, others[index]));
       }
     }
     return positions;
@@ -120,36 +121,36 @@ export class ActiveGeneration<Deadline extends { race<T>(promise: Promise<T>): P
 
   /** Makes the next list request it; a request in flight may be too old. */
   forget(): void {
-    this.#active = { generationKey: undefined, askedAt: -Infinity };
+    this.#active = { generation: undefined, askedAt: -Infinity };
     this.#asking = undefined;
   }
 
   positions(partitions: readonly number[]): Promise<ReadonlyMap<number, Position>> {
     return this.calls.call(READ_MS, async (deadline) => {
-      let generationKey = this.#active.generationKey;
+      let generation = this.#active.generation;
       for (;;) {
         const askedAt = monotonicMs();
         const [keys, positions] = await Promise.all([
-          this.calls.activeKeys(deadline),
-          generationKey === undefined ? [] : this.#positionsForAll(generationKey, partitions, deadline),
+          this.calls.activeNow(deadline),
+          generation === undefined ? [] : this.#positionsForAll(generation, partitions, deadline),
         ]);
         const isSwitched = this.#show(keys);
-        if (keys.active === generationKey && !isSwitched) {
+        if (keys.active === generation && !isSwitched) {
           // A caller that these positions resolve has to find a list that is as far.
-          if (askedAt > this.#active.askedAt) this.#active = { generationKey, askedAt };
+          if (askedAt > this.#active.askedAt) this.#active = { generation, askedAt };
           return new Map(
             partitions.flatMap((partition, index) => {
-              const position = positions[index] ?? undefined;
+              const position = positions[index];
               return position === undefined ? [] : [[partition, position] as const];
             }),
           );
         }
-        generationKey = keys.active;
+        generation = keys.active;
       }
     });
   }
 }
 
 /** The earlier one; the first one where the second is gone. */
-const leastOf = (one: Position | null, other: Position | null): Position | null =>
-  one !== null && other !== null && other < one ? other : one;
+const leastOf = (one: Position | undefined, other: Position | undefined): Position | undefined =>
+  one !== undefined && other !== undefined && other < one ? other : one;

@@ -1,4 +1,4 @@
-import { type Position, START } from '../../ports/event-log.js';
+import { type Anchor } from '../../ports/event-log.js';
 import {
   type Generation,
   GenerationMissing,
@@ -7,9 +7,10 @@ import {
 } from '../../ports/read-model.js';
 import { type Deadline, withDeadline } from './deadline.js';
 import { isReply } from './error-messages.js';
-import { type GenerationKey, type Keys } from './keys.js';
+import { generationOf, type Keys } from './keys.js';
 import { type Script } from './scripts.js';
 import { type Servers } from './servers.js';
+import { anchorOf } from './stored-texts.js';
 
 /** Deadline of a read, in milliseconds: a list takes one. */
 export const READ_MS = 2_000;
@@ -26,15 +27,14 @@ export const PARTITION_NUMBERS: readonly number[] = Array.from(
 );
 
 /** Which generation lists are answered from. */
-export interface ActiveKeys {
-  readonly active: GenerationKey | undefined;
-  /** The one that was active before; undefined where there was none, and where an older version has switched. */
-  readonly replaced: GenerationKey | undefined;
+export interface ActiveNow {
+  readonly active: Generation | undefined;
+  /** The one that was active before; undefined where there was none. */
+  readonly replaced: Generation | undefined;
 }
 
 /** Calls of the port to the servers of one read model: each has a deadline, and closing waits for them. */
 export class RedisCalls {
-  readonly #generationKeys = new Map<Generation, GenerationKey>();
   readonly #calls = new Set<Promise<unknown>>();
   readonly #stop = new AbortController();
 
@@ -51,15 +51,6 @@ export class RedisCalls {
   /** Resolves when no call is in flight. */
   async idle(): Promise<void> {
     while (this.#calls.size > 0) await Promise.allSettled(this.#calls);
-  }
-
-  /** The key of a generation as it was last read. */
-  knownKey(generation: Generation): GenerationKey | undefined {
-    return this.#generationKeys.get(generation);
-  }
-
-  forgetKey(generation: Generation): void {
-    this.#generationKeys.delete(generation);
   }
 
   /** Makes one call of the port, with a deadline of `ms` milliseconds. */
@@ -102,50 +93,37 @@ export class RedisCalls {
   }
 
   /** Throws GenerationMissing. */
-  async keyOf(generation: Generation, deadline: Deadline): Promise<GenerationKey> {
-    const generationKey = await this.servers.send(
-      this.keys.slot,
-      ['HGET', this.keys.generations, `${generation}`],
-      deadline,
-    );
-    if (generationKey === null) {
-      this.#generationKeys.delete(generation);
-      throw missing(generation);
-    }
-    this.#generationKeys.set(generation, generationKey as GenerationKey);
-    return generationKey as GenerationKey;
+  async assertThere(generation: Generation, deadline: Deadline): Promise<void> {
+    const command = ['HGET', this.keys.generations, `${generation}`];
+    if ((await this.servers.send(this.keys.slot, command, deadline)) === null) throw missing(generation);
   }
 
   /** The active generation, and the one that was active before it. */
-  async activeKeys(deadline: Deadline): Promise<ActiveKeys> {
+  async activeNow(deadline: Deadline): Promise<ActiveNow> {
     const registry = await this.registry(deadline);
     return {
-      active: registry.get('active') as GenerationKey | undefined,
-      replaced: registry.get('replaced') as GenerationKey | undefined,
+      active: generationOf(registry.get('active') ?? ''),
+      replaced: generationOf(registry.get('replaced') ?? ''),
     };
   }
 
-  async positionsOf(generationKey: GenerationKey, deadline: Deadline): Promise<Position[]> {
-    const positions = await this.storedPositions(generationKey, PARTITION_NUMBERS, deadline);
-    return positions.map((position) => position ?? START);
-  }
-
-  /** The positions; null for a partition that is missing. */
-  storedPositions(
-    generationKey: GenerationKey,
+  /** The anchors; undefined for a partition that is missing. */
+  storedAnchors(
+    generation: Generation,
     partitions: readonly number[],
     deadline: Deadline,
-  ): Promise<(Position | null)[]> {
-    return Promise.all(
-      partitions.map(
-        (partition) =>
-          this.servers.send(
-            this.keys.slotOf(partition),
-            ['GET', this.keys.position(generationKey, partition)],
-            deadline,
-          ) as Promise<Position | null>,
-      ),
-    );
+  ): Promise<(Anchor | undefined)[]> {
+    return Promise.all(partitions.map((partition) => this.storedAnchor(generation, partition, deadline)));
+  }
+
+  async storedAnchor(
+    generation: Generation,
+    partition: number,
+    deadline: Deadline,
+  ): Promise<Anchor | undefined> {
+    const command = ['GET', this.keys.anchor(generation, partition)];
+    const text = await this.servers.send(this.keys.slotOf(partition), command, deadline);
+    return text === null ? undefined : anchorOf(text as string);
   }
 }
 

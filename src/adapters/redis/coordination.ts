@@ -3,7 +3,7 @@ import { READ_MS, type RedisCalls } from './calls.js';
 import { REPORT, REPORTS, RETURN_LEASE, TAKE_LEASE } from './scripts.js';
 
 /** The lease and the reports of one log's processes. */
-export class RedisCoordination implements Coordination {
+export class RedisCoordination implements Omit<Coordination, 'isSole'> {
   constructor(private readonly calls: RedisCalls) {}
 
   takeLease(holder: string, forMs: number): Promise<boolean> {

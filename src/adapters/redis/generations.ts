@@ -1,12 +1,13 @@
 import { type Position, START } from '../../ports/event-log.js';
 import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
 import { type Generation } from '../../ports/read-model.js';
+import { newGeneration } from '../new-generation.js';
 import { type ActiveGeneration } from './active-generation.js';
 import { missing, PARTITION_NUMBERS, READ_MS, type RedisCalls, WRITE_MS } from './calls.js';
 import { type RedisConnection } from './connection.js';
 import { type Deadline } from './deadline.js';
-import { type GenerationKey, generationOf, newKeySuffix } from './keys.js';
-import { CREATE, DROP, PROMOTE } from './scripts.js';
+import { generationOf } from './keys.js';
+import { DEACTIVATE, DROP, PROMOTE } from './scripts.js';
 import { PARKED_KEPT } from './stored-texts.js';
 
 /** Keys of one step of a scan: less than a millisecond of the server's time. */
@@ -32,68 +33,58 @@ export class RedisGenerations {
   list(): Promise<GenerationInfo[]> {
     return this.calls.call(READ_MS, async (deadline) => {
       const registry = await this.calls.registry(deadline);
-      const active = registry.get('active');
-      return [...registry]
-        .flatMap(([field, generationKey]) => {
-          const generation = generationOf(field);
-          if (generation === undefined) return [];
-          return [{ generation, active: generationKey === active, key: generationKey }];
-        })
+      const active = generationOf(registry.get('active') ?? '');
+      return [...registry.keys()]
+        .flatMap((name) => generationOf(name) ?? [])
+        .map((generation) => ({ generation, active: generation === active }))
         .sort((a, b) => a.generation - b.generation);
     });
   }
 
   create(): Promise<Generation> {
     return this.calls.call(WRITE_MS, async (deadline) => {
-      const number = await this.calls.runOn(
-        this.calls.keys.generations,
-        CREATE,
-        [this.log, newKeySuffix()],
-        deadline,
-      );
-      const generation = Number(number) as Generation;
-      await this.#ensurePositions(await this.calls.keyOf(generation, deadline), deadline);
-      // A first generation: the server may hold keys of generations that its registry has lost.
-      if (generation === 1) this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
+      const generation = newGeneration();
+      const { keys, servers } = this.calls;
+      const add = ['HSET', keys.generations, 'log', this.log, `${generation}`, ''];
+      const added = await servers.send(keys.slot, add, deadline);
+      await this.ensureAnchors(generation, deadline);
+      // A first generation: the server may hold keys of generations that its registry has lost, or of older versions.
+      if (added === 2) {
+        await servers.send(keys.slot, ['UNLINK', keys.olderGenerations], deadline);
+        this.#sweeping = this.#sweep().catch(() => undefined); // a later drop goes on with it
+      }
       return generation;
     });
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+  promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
     return this.calls.call(WRITE_MS, async (deadline) => {
       // After a concurrent promotion the comparison is repeated, until the deadline.
       for (;;) {
         const registry = await this.calls.registry(deadline);
-        const generationKey = registry.get(`${generation}`) as GenerationKey | undefined;
-        const active = registry.get('active') as GenerationKey | undefined;
-        if (generationKey === undefined) throw missing(generation);
-        if (active === generationKey) {
+        const active = generationOf(registry.get('active') ?? '');
+        if (!registry.has(`${generation}`)) throw missing(generation);
+        if (active === generation) {
           this.active.forget(); // another process may have promoted it
           return;
         }
-        const activeNumber = [...registry].find(
-          ([field, other]) => other === active && generationOf(field),
-        )?.[0];
-        if (replaces !== undefined && `${replaces}` !== (activeNumber ?? 'none'))
-          throw new ActiveChanged(`the active generation is ${activeNumber ?? 'none'}, not ${replaces}`);
-        if (active !== undefined || logEnd !== undefined) {
+        if (replaces !== undefined && replaces !== (active ?? 'none'))
+          throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
+        if (active !== undefined) {
           // The active ones first: while they advance, those of the other generation do so, too.
-          const theirs = active === undefined ? [] : await this.calls.positionsOf(active, deadline);
-          const ours = await this.calls.positionsOf(generationKey, deadline);
-          const partition = ours.findIndex(
-            (position, index) =>
-              (active === undefined || position < (theirs[index] ?? START)) &&
-              (logEnd === undefined || position < logEnd),
-          );
-          const other = active === undefined ? 'the end of the log' : 'the active one';
+          const theirs = await this.#positions(active, deadline);
+          const ours = await this.#positions(generation, deadline);
+          const partition = ours.findIndex((position, index) => position < (theirs[index] ?? START));
           if (partition !== -1)
-            throw new NotAsFar(`partition ${partition} of generation ${generation} stands before ${other}`);
+            throw new NotAsFar(
+              `generation ${generation} stands before the active one in partition ${partition}`,
+            );
         }
-        await this.#ensurePositions(generationKey, deadline);
+        await this.ensureAnchors(generation, deadline);
         const outcome = await this.calls.runOn(
           this.calls.keys.generations,
           PROMOTE,
-          [`${generation}`, generationKey, active ?? ''],
+          [`${generation}`, `${active ?? ''}`],
           deadline,
         );
         if (outcome === 'missing') throw missing(generation);
@@ -106,29 +97,48 @@ export class RedisGenerations {
     });
   }
 
+  async deactivate(generation: Generation): Promise<void> {
+    await this.calls.call(WRITE_MS, (deadline) =>
+      this.calls.runOn(this.calls.keys.generations, DEACTIVATE, [`${generation}`], deadline),
+    );
+    this.active.forget();
+    this.onMoved();
+  }
+
   async drop(generation: Generation): Promise<void> {
     await this.calls.call(WRITE_MS, async (deadline) => {
       const outcome = await this.calls.runOn(this.calls.keys.generations, DROP, [`${generation}`], deadline);
-      this.calls.forgetKey(generation);
       if (outcome === 'active') {
         this.active.forget(); // another process may have promoted it
         throw new GenerationActive(`generation ${generation} is the active one`);
       }
+      // The anchors first: what has its anchor is whole.
+      await this.#forPartitions((slot, partition) =>
+        this.calls.servers.send(slot, ['UNLINK', this.calls.keys.anchor(generation, partition)], deadline),
+      );
     });
     await this.#sweep();
   }
 
-  /** Sets the positions that are missing: a partition without one counts as lost once its generation is active. */
-  async #ensurePositions(generationKey: GenerationKey, deadline: Deadline): Promise<void> {
+  /** Sets the anchors that are missing: a partition without one has lost its rows, too, and begins again. */
+  async ensureAnchors(generation: Generation, deadline: Deadline): Promise<void> {
+    const { keys, servers } = this.calls;
+    await this.#forPartitions((slot, partition) =>
+      Promise.all([
+        servers.send(slot, ['SET', keys.anchor(generation, partition), '', 'NX'], deadline),
+        servers.send(slot, ['HSET', keys.parked(generation, partition), PARKED_KEPT, ''], deadline),
+      ]),
+    );
+  }
+
+  async #positions(generation: Generation, deadline: Deadline): Promise<Position[]> {
+    const anchors = await this.calls.storedAnchors(generation, PARTITION_NUMBERS, deadline);
+    return anchors.map((anchor) => anchor?.position ?? START);
+  }
+
+  async #forPartitions(work: (slot: number, partition: number) => Promise<unknown>): Promise<void> {
     await Promise.all(
-      PARTITION_NUMBERS.flatMap((partition) => {
-        const send = (...command: string[]): Promise<unknown> =>
-          this.calls.servers.send(this.calls.keys.slotOf(partition), command, deadline);
-        return [
-          send('SET', this.calls.keys.position(generationKey, partition), START, 'NX'),
-          send('HSET', this.calls.keys.parked(generationKey, partition), PARKED_KEPT, ''),
-        ];
-      }),
+      PARTITION_NUMBERS.map((partition) => work(this.calls.keys.slotOf(partition), partition)),
     );
   }
 
@@ -158,14 +168,14 @@ export class RedisGenerations {
     const [next, found] = (await connection.send(command, deadline)) as [string, string[]];
     const candidates = found.flatMap((key) => {
       const parsed = this.calls.keys.parse(key);
-      return parsed === undefined || alive.has(parsed.generationKey) ? [] : [{ key, ...parsed }];
+      return parsed === undefined || alive.has(parsed.generation) ? [] : [{ key, ...parsed }];
     });
     if (candidates.length > 0) {
       // Read after the keys: a generation is in the registry before its first key is made.
-      for (const generationKey of (await this.calls.registry(deadline)).values()) alive.add(generationKey);
+      for (const name of (await this.calls.registry(deadline)).keys()) alive.add(name);
       const bySlot = new Map<number, string[]>();
-      for (const { generationKey, slot, key } of candidates)
-        if (!alive.has(generationKey)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
+      for (const { generation, slot, key } of candidates)
+        if (!alive.has(generation)) bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
       await Promise.all(
         Array.from(bySlot, ([slot, keys]) => this.calls.servers.send(slot, ['UNLINK', ...keys], deadline)),
       );

@@ -1,17 +1,9 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Generation, PARTITIONS, partitionOf } from '../../ports/read-model.js';
 
 /** Slots of a Redis Cluster. */
 export const SLOTS = 16_384;
-
-/**
- * A generation in the names of keys: its number and a random part, as the server gives numbers again after it has lost
- * its data.
- */
-export type GenerationKey = string & { readonly __brand: 'GenerationKey' };
-
-export const newKeySuffix = (): string => randomBytes(6).toString('hex');
 
 /**
  * The keys of one log's read model, see docs/redis-keys.md. A cluster keeps the keys of a partition's hash tag on one
@@ -22,6 +14,8 @@ export class Keys {
   readonly log: string;
   /** Hash: the registry of generations, see scripts.ts. */
   readonly generations: string;
+  /** The registry of versions before 1.0: their generations are swept away. */
+  readonly olderGenerations: string;
   /** String: the holder of the projector's lease. */
   readonly lease: string;
   /** Hash: the reports of processes, see scripts.ts. */
@@ -38,7 +32,8 @@ export class Keys {
 
   constructor(logIdentity: string) {
     this.log = createHash('sha256').update(logIdentity).digest('hex').slice(0, 16);
-    this.generations = `plants:{${this.log}}:generations`;
+    this.generations = `plants:{${this.log}}:lists`;
+    this.olderGenerations = `plants:{${this.log}}:generations`;
     this.lease = `plants:{${this.log}}:lease`;
     this.reports = `plants:{${this.log}}:reports`;
     this.channel = `plants:{${this.log}}:moved`;
@@ -58,31 +53,31 @@ export class Keys {
     return `plants:{${this.#tag(partitionOf(name))}}:rate:${encodeOwner(name)}`;
   }
 
-  /** String: the position of a partition. */
-  position(generationKey: GenerationKey, partition: number): string {
-    return `plants:{${this.#tag(partition)}}:g${generationKey}:position`;
+  /** String: the anchor of a partition, see stored-texts.ts. */
+  anchor(generation: Generation, partition: number): string {
+    return `plants:{${this.#tag(partition)}}:g${generation}:anchor`;
   }
 
   /** Sorted set: the plants of an owner of that partition. */
-  plants(generationKey: GenerationKey, partition: number, owner: string): string {
-    return `plants:{${this.#tag(partition)}}:g${generationKey}:owner:${encodeOwner(owner)}`;
+  plants(generation: Generation, partition: number, owner: string): string {
+    return `plants:{${this.#tag(partition)}}:g${generation}:owner:${encodeOwner(owner)}`;
   }
 
   /** Hash: the parked owners of that partition, see scripts.ts. */
-  parked(generationKey: GenerationKey, partition: number): string {
-    return `plants:{${this.#tag(partition)}}:g${generationKey}:parked`;
+  parked(generation: Generation, partition: number): string {
+    return `plants:{${this.#tag(partition)}}:g${generation}:parked`;
   }
 
   /** Matches the keys of plants of a generation. */
-  owners(generationKey: GenerationKey): string {
-    return `plants:{${this.log}:*}:g${generationKey}:owner:*`;
+  owners(generation: Generation): string {
+    return `plants:{${this.log}:*}:g${generation}:owner:*`;
   }
 
   /** The owner of a key found by `owners`; undefined for a key that `plants` never returns. */
-  ownerOf(generationKey: GenerationKey, key: string): string | undefined {
-    const mark = `:g${generationKey}:owner:`;
+  ownerOf(generation: Generation, key: string): string | undefined {
+    const mark = `:g${generation}:owner:`;
     const owner = decodeOwner(key.slice(key.indexOf(mark) + mark.length));
-    return owner !== undefined && this.plants(generationKey, partitionOf(owner), owner) === key
+    return owner !== undefined && this.plants(generation, partitionOf(owner), owner) === key
       ? owner
       : undefined;
   }
@@ -91,18 +86,16 @@ export class Keys {
     return `${this.log}:${String(partition).padStart(2, '0')}`;
   }
 
-  /** The generation and the slot of a key found by `allGenerations`. */
-  parse(key: string): { generationKey: GenerationKey; slot: number } | undefined {
-    const [, partition, generationKey] = /^plants:\{[0-9a-f]+:(\d\d)\}:g(\d+-[0-9a-f]+):/.exec(key) ?? [];
-    return generationKey === undefined
-      ? undefined
-      : { generationKey: generationKey as GenerationKey, slot: this.slotOf(Number(partition)) };
+  /** The generation as it is named, also by older versions, and the slot of a key found by `allGenerations`. */
+  parse(key: string): { generation: string; slot: number } | undefined {
+    const [, partition, generation] = /^plants:\{[0-9a-f]+:(\d\d)\}:g([0-9a-f-]+):/.exec(key) ?? [];
+    return generation === undefined ? undefined : { generation, slot: this.slotOf(Number(partition)) };
   }
 }
 
-/** The number in a field of the registry; undefined for other fields. */
-export const generationOf = (field: string): Generation | undefined =>
-  /^\d+$/.test(field) ? (Number(field) as Generation) : undefined;
+/** The generation of a name in the registry; undefined for other fields. */
+export const generationOf = (name: string): Generation | undefined =>
+  /^[1-9]\d*$/.test(name) ? (Number(name) as Generation) : undefined;
 
 /** The slot of a hash tag: its CRC-16/XMODEM. */
 const slotOf = (tag: string): number => {

@@ -2,11 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pause } from '../../async/pause.js';
 import { decodeOwner, encodeOwner } from '../../plants/stream.js';
 import { type Report } from '../../ports/coordination.js';
-import { type Position, START } from '../../ports/event-log.js';
+import { type Anchor, NO_ANCHOR, type Position, START } from '../../ports/event-log.js';
 import { type GenerationInfo } from '../../ports/generations.js';
 import {
+  type CatchUp,
   type Generation,
-  type Healing,
   type LongPage,
   type Page,
   type ParkedOwner,
@@ -20,19 +20,20 @@ import {
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { PageCache } from '../page-cache.js';
+import { temporaryLists } from '../temporary-lists.js';
 import { PolledWaiters } from '../waiters.js';
 import { ActiveGeneration, ASK_AGAIN_MS } from './active-generation.js';
-import { closed, missing, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } from './calls.js';
+import { closed, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } from './calls.js';
 import { RedisConnection } from './connection.js';
 import { type RedisConnectionString } from './connection-string.js';
 import { RedisCoordination } from './coordination.js';
 import { type Deadline, withDeadline } from './deadline.js';
 import { isReply, RedisRefused } from './error-messages.js';
 import { RedisGenerations, SCAN_KEYS } from './generations.js';
-import { type GenerationKey, Keys } from './keys.js';
+import { Keys } from './keys.js';
 import { RedisLists } from './lists.js';
 import { probe } from './probe.js';
-import { HEAL } from './scripts.js';
+import { CATCH_UP } from './scripts.js';
 import { serverCheck } from './server-check.js';
 import { accessTo, serversAt } from './servers.js';
 import { lastOfEachPlant, memberOf, PARKED_COUNT, parkedOwnerOf, parkedText } from './stored-texts.js';
@@ -54,6 +55,8 @@ interface Scan {
 }
 
 class RedisReadModel extends ReadModel implements ReadModelStore {
+  readonly isSole = false;
+  readonly temporaryLists = temporaryLists;
   readonly #calls: RedisCalls;
   readonly #lists: RedisLists;
   readonly #active: ActiveGeneration<Deadline>;
@@ -61,9 +64,9 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #coordination: RedisCoordination;
   readonly #subscriber: RedisConnection;
   readonly #waiters = new PolledWaiters((partitions) => this.#active.positions(partitions));
-  readonly #kept = new PageCache<GenerationKey>();
-  /** Requests for positions of this turn of the event loop, by key. */
-  readonly #wanted = new Map<string, Promise<Position | null>>();
+  readonly #kept = new PageCache<Generation>();
+  /** Requests for anchors of this turn of the event loop, by key. */
+  readonly #wanted = new Map<string, Promise<Anchor | undefined>>();
   #closing: Promise<void> | undefined;
 
   constructor(place: RedisConnectionString, log: string, onWarning: (message: string) => void) {
@@ -124,11 +127,14 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#generations.create();
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
-    return this.#generations.promote(generation, replaces, logEnd);
+  promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
+    return this.#generations.promote(generation, replaces);
   }
 
-  sync = (): Promise<void> => Promise.resolve(); // when the server writes to its disk is its setting
+  deactivate(generation: Generation): Promise<void> {
+    return this.#generations.deactivate(generation);
+  }
+
   scrub = (): Promise<void> => Promise.resolve(); // but for snapshots and append-only files, its operator's
 
   drop(generation: Generation): Promise<void> {
@@ -151,72 +157,67 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#coordination.reports();
   }
 
-  positions(generation: Generation): Promise<Position[]> {
+  anchors(generation: Generation): Promise<Anchor[]> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      const generationKey = await this.#calls.keyOf(generation, deadline);
-      const positions = await this.#calls.positionsOf(generationKey, deadline);
-      // A drop removes the generation from the registry first: its positions were whole if it is still there.
-      if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) throw missing(generation);
-      return positions;
+      const anchors = await this.#calls.storedAnchors(generation, PARTITION_NUMBERS, deadline);
+      // A drop removes the generation from the registry before its anchors.
+      await this.#calls.assertThere(generation, deadline);
+      if (anchors.includes(undefined)) await this.#generations.ensureAnchors(generation, deadline);
+      return anchors.map((anchor) => anchor ?? NO_ANCHOR);
     });
   }
 
   apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
     return this.#calls.call(WRITE_MS, async (deadline) => {
-      for (;;) {
-        const generationKey =
-          this.#calls.knownKey(generation) ?? (await this.#calls.keyOf(generation, deadline));
-        const [now, ...positions] = await Promise.all([
-          this.#calls.keyOf(generation, deadline),
-          ...partitions.map((changes) => this.#lists.apply(generationKey, changes, deadline)),
-        ]);
-        // The server has lost its data and given the number again.
-        if (now !== generationKey) continue;
-        if (partitions.some(({ from }, index) => (positions[index] ?? START) > from)) {
-          this.#waiters.wake();
-          this.#publish();
-        }
-        return positions;
+      const positions = await Promise.all(
+        partitions.map((changes) => this.#lists.apply(generation, changes, deadline)),
+      );
+      if (positions.includes(undefined)) await this.#calls.assertThere(generation, deadline);
+      if (partitions.some(({ from }, index) => (positions[index] ?? START) > from)) {
+        this.#waiters.wake();
+        this.#publish();
       }
+      return positions.map((position) => position ?? START);
     });
   }
 
-  heal(generation: Generation, { owner, from, upTo, changes, then }: Healing): Promise<boolean> {
+  catchUp(generation: Generation, { owner, parkedAt, upTo, changes, next }: CatchUp): Promise<boolean> {
     return this.#calls.call(WRITE_MS, async (deadline) => {
-      const generationKey = await this.#calls.keyOf(generation, deadline);
+      await this.#calls.assertThere(generation, deadline);
       const partition = partitionOf(owner);
       const keys = [
-        this.#calls.keys.position(generationKey, partition),
-        this.#calls.keys.parked(generationKey, partition),
-        this.#calls.keys.plants(generationKey, partition, owner),
+        this.#calls.keys.anchor(generation, partition),
+        this.#calls.keys.parked(generation, partition),
+        this.#calls.keys.plants(generation, partition, owner),
       ];
-      const [least, becomes] = typeof then === 'string' ? [upTo, then] : [then.position, parkedText(then)];
-      const args = [encodeOwner(owner), from, upTo, least, becomes];
+      const args = [encodeOwner(owner), parkedAt, upTo, next ? parkedText(next) : ''];
       for (const { id, row } of lastOfEachPlant(changes, []))
         args.push(`${id}`, row === undefined ? '' : memberOf(id, row));
-      return (await this.#calls.run(HEAL, this.#calls.keys.slotOf(partition), keys, args, deadline)) === 1;
+      return (
+        (await this.#calls.run(CATCH_UP, this.#calls.keys.slotOf(partition), keys, args, deadline)) === 1
+      );
     });
   }
 
   countParked(generation: Generation): Promise<number> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      const generationKey = await this.#calls.keyOf(generation, deadline);
-      const counts = await this.#parkedCounts(generationKey, deadline);
+      const counts = await this.#parkedCounts(generation, deadline);
+      await this.#calls.assertThere(generation, deadline);
       return counts.reduce((sum, count) => sum + count, 0);
     });
   }
 
   async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
-    const [generationKey, counts] = await this.#calls.call(READ_MS, async (deadline) => {
-      const current = await this.#calls.keyOf(generation, deadline);
-      return [current, await this.#parkedCounts(current, deadline)] as const;
+    const counts = await this.#calls.call(READ_MS, async (deadline) => {
+      await this.#calls.assertThere(generation, deadline);
+      return this.#parkedCounts(generation, deadline);
     });
     for (const partition of PARTITION_NUMBERS) {
       if (!counts[partition]) continue;
       const fields = (await this.#calls.call(READ_MS, (deadline) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGETALL', this.#calls.keys.parked(generationKey, partition)],
+          ['HGETALL', this.#calls.keys.parked(generation, partition)],
           deadline,
         ),
       )) as Record<string, string>;
@@ -230,14 +231,14 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     const kept = this.#kept.get(owner, after, limit);
     if (kept && kept.generation === this.#active.fresh()) {
-      const position = await this.#positionOfMany(kept.generation, partitionOf(owner));
-      if (position === kept.page.position) return kept.page;
+      const anchor = await this.#anchorOfMany(kept.generation, partitionOf(owner));
+      if (anchor?.position === kept.page.position) return kept.page;
     }
     return this.#calls.call(READ_MS, async (deadline) => {
-      const read = async (generationKey: GenerationKey): Promise<Page | undefined> => {
-        const page = await this.#lists.page(generationKey, owner, after, limit, deadline);
+      const read = async (generation: Generation): Promise<Page | undefined> => {
+        const page = await this.#lists.page(generation, owner, after, limit, deadline);
         if (page?.parked) throw new OwnerParked(page.parked);
-        if (page) this.#kept.keep(generationKey, owner, after, limit, page);
+        if (page) this.#kept.keep(generation, owner, after, limit, page);
         return page;
       };
       const page =
@@ -251,39 +252,29 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
-    const { rows, more, position } = await this.list(owner, after, limit);
+    const { rows, ...page } = await this.list(owner, after, limit);
     const body = Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`);
-    return { body, lastId: rows.at(-1)?.id, more, position };
+    return { ...page, body, lastId: rows.at(-1)?.id };
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {
     return this.#calls.call(READ_MS, async (deadline) => {
-      for (;;) {
-        const generationKey =
-          this.#calls.knownKey(generation) ?? (await this.#calls.keyOf(generation, deadline));
-        const page = await this.#lists.pageWithScores(generationKey, owner, after, limit, deadline);
-        // A drop first takes the generation from the list, and then its rows: they were whole if it is still there.
-        // If it is there with another key, the number was given again, after all data were lost.
-        if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) continue;
-        if (!page)
-          throw new ReadModelIncomplete(
-            `generation ${generation} has lost partition ${partitionOf(owner)}: it has to be built again`,
-          );
-        return page;
-      }
+      const page = await this.#lists.pageWithScores(generation, owner, after, limit, deadline);
+      if (page) return page;
+      await this.#calls.assertThere(generation, deadline);
+      throw new ReadModelIncomplete(
+        `generation ${generation} has lost partition ${partitionOf(owner)}: it has to be built again`,
+      );
     });
   }
 
   async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
-    const generationKey = await this.#calls.call(READ_MS, (deadline) =>
-      this.#calls.keyOf(generation, deadline),
-    );
     for (const server of this.#calls.servers.all()) {
       let scan: Scan | undefined = { cursor: '0', connection: server.connection };
       while (scan) {
         const from: Scan = scan;
         const step = await this.#calls.call(READ_MS, (deadline) =>
-          this.#ownersStep(server, from, generation, generationKey, deadline),
+          this.#ownersStep(server, from, generation, deadline),
         );
         yield* step.owners;
         scan = step.next;
@@ -312,17 +303,15 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     server: RedisConnection,
     { cursor, connection }: Scan,
     generation: Generation,
-    generationKey: GenerationKey,
     deadline: Deadline,
   ): Promise<{ owners: string[]; next: Scan | undefined }> {
-    const match = this.#calls.keys.owners(generationKey);
+    const match = this.#calls.keys.owners(generation);
     const command = ['SCAN', cursor, 'MATCH', match, 'COUNT', `${SCAN_KEYS}`];
     const [following, found] = (await server.send(command, deadline)) as [string, string[]];
     const now = server.connection;
-    // Read after the keys, as for a page.
-    if ((await this.#calls.keyOf(generation, deadline)) !== generationKey) throw missing(generation);
+    await this.#calls.assertThere(generation, deadline); // after the keys: a drop removes it from the registry first
     const owners = found.map((key) => {
-      const owner = this.#calls.keys.ownerOf(generationKey, key);
+      const owner = this.#calls.keys.ownerOf(generation, key);
       if (owner === undefined)
         throw new ReadModelTampered(
           `the key ${JSON.stringify(key)} in Redis is of no owner: somebody else has written it; a rebuild makes it good`,
@@ -334,12 +323,12 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /** The number of parked owners of each partition. */
-  async #parkedCounts(generationKey: GenerationKey, deadline: Deadline): Promise<number[]> {
+  async #parkedCounts(generation: Generation, deadline: Deadline): Promise<number[]> {
     const counts = await Promise.all(
       PARTITION_NUMBERS.map((partition) =>
         this.#calls.servers.send(
           this.#calls.keys.slotOf(partition),
-          ['HGET', this.#calls.keys.parked(generationKey, partition), PARKED_COUNT],
+          ['HGET', this.#calls.keys.parked(generation, partition), PARKED_COUNT],
           deadline,
         ),
       ),
@@ -348,23 +337,17 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   }
 
   /**
-   * The position of a partition; null where it is missing. One request for all lists of a turn of the event loop, sent
+   * The anchor of a partition; undefined where it is missing. One request for all lists of a turn of the event loop, sent
    * at its end, so that none is answered with a position from before its request.
    */
-  #positionOfMany(generationKey: GenerationKey, partition: number): Promise<Position | null> {
-    const key = this.#calls.keys.position(generationKey, partition);
+  #anchorOfMany(generation: Generation, partition: number): Promise<Anchor | undefined> {
+    const key = this.#calls.keys.anchor(generation, partition);
     const asked = this.#wanted.get(key);
     if (asked) return asked;
     const asking = nextTurn().then(() => {
       this.#wanted.delete(key);
-      return this.#calls.call(
-        READ_MS,
-        (deadline) =>
-          this.#calls.servers.send(
-            this.#calls.keys.slotOf(partition),
-            ['GET', key],
-            deadline,
-          ) as Promise<Position | null>,
+      return this.#calls.call(READ_MS, (deadline) =>
+        this.#calls.storedAnchor(generation, partition, deadline),
       );
     });
     this.#wanted.set(key, asking);

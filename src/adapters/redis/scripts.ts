@@ -23,25 +23,24 @@ return {total, left}
 `);
 
 /**
- * Rows and position of one partition. KEYS: the position, an owner's plants, the parked owners. ARGV: the least score,
- * the limit, the owner. Returns nothing where the generation lacks the partition; else one text, which takes the caller
- * half the time of an array: the position, a space and the parked owner (if so), a line end, and the members one after
- * the other.
+ * Rows and anchor of one partition. KEYS: the anchor, an owner's plants, the parked owners. ARGV: the least score, the
+ * limit, the owner. Returns nothing where the generation lacks the partition; else one text, which takes the caller half
+ * the time of an array: the anchor, a tab and the parked owner (if so), a line end, and the members one after the other.
  */
 export const LIST = script(`
-local position = redis.call('GET', KEYS[1])
-if not position then return false end
+local anchor = redis.call('GET', KEYS[1])
+if not anchor then return false end
 local parked = redis.call('HGET', KEYS[3], ARGV[3])
-return position .. (parked and ' ' .. parked or '') .. '\\n' ..
+return anchor .. (parked and '\\t' .. parked or '') .. '\\n' ..
   table.concat(redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'LIMIT', 0, ARGV[2]))
 `);
 
 /** As LIST, as an array with the scores: verification compares them with the members. */
 export const PAGE = script(`
-local position = redis.call('GET', KEYS[1])
-if not position then return false end
+local anchor = redis.call('GET', KEYS[1])
+if not anchor then return false end
 local parked = redis.call('HGET', KEYS[3], ARGV[3])
-return {position .. (parked and ' ' .. parked or ''),
+return {anchor .. (parked and '\\t' .. parked or ''),
   redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[2])}
 `);
 
@@ -57,125 +56,106 @@ local function before(a, b)
 end
 `;
 
-/**
- * A partition's hash of parked owners: the field # holds their number, #kept keeps the hash in existence, each other
- * field is an encoded owner with `applied|missed|` and JSON (see ParkedOwner). Changes of the owner may have been left
- * out up to `missed`.
- */
-const PARKED = `
-local function parkedAs(owner)
-  local text = redis.call('HGET', KEYS[2], owner)
-  if not text then return nil end
-  return text:match('^([^|]*)|([^|]*)|(.*)$')
-end
+/** The position of an anchor. */
+const POSITION_OF = `
+local function positionOf(anchor) return anchor:match('^[^ ]*') end
 `;
 
 /**
- * Applies changes to one partition. KEYS: the position, the parked owners, then plants of owners. ARGV: from, upTo, the
- * number of refused events; for each of these its owner, its position, the position before it, and JSON; for each
- * changed plant the number of its key, the id, the position, and the new member or nothing. Returns the position
- * afterwards. The first write may be refused (memory, a full disk) and must change nothing; further ones of a script
- * are not refused. The position is set last: where a row cannot be written, the batch is applied again.
+ * Applies changes to one partition. KEYS: the anchor, the parked owners, then plants of owners. ARGV: from, the anchor
+ * afterwards, the number of refused events; for each of these its owner, its position, and its text; for each changed
+ * plant the number of its key, the id, the position, and the new member or nothing. Returns the position afterwards, or
+ * nothing where the generation lacks the partition.
+ * The hash of parked owners: the field # holds their number, #kept keeps the hash in existence, each other field is an
+ * encoded owner.
+ * The first write may be refused (memory, a full disk) and must change nothing; further ones of a script are not
+ * refused. The anchor is set last: where a row cannot be written, the batch is applied again.
  */
-export const APPLY = script(`${BEFORE}${PARKED}
+export const APPLY = script(`${BEFORE}${POSITION_OF}
 local stored = redis.call('GET', KEYS[1])
-local position, upTo = stored or '', ARGV[2]
-if before(position, ARGV[1]) or stored and not before(position, upTo) then return position end
-redis.call('SET', KEYS[1], position)
+if not stored then return false end
+local position, upTo = positionOf(stored), positionOf(ARGV[2])
+if before(position, ARGV[1]) or not before(position, upTo) then return position end
+redis.call('SET', KEYS[1], stored)
 local refused, overlaps = tonumber(ARGV[3]), position ~= ARGV[1]
 local lookForParked = refused > 0 or redis.call('HGET', KEYS[2], '#')
-local since, missed = {}, {}
+local since = {}
 local function parkedSince(owner)
-  if since[owner] == nil then since[owner] = parkedAs(owner) and '' or false end
+  if since[owner] == nil then since[owner] = redis.call('HGET', KEYS[2], owner) and '' or false end
   return since[owner]
 end
 local first = 4
 for _ = 1, refused do
   local owner, at = ARGV[first], ARGV[first + 1]
-  if before(position, at) then
-    if parkedSince(owner) then missed[owner] = true
-    else
-      since[owner] = at
-      redis.call('HSET', KEYS[2], owner, ARGV[first + 2] .. '|' .. at .. '|' .. ARGV[first + 3])
-      redis.call('HINCRBY', KEYS[2], '#', 1)
-    end
+  if before(position, at) and not parkedSince(owner) then
+    since[owner] = at
+    redis.call('HSET', KEYS[2], owner, ARGV[first + 2])
+    redis.call('HINCRBY', KEYS[2], '#', 1)
   end
-  first = first + 4
+  first = first + 3
 end
 for i = first, #ARGV, 4 do
   local plants, id, at, member = KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local new = not overlaps or before(position, at)
   if new and lookForParked then
-    local owner = plants:match(':owner:(.*)$')
-    local from = parkedSince(owner)
-    if from and before(from, at) then new, missed[owner] = false, true end
+    local from = parkedSince(plants:match(':owner:(.*)$'))
+    new = not (from and before(from, at))
   end
   if new then
     redis.call('ZREMRANGEBYSCORE', plants, id, id)
     if member ~= '' then redis.call('ZADD', plants, id, member) end
   end
 end
-for owner in pairs(missed) do
-  local applied, _, event = parkedAs(owner)
-  redis.call('HSET', KEYS[2], owner, applied .. '|' .. upTo .. '|' .. event)
-end
-redis.call('SET', KEYS[1], upTo)
+redis.call('SET', KEYS[1], ARGV[2])
 return upTo
 `);
 
 /**
- * A step of healing a parked owner. KEYS: the position, the parked owners, the owner's plants. ARGV: the owner, from,
- * upTo, the least position of the partition, the owner's next state (answered, parked, or the JSON of the next refused
- * event), then for each changed plant the id, and the new member or nothing. Returns whether it was done.
+ * Brings a parked owner up to date. KEYS: the anchor, the parked owners, the owner's plants. ARGV: the owner, the
+ * position of the event that the owner is parked at, the position of the partition, the text of the next refused event
+ * or nothing; then for each changed plant the id, and the new member or nothing. Returns whether it was done.
  */
-export const HEAL = script(`${BEFORE}${PARKED}
-local owner, upTo, becomes = ARGV[1], ARGV[3], ARGV[5]
-local position = redis.call('GET', KEYS[1])
-local applied, missed, event = parkedAs(owner)
-if not position or applied ~= ARGV[2] or before(position, ARGV[4]) then return 0 end
-if becomes == 'answered' and before(upTo, missed) then return 0 end
-redis.call('SET', KEYS[1], position)
-for i = 6, #ARGV, 2 do
+export const CATCH_UP = script(`${POSITION_OF}
+local anchor = redis.call('GET', KEYS[1])
+local parked = redis.call('HGET', KEYS[2], ARGV[1])
+if not anchor or positionOf(anchor) ~= ARGV[3] then return 0 end
+if not parked or parked:match('^[^|]*') ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], anchor)
+for i = 5, #ARGV, 2 do
   redis.call('ZREMRANGEBYSCORE', KEYS[3], ARGV[i], ARGV[i])
   if ARGV[i + 1] ~= '' then redis.call('ZADD', KEYS[3], ARGV[i], ARGV[i + 1]) end
 end
-if becomes == 'answered' then
-  redis.call('HDEL', KEYS[2], owner)
-  if redis.call('HINCRBY', KEYS[2], '#', -1) < 1 then redis.call('HDEL', KEYS[2], '#') end
-elseif becomes == 'parked' then
-  redis.call('HSET', KEYS[2], owner, upTo .. '|' .. missed .. '|' .. event)
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
 else
-  if before(missed, ARGV[4]) then missed = ARGV[4] end
-  redis.call('HSET', KEYS[2], owner, upTo .. '|' .. missed .. '|' .. becomes)
+  redis.call('HDEL', KEYS[2], ARGV[1])
+  if redis.call('HINCRBY', KEYS[2], '#', -1) < 1 then redis.call('HDEL', KEYS[2], '#') end
 end
 return 1
 `);
 
 /**
- * Registers a new generation. KEYS: the registry. ARGV: the log's identity, a random suffix. Returns its number. Fields
- * of the registry: log, the identity, for operators; last, the highest number so far; for each generation its number,
- * with its key; active, with the key of the active one; and replaced, with the key of the one that was active before.
+ * The registry of generations is a hash: log holds the log's identity, for operators; each generation is a field without
+ * a value; active and replaced hold the active one and the one that was active before.
+ * KEYS: the registry. ARGV: a generation, and the one that was active at the comparison, or nothing.
  */
-export const CREATE = script(`
-local number = string.format('%d', redis.call('HINCRBY', KEYS[1], 'last', 1))
-redis.call('HSET', KEYS[1], 'log', ARGV[1], number, number .. '-' .. ARGV[2])
-return number
-`);
-
-/** KEYS: the registry. ARGV: a number, its key, and the key that was active at the comparison, or nothing. */
 export const PROMOTE = script(`
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'missing' end
-if (redis.call('HGET', KEYS[1], 'active') or '') ~= ARGV[3] then return 'moved' end
-redis.call('HSET', KEYS[1], 'active', ARGV[2])
-if ARGV[3] == '' then redis.call('HDEL', KEYS[1], 'replaced')
-else redis.call('HSET', KEYS[1], 'replaced', ARGV[3]) end
+if not redis.call('HGET', KEYS[1], ARGV[1]) then return 'missing' end
+if (redis.call('HGET', KEYS[1], 'active') or '') ~= ARGV[2] then return 'moved' end
+redis.call('HSET', KEYS[1], 'active', ARGV[1])
+if ARGV[2] == '' then redis.call('HDEL', KEYS[1], 'replaced')
+else redis.call('HSET', KEYS[1], 'replaced', ARGV[2]) end
 return 'promoted'
 `);
 
-/** KEYS: the registry. ARGV: a number, which is removed unless it is active. */
+/** KEYS: the registry. ARGV: a generation, which is not active afterwards. */
+export const DEACTIVATE = script(`
+if redis.call('HGET', KEYS[1], 'active') == ARGV[1] then redis.call('HDEL', KEYS[1], 'active', 'replaced') end
+return 1
+`);
+
+/** KEYS: the registry. ARGV: a generation, which is removed unless it is active. */
 export const DROP = script(`
-local key = redis.call('HGET', KEYS[1], ARGV[1])
-if key and key == redis.call('HGET', KEYS[1], 'active') then return 'active' end
+if redis.call('HGET', KEYS[1], 'active') == ARGV[1] then return 'active' end
 redis.call('HDEL', KEYS[1], ARGV[1])
 return 'dropped'
 `);

@@ -1,4 +1,4 @@
-import { type Position } from '../../ports/event-log.js';
+import { type Anchor, type Position, START } from '../../ports/event-log.js';
 import { type Page, type ParkedOwner, type RowChange } from '../../ports/read-model.js';
 
 /** The field of the hash of parked owners with their number; no owner is encoded so. */
@@ -30,18 +30,27 @@ export const lastOfEachPlant = (
   return last.values();
 };
 
-/** The text of a parked owner, as the hash holds it after `applied|missed|`. */
-export const parkedText = ({ position, stream, revision, kind, reason }: ParkedOwner): string =>
-  JSON.stringify({ position, stream, revision, kind, reason });
+/** The text of a parked owner, which begins with the position of its event. */
+export const parkedText = ({ position, stream, revision, kind, reason, applied }: ParkedOwner): string =>
+  `${position}|${JSON.stringify({ stream, revision, kind, reason, applied })}`;
 
 /** Parses a field of the hash of parked owners. */
 export const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
-  const [, applied = '', event = ''] = /^([^|]*)\|[^|]*\|(.*)$/s.exec(text) ?? [];
+  const bar = text.indexOf('|');
   return {
     owner,
-    ...(JSON.parse(event) as Omit<ParkedOwner, 'owner' | 'applied'>),
-    applied: applied as Position,
+    position: text.slice(0, bar) as Position,
+    ...(JSON.parse(text.slice(bar + 1)) as Omit<ParkedOwner, 'owner' | 'position'>),
   };
+};
+
+/** The text of an anchor: the position and the event's id, or nothing at the start. */
+export const anchorText = ({ position, event }: Anchor): string =>
+  position === START ? '' : `${position} ${event}`;
+
+export const anchorOf = (text: string): Anchor => {
+  const [position = START, event = ''] = text.split(' ');
+  return { position: position as Position, event };
 };
 
 /**
@@ -50,7 +59,10 @@ export const parkedOwnerOf = (owner: string, text: string): ParkedOwner => {
  */
 export const memberOf = (id: number, row: string): string => `${id}:${row.length}:${row}`;
 
-export const pageOf = (text: string, owner: string, limit: number): Page => {
+/** A page, but for the generation that it is of. */
+type ParsedPage = Omit<Page, 'generation'>;
+
+export const pageOf = (text: string, owner: string, limit: number): ParsedPage => {
   const rows: { id: number; row: string }[] = [];
   const lineEnd = text.indexOf('\n');
   let at = lineEnd + 1;
@@ -64,12 +76,11 @@ export const pageOf = (text: string, owner: string, limit: number): Page => {
   return { rows, more: at < text.length, ...headOf(text.slice(0, lineEnd), owner) };
 };
 
-/** Parses a position, and the parked owner after it, if any. */
-const headOf = (head: string, owner: string): Pick<Page, 'position' | 'parked'> => {
-  const space = head.indexOf(' ');
-  if (space === -1) return { position: head as Position };
-  const parked = parkedOwnerOf(owner, head.slice(space + 1));
-  return { position: head.slice(0, space) as Position, parked };
+/** Parses an anchor, and the parked owner after it, if any. */
+const headOf = (head: string, owner: string): Pick<Page, 'position' | 'event' | 'parked'> => {
+  const tab = head.indexOf('\t');
+  if (tab === -1) return anchorOf(head);
+  return { ...anchorOf(head.slice(0, tab)), parked: parkedOwnerOf(owner, head.slice(tab + 1)) };
 };
 
 /**
@@ -80,7 +91,7 @@ export const scoredPageOf = (
   [head, found]: [head: string, members: string[]],
   owner: string,
   limit: number,
-): Page => {
+): ParsedPage => {
   const rows: { id: number; row: string }[] = [];
   for (let at = 0; at < found.length; at += 2) {
     const [member = '', score = ''] = found.slice(at, at + 2);

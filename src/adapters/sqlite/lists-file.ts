@@ -3,8 +3,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import { type Position, START } from '../../ports/event-log.js';
 import {
+  type CatchUp,
   type Generation,
-  type Healing,
   type LongPage,
   type PartitionChanges,
 } from '../../ports/read-model.js';
@@ -35,7 +35,7 @@ export class SeenFile {
     protected readonly db: Database,
     protected readonly seen: BigIntStats,
   ) {
-    this.queries = new ListsQueries(db);
+    this.queries = new ListsQueries(db, about.generation);
   }
 
   /** Throws NoLists, what SQLite throws, and an error of the file system. */
@@ -73,8 +73,8 @@ export class SeenFile {
 }
 
 const readerOf = (path: string): { readonly db: Database; readonly queries: ListsQueries } => {
-  const { db } = openLists(path, true);
-  return { db, queries: new ListsQueries(db) };
+  const { db, about } = openLists(path, true);
+  return { db, queries: new ListsQueries(db, about.generation) };
 };
 
 /**
@@ -102,7 +102,7 @@ export class OwnedFile extends SeenFile {
   private constructor(path: string, about: About, db: Database) {
     super(path, about, db, seenAt(path));
     this.#writes = new ListsWrites(db);
-    this.reached = this.queries.positions();
+    this.reached = this.queries.anchors().map(({ position }) => position);
   }
 
   /** Opens the file of a generation; `isNew` where nothing of it is durable. Throws as SeenFile.open. */
@@ -166,9 +166,9 @@ export class OwnedFile extends SeenFile {
     return positions;
   }
 
-  /** As ReadModel.heal. Not before `mayApply`. */
-  heal(healing: Healing): boolean {
-    return this.#writes.heal(healing);
+  /** As ReadModel.catchUp. Not before `mayApply`. */
+  catchUp(catchUp: CatchUp): boolean {
+    return this.#writes.catchUp(catchUp);
   }
 
   /**

@@ -21,8 +21,6 @@ export const SUFFIXES = ['', '-wal', '-shm'] as const;
 export interface Pointer {
   readonly log: string;
   readonly active: Generation | undefined;
-  /** The number of the next generation: none comes back, somebody may still hold it. */
-  readonly next: number;
 }
 
 /** The entry of a path where `seen` was before; what has happened to it, in a clause, where that is another one. */
@@ -46,26 +44,23 @@ export const generationsIn = (folder: string): Generation[] =>
 /** Undefined where there is none, or none that can be read. */
 export const readPointer = (folder: string): Pointer | undefined => {
   try {
-    const { log, active, next } = JSON.parse(readFileSync(pointerIn(folder), 'utf8')) as Record<
-      string,
-      unknown
-    >;
+    const { log, active } = JSON.parse(readFileSync(pointerIn(folder), 'utf8')) as Record<string, unknown>;
     const isActive = active === null || Number.isSafeInteger(active);
-    if (typeof log !== 'string' || !isActive || !Number.isSafeInteger(next)) return undefined;
-    return { log, active: (active ?? undefined) as Generation | undefined, next: next as number };
+    if (typeof log !== 'string' || !isActive) return undefined;
+    return { log, active: (active ?? undefined) as Generation | undefined };
   } catch {
     return undefined;
   }
 };
 
 /** Makes a pointer durable beside the one that is there. Returns what puts it in its place, at once. */
-export const preparePointer = async (folder: string, { log, active, next }: Pointer): Promise<() => void> => {
+export const preparePointer = async (folder: string, { log, active }: Pointer): Promise<() => void> => {
   const [path, temporary] = [pointerIn(folder), `${pointerIn(folder)}.new`];
   rmSync(temporary, { force: true });
   makeFile(temporary);
   const file = await open(temporary, 'r+');
   try {
-    await file.writeFile(`${JSON.stringify({ log, active: active ?? null, next })}\n`);
+    await file.writeFile(`${JSON.stringify({ log, active: active ?? null })}\n`);
     await file.sync();
   } finally {
     await file.close();

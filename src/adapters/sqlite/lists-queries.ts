@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { encodeOwner } from '../../plants/stream.js';
-import { type Position } from '../../ports/event-log.js';
+import { type Anchor } from '../../ports/event-log.js';
 import {
+  type Generation,
   type LongPage,
   OwnerParked,
   type Page,
@@ -47,12 +48,15 @@ export class ListsQueries {
   readonly #rollback;
   readonly #query;
 
-  constructor(db: Database) {
+  constructor(
+    db: Database,
+    private readonly generation: Generation,
+  ) {
     this.#begin = db.prepare('BEGIN');
     this.#rollback = db.prepare('ROLLBACK');
     this.#query = {
-      positions: prepareRows<{ position: Position }>(db, 'SELECT position FROM positions ORDER BY partition'),
-      position: prepareRows<{ position: Position }>(db, 'SELECT position FROM positions WHERE partition = ?'),
+      anchors: prepareRows<Anchor>(db, 'SELECT position, event FROM anchors ORDER BY partition'),
+      anchor: prepareRows<Anchor>(db, 'SELECT position, event FROM anchors WHERE partition = ?'),
       rows: prepareColumns<[id: number, row: string]>(
         db,
         'SELECT id, row FROM plants WHERE owner = ? AND id > ? ORDER BY id LIMIT ?',
@@ -60,6 +64,7 @@ export class ListsQueries {
       plantTexts: prepareColumns<PlantTextsRow>(db, PLANT_TEXTS),
       owners: prepareRows<{ owner: string }>(db, OWNERS),
       parkedOwner: prepareRows<ParkedRow>(db, `${PARKED} WHERE partition = ? AND owner = ?`),
+      countPlants: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM plants'),
       countParked: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM parked'),
       parked: prepareRows<ParkedRow>(
         db,
@@ -68,21 +73,21 @@ export class ListsQueries {
     };
   }
 
-  positions(): Position[] {
-    const rows = this.#query.positions.all();
-    if (rows.length !== PARTITIONS) throw new NoLists('there are positions missing', 'damaged');
-    return rows.map(({ position }) => position);
+  anchors(): Anchor[] {
+    const anchors = this.#query.anchors.all();
+    if (anchors.length !== PARTITIONS) throw new NoLists('there are partitions missing', 'damaged');
+    return anchors;
   }
 
   page(owner: string, after: number | undefined, limit: number): Page {
     return this.#snapshot(() => {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
-      const position = this.#position(partition);
+      const of = this.#pageOf(partition);
       const parked = this.#query.parkedOwner.get(partition, encoded);
       const rows = this.#query.rows.all(encoded, after ?? BEFORE_ALL_IDS, limit + 1);
       const more = rows.length > limit;
       if (more) rows.length = limit;
-      const page = { rows: rows.map(([id, row]) => ({ id, row })), more, position };
+      const page = { rows: rows.map(([id, row]) => ({ id, row })), more, ...of };
       return parked ? { ...page, parked: parkedOwnerOf(parked, owner) } : page;
     });
   }
@@ -95,12 +100,12 @@ export class ListsQueries {
     this.#begin.run();
     try {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
-      const position = this.#position(partition);
+      const of = this.#pageOf(partition);
       const parked = this.#query.parkedOwner.get(partition, encoded);
       if (parked) throw new OwnerParked(parkedOwnerOf(parked, owner));
       const read: PlantsAfter = (from, most) =>
         plantTextsOf(this.#query.plantTexts.get(encoded, from ?? BEFORE_ALL_IDS, most));
-      return { ...(await readLongList(read, after, limit)), position };
+      return { ...(await readLongList(read, after, limit)), ...of };
     } finally {
       this.#rollBack(); // nothing was written
     }
@@ -109,6 +114,10 @@ export class ListsQueries {
   /** The first owners, encoded, from that one on, in ascending order. */
   owners(from: string, limit: number): string[] {
     return this.#query.owners.all(from, limit).map(({ owner }) => owner);
+  }
+
+  countPlants(): number {
+    return this.#query.countPlants.get()?.count ?? 0;
   }
 
   countParked(): number {
@@ -120,10 +129,10 @@ export class ListsQueries {
     return this.#query.parked.all(partition, owner);
   }
 
-  #position(partition: number): Position {
-    const row = this.#query.position.get(partition);
-    if (!row) throw new NoLists(`there is no position of partition ${partition}`, 'damaged');
-    return row.position;
+  #pageOf(partition: number): Anchor & { readonly generation: Generation } {
+    const anchor = this.#query.anchor.get(partition);
+    if (!anchor) throw new NoLists(`partition ${partition} is missing`, 'damaged');
+    return { position: anchor.position, event: anchor.event, generation: this.generation };
   }
 
   /** Reads one state of the file, without an apply in between. */
@@ -164,7 +173,7 @@ export const readLongList = async (
   read: PlantsAfter,
   after: number | undefined,
   limit: number,
-): Promise<Omit<LongPage, 'position'>> => {
+): Promise<Pick<LongPage, 'body' | 'lastId' | 'more'>> => {
   const pieces: Uint8Array[] = [];
   let lastId: number | undefined;
   let ended = false;

@@ -3,7 +3,7 @@ import { monotonicMs } from '../../async/runtime.js';
 import { isThere } from '../../files/new-file.js';
 import { decodeOwner } from '../../plants/stream.js';
 import { type Report } from '../../ports/coordination.js';
-import { type Position } from '../../ports/event-log.js';
+import { type Anchor } from '../../ports/event-log.js';
 import { ActiveChanged, GenerationActive, type GenerationInfo, NotAsFar } from '../../ports/generations.js';
 import {
   type Generation,
@@ -23,6 +23,7 @@ import { SeenFile } from './lists-file.js';
 import { generationsIn, pathOf, readPointer } from './lists-folder.js';
 import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow } from './lists-queries.js';
 import { explain, NoLists } from './lists-schema.js';
+import { temporaryLists } from '../temporary-lists.js';
 
 /** Owners of one step, each looked up in the index: two milliseconds of the event loop. */
 const OWNERS_AT_ONCE = 300;
@@ -48,8 +49,8 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
     }
   }
 
-  positions(generation: Generation): Promise<Position[]> {
-    return this.#read(generation, ({ queries }) => queries.positions());
+  anchors(generation: Generation): Promise<Anchor[]> {
+    return this.#read(generation, ({ queries }) => queries.anchors());
   }
 
   countParked(generation: Generation): Promise<number> {
@@ -135,6 +136,8 @@ export const noneIsActive = (): ReadModelIncomplete => new ReadModelIncomplete('
 /** The lists in a folder that another process owns, or nobody. The folder is looked at with each call. */
 export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore {
   readonly steadySince = monotonicMs();
+  readonly isSole = false;
+  readonly temporaryLists = temporaryLists;
   /** Those that cannot be read, by the error that says why. */
   readonly #files = new Map<Generation, SeenFile | ReadModelUnavailable>();
   #active: Generation | undefined;
@@ -162,10 +165,9 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   // eslint-disable-next-line @typescript-eslint/require-await -- so that what it throws rejects
   async generations(): Promise<GenerationInfo[]> {
     this.#look();
-    return Array.from(this.#files, ([generation, file]) => ({
+    return Array.from(this.#files.keys(), (generation) => ({
       generation,
       active: generation === this.#active,
-      ...(file instanceof SeenFile && { key: file.about.key }),
     })).sort((a, b) => a.generation - b.generation);
   }
 
@@ -236,10 +238,10 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   readonly createGeneration = this.#refuse;
   readonly promote = this.#refuse;
   readonly drop = this.#refuse;
-  readonly sync = this.#refuse;
+  readonly deactivate = this.#refuse;
   readonly scrub = this.#refuse;
   readonly apply = this.#refuse;
-  readonly heal = this.#refuse;
+  readonly catchUp = this.#refuse;
   readonly reached = this.#refuse;
   readonly takeLease = this.#refuse;
   readonly returnLease = this.#refuse;

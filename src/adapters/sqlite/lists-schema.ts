@@ -1,4 +1,3 @@
-import { randomId } from '../../async/runtime.js';
 import { isThere, makeFile } from '../../files/new-file.js';
 import { START } from '../../ports/event-log.js';
 import { type Generation, PARTITIONS } from '../../ports/read-model.js';
@@ -9,7 +8,7 @@ import { schemaChange } from './schema-text.js';
 const APPLICATION_ID = 0x706c6c73;
 
 /** A file of another version is made again, not migrated. */
-const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 2;
 
 /**
  * A rebuild inserts at random places: an apply reads little with the upper pages of the tree in memory. Four times as
@@ -17,16 +16,17 @@ const SCHEMA_VERSION = 1;
  */
 const CACHE_KIB = 4 * 1024;
 
-const SCHEMA = `
+export const SCHEMA = `
   CREATE TABLE about (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     log TEXT NOT NULL,
-    generation INTEGER NOT NULL,
-    key TEXT NOT NULL
+    generation INTEGER NOT NULL
   ) STRICT;
-  CREATE TABLE positions (
+  -- The last event that each partition was moved to.
+  CREATE TABLE anchors (
     partition INTEGER PRIMARY KEY,
-    position TEXT NOT NULL
+    position TEXT NOT NULL,
+    event TEXT NOT NULL
   ) STRICT;
   -- The owner is encoded: UTF-8 would make one of all owners that differ in a lone surrogate.
   CREATE TABLE plants (
@@ -35,7 +35,7 @@ const SCHEMA = `
     row TEXT NOT NULL,
     PRIMARY KEY (owner, id)
   ) STRICT, WITHOUT ROWID;
-  -- Owners whose lists are not answered. The owner is encoded; missed is up to where changes may have been left out.
+  -- Owners whose lists are not answered. The owner is encoded.
   CREATE TABLE parked (
     partition INTEGER NOT NULL,
     owner TEXT NOT NULL,
@@ -45,7 +45,6 @@ const SCHEMA = `
     kind TEXT NOT NULL,
     reason TEXT NOT NULL,
     applied TEXT NOT NULL,
-    missed TEXT NOT NULL,
     PRIMARY KEY (partition, owner)
   ) STRICT, WITHOUT ROWID;
   PRAGMA application_id = ${APPLICATION_ID};
@@ -56,8 +55,6 @@ const SCHEMA = `
 export interface About {
   readonly log: string;
   readonly generation: Generation;
-  /** Tells it from every other file that ever had its number. */
-  readonly key: string;
 }
 
 /** A file that no lists can be read from. The message is a clause that begins with its path. */
@@ -80,13 +77,18 @@ export const makeLists = (path: string, log: string, generation: Generation): vo
     if (pragma(db, 'journal_mode = WAL') !== 'wal')
       throw new Error("SQLite's write-ahead log does not work on its file system");
     db.exec(`PRAGMA synchronous = OFF; BEGIN; ${SCHEMA}`);
-    db.prepare('INSERT INTO about VALUES (1, ?, ?, ?)').run(log, generation, randomId());
-    const insert = db.prepare('INSERT INTO positions VALUES (?, ?)');
-    for (let partition = 0; partition < PARTITIONS; partition++) insert.run(partition, START);
+    db.prepare('INSERT INTO about VALUES (1, ?, ?)').run(log, generation);
+    insertAnchors(db);
     db.exec('COMMIT');
   } finally {
     db.close();
   }
+};
+
+/** Puts all partitions at the start of the log. */
+export const insertAnchors = (db: Database): void => {
+  const insert = db.prepare('INSERT INTO anchors VALUES (?, ?, ?)');
+  for (let partition = 0; partition < PARTITIONS; partition++) insert.run(partition, START, '');
 };
 
 /** Opens the file of a generation. Throws NoLists, and what SQLite throws. */
@@ -138,10 +140,10 @@ const aboutOf = (db: Database, path: string): About => {
     model.exec(SCHEMA);
   });
   if (change !== undefined) throw new NoLists(`${path} ${change}`, 'ours');
-  const about = db.prepare('SELECT log, generation, key FROM about').get() as About | undefined;
-  const { positions } = db.prepare('SELECT count(*) AS positions FROM positions').get() as {
-    positions: number;
+  const about = db.prepare('SELECT log, generation FROM about').get() as About | undefined;
+  const { anchors } = db.prepare('SELECT count(*) AS anchors FROM anchors').get() as {
+    anchors: number;
   };
-  if (!about || positions !== PARTITIONS) throw new NoLists(`${path} lacks positions`, 'damaged');
+  if (!about || anchors !== PARTITIONS) throw new NoLists(`${path} lacks partitions`, 'damaged');
   return about;
 };

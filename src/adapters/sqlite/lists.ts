@@ -3,11 +3,11 @@ import { dirname } from 'node:path';
 import { monotonicMs } from '../../async/runtime.js';
 import { makeFolder } from '../../files/new-file.js';
 import { type Report } from '../../ports/coordination.js';
-import { type Position } from '../../ports/event-log.js';
+import { type Position, START } from '../../ports/event-log.js';
 import { ActiveChanged, GenerationActive, type GenerationInfo, NotAsFar } from '../../ports/generations.js';
 import {
+  type CatchUp,
   type Generation,
-  type Healing,
   type LongPage,
   type Page,
   type PartitionChanges,
@@ -15,9 +15,11 @@ import {
   ReadModelUnavailable,
 } from '../../ports/read-model.js';
 import { type ReadModelStore } from '../../ports/read-model-store.js';
+import { newGeneration } from '../new-generation.js';
 import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
 import { standingAt } from './file-names.js';
+import { temporaryLists } from '../temporary-lists.js';
 import { OwnedFile } from './lists-file.js';
 import {
   generationsIn,
@@ -50,9 +52,10 @@ const MADE_AGAIN =
  * generation: nothing in it is needed.
  */
 class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
+  readonly isSole = true;
+  readonly temporaryLists = temporaryLists;
   readonly #files = new Map<Generation, OwnedFile>();
   #active: OwnedFile | undefined;
-  #next = 1;
   /** The pointer as this process has written or found it; undefined where there is none. */
   #pointer: BigIntStats | undefined;
   /** The folder that the folder of lists is in. */
@@ -91,7 +94,6 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       await this.#closeFiles();
       throw error;
     }
-    this.#next = Math.max(pointer?.next ?? 1, ...generationsIn(folder).map((generation) => generation + 1));
     if (pointer?.log === this.log && pointer.active !== undefined)
       this.#active = this.#files.get(pointer.active);
     await syncNames(folder);
@@ -137,7 +139,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   async generations(): Promise<GenerationInfo[]> {
     this.#look();
     return [...this.#files.values()]
-      .map((file) => ({ generation: file.generation, active: file === this.#active, key: file.about.key }))
+      .map((file) => ({ generation: file.generation, active: file === this.#active }))
       .sort((a, b) => a.generation - b.generation);
   }
 
@@ -152,8 +154,8 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
           `${this.folder} has lists that were not made from this event log by this process, and are removed: it holds the lists of one log`,
         );
       for (const stray of strays) removeLists(pathOf(this.folder, stray));
-      const generation = this.#next++ as Generation;
-      (await this.#preparePointer(this.#active?.generation))();
+      const generation = newGeneration();
+      if (!this.#pointer) (await this.#preparePointer(undefined))(); // from now on the folder is ours
       const path = pathOf(this.folder, generation);
       try {
         makeLists(path, this.log, generation);
@@ -169,14 +171,14 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     });
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+  promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
     return this.#change(async () => {
       const file = this.found(generation);
       if (file === this.#active) return;
-      this.#assertMayReplace(file, replaces, logEnd);
+      this.#assertMayReplace(file, replaces);
       await file.settle(); // so that lists do not go back by a loss of power
       const put = await this.#preparePointer(generation);
-      this.#assertMayReplace(this.found(generation), replaces, logEnd);
+      this.#assertMayReplace(this.found(generation), replaces);
       put();
       this.#active = file;
       this.#resolveWaiters();
@@ -184,18 +186,24 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     });
   }
 
-  #assertMayReplace(file: OwnedFile, replaces?: Generation | 'none', logEnd?: Position): void {
-    const { generation, queries } = file;
+  deactivate(generation: Generation): Promise<void> {
+    return this.#change(async () => {
+      if (this.#active?.generation !== generation) return;
+      (await this.#preparePointer(undefined))();
+      this.#active = undefined;
+      await syncNames(this.folder);
+    });
+  }
+
+  #assertMayReplace({ generation, reached }: OwnedFile, replaces?: Generation | 'none'): void {
     const active = this.#active?.generation;
     if (replaces !== undefined && replaces !== (active ?? 'none'))
       throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
-    const other = active === undefined ? 'the end of the log' : 'the active one';
-    const behind = this.#active?.queries.positions();
-    for (const [partition, position] of queries.positions().entries()) {
-      const least = behind?.[partition] ?? logEnd;
-      if (least !== undefined && position < least && (logEnd === undefined || position < logEnd))
-        throw new NotAsFar(`generation ${generation} stands before ${other} in partition ${partition}`);
-    }
+    const partition = reached.findIndex(
+      (position, index) => position < (this.#active?.reached[index] ?? START),
+    );
+    if (partition !== -1)
+      throw new NotAsFar(`generation ${generation} stands before the active one in partition ${partition}`);
   }
 
   drop(generation: Generation): Promise<void> {
@@ -207,11 +215,6 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       this.#files.delete(generation);
       await file.discard();
     });
-  }
-
-  async sync(): Promise<void> {
-    this.#assertOpen();
-    for (const file of this.#files.values()) await this.#settled(file, file.settle());
   }
 
   async scrub(): Promise<void> {
@@ -232,9 +235,9 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     return positions;
   }
 
-  async heal(generation: Generation, healing: Healing): Promise<boolean> {
+  async catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean> {
     const file = await this.#writable(generation);
-    const isDone = this.ask(file, () => file.heal(healing));
+    const isDone = this.ask(file, () => file.catchUp(catchUp));
     this.#assertThere(file);
     return isDone;
   }
@@ -391,7 +394,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
 
   /** A pointer to a generation, durable; what is returned puts it in its place. */
   async #preparePointer(active: Generation | undefined): Promise<() => void> {
-    const put = await preparePointer(this.folder, { log: this.log, active, next: this.#next });
+    const put = await preparePointer(this.folder, { log: this.log, active });
     return () => {
       put();
       this.#pointer = standingAt(pointerIn(this.folder));

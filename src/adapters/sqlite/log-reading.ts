@@ -105,6 +105,14 @@ export abstract class LogReading extends EventLog {
     return last && toEvent(last);
   }
 
+  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  async eventAt(position: Position): Promise<RecordedEvent | undefined> {
+    const seq = seqOf(position);
+    if (seq === undefined || seq > this.end()) return undefined;
+    const [event] = this.#read(() => this.#query.one.all(seq));
+    return event && toEvent(event);
+  }
+
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
     let position = after;
     for (;;) {
@@ -225,11 +233,14 @@ export const toPosition = (seq: number): Position =>
   seq.toFixed(0).padStart(POSITION_DIGITS, '0') as Position;
 
 export const fromPosition = (position: Position): number => {
-  if (position === START) return 0;
-  if (!/^[0-9]+$/.test(position) || position.length !== POSITION_DIGITS)
-    throw new TypeError(`${JSON.stringify(position)} is not a position of this log`);
-  return Number(position);
+  const seq = position === START ? 0 : seqOf(position);
+  if (seq === undefined) throw new TypeError(`${JSON.stringify(position)} is not a position of this log`);
+  return seq;
 };
+
+/** The number of the event at a position; undefined for what `toPosition` never returns. */
+const seqOf = (position: Position): number | undefined =>
+  /^[0-9]+$/.test(position) && position.length === POSITION_DIGITS ? Number(position) : undefined;
 
 const toEvent = ([seq, stream, revision, id, type, data, metadata]: EventRow): RecordedEvent => ({
   stream,

@@ -72,7 +72,7 @@ export const leavesIn = (tree: string): number | undefined =>
     : undefined;
 
 /** The log of lists with content. */
-const LOG_OF_LISTS = `SELECT log FROM about WHERE EXISTS (SELECT 1 FROM positions WHERE position <> '${START}')`;
+const LOG_OF_LISTS = `SELECT log FROM about WHERE EXISTS (SELECT 1 FROM anchors WHERE position <> '${START}')`;
 
 const LOG_OF_TREE = 'SELECT identity AS log FROM log, tree WHERE size > 0';
 

@@ -140,14 +140,6 @@ const factRows = (status: SystemStatus, since: (at: string) => string): string[]
           ],
         ]
       : []),
-    ...(status.blocked
-      ? [
-          [
-            'blocked',
-            `at ${status.blocked.position}: event ${status.blocked.revision} of ${status.blocked.stream}`,
-          ],
-        ]
-      : []),
     ...status.parked.events.map(({ position, stream, revision, reason }) => [
       'parked',
       `at ${position}: event ${revision} of ${stream}: ${reason}`,

@@ -70,7 +70,7 @@ export const NewSkip = z
         .regex(POSITION, 'must be the position of an event')
         .meta({
           pattern: POSITION.source,
-          description: 'Of the event: `blocked`, or one of `parked`, in the status.',
+          description: 'Of the event: one of `parked` in the status, or one that a warning names.',
           examples: ['0000000000000042'],
         }),
       reason: reasonOf('Why. It stays in the log.', 'written by a script of ours'),

@@ -38,21 +38,11 @@ const losesLists = ({ losesSwitches, faults }: Options): boolean =>
 /** A store of lists crashes now and then, which may take what was answered from it. */
 const crashesLists = ({ faults }: Options): boolean => faults.listsCrash !== NEVER;
 
-/** A crash may take all that was done to the lists since before a rebuild. */
-const losesMore = ({ listsAsRedis, listsLoseMs, graceMs }: Options): boolean =>
-  listsAsRedis && listsLoseMs > 2_000 && graceMs < 15_000;
-
 /** Owners are erased beside rebuilds, and a crash may bring back lists with these owners. */
 const bringsBack = ({ operates, listsAsRedis }: Options): boolean => operates === 'on both' && listsAsRedis;
 
-/** An erasure may end half-way, beside rebuilds. */
-const erasesHalf = ({ operates, erasesInSteps }: Options): boolean => operates === 'on both' && erasesInSteps;
-
 /** Two auditors, each with a tree and an eraser of its own. */
 const hasSecondAuditor = ({ secondAuditor }: Options): boolean => secondAuditor !== 'none';
-
-/** Two, of which one is lost for good as it erases. */
-const losesAuditor = (options: Options): boolean => options.losesAuditor;
 
 /** Faults of the stores: what their adapters must not do. */
 const STORE_FAULTS: readonly PlantedFault[] = [
@@ -268,7 +258,11 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'regression-not-noticed',
     what: 'a projection goes on where the store has lost data',
     edits: [
-      { file: 'projector/projection.js', find: 'if (position < from) throw', replace: 'if (false) throw' },
+      {
+        file: 'projector/projection.js',
+        find: 'if (position < upTo.position) throw',
+        replace: 'if (false) throw',
+      },
     ],
   },
   {
@@ -334,48 +328,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
-    name: 'promoted-while-building',
-    what: 'a rebuild goes on before its generation has caught up, without a verification',
-    edits: [
-      { file: 'projector/rebuilder.js', find: 'if (standby.caughtUpAt === undefined) return;', replace: '' },
-    ],
-  },
-  {
-    name: 'erased-before-followed',
-    what: 'an owner is erased before lists and tree have the deletions',
-    edits: [
-      { file: 'erasure/eraser.js', find: 'if (!await this.#followed(covered, signal)) return;', replace: '' },
-    ],
-  },
-  {
-    name: 'erased-before-durable',
-    what: 'an owner is erased before the deletions are durable in the lists',
-    edits: [{ file: 'erasure/eraser.js', find: 'await this.model.sync();', replace: '' }],
-  },
-  {
-    name: 'erased-while-read-unnoticed',
-    what: 'lists that were read while an owner was erased are taken as right',
-    worlds: ({ operates }) => operates === 'on erasures' || operates === 'on both',
-    edits: [{ file: 'erasure/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' }],
-  },
-  {
-    name: 'put-back-before-erasure-unnoticed',
-    what: 'lists that a crash has put back to before an erasure are taken as right',
-    worlds: bringsBack,
-    edits: [
-      {
-        file: 'projector/projector.js',
-        find: 'const erasure = await erasureAcross(this.log, await this.model.positions(generation));',
-        replace: 'const erasure = undefined;',
-      },
-    ],
-  },
-  {
-    name: 'healed-without-reading',
-    what: 'a parked owner is answered without the events that were left out',
-    edits: [{ file: 'projector/healer.js', find: 'this.changes.push(change);', replace: '' }],
-  },
-  {
     name: 'later-race-lost',
     what: 'a lost race is told as a failure of the log',
     edits: [
@@ -387,51 +339,130 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     ],
   },
   {
+    name: 'promoted-while-building',
+    what: 'a rebuild goes on before its generation has caught up, without a verification',
+    edits: [{ file: 'projector/supervisor.js', find: 'if (!runner.hasCaughtUp) return true;', replace: '' }],
+  },
+  {
+    name: 'promoted-unverified',
+    what: 'a generation that differs from the log is promoted',
+    edits: [{ file: 'projector/supervisor.js', find: 'differing > 0 ?', replace: 'false ?' }],
+  },
+  {
     name: 'first-generation-promoted-early',
     what: 'the first generation is active before it has caught up',
+    edits: [{ file: 'projector/supervisor.js', find: 'if (!runner.hasCaughtUp) return false;', replace: '' }],
+  },
+  {
+    name: 'generation-ids-come-back',
+    what: 'the id of a generation that was lost is given again',
+    worlds: losesLists,
+    mutant: { lists: { reusesIds: true } },
+  },
+  {
+    name: 'anchor-not-compared',
+    what: 'lists of another history of the log are taken as right',
+    worlds: isPutBack,
     edits: [
       {
-        file: 'projector/projector.js',
-        find: 'if (caughtUp && active === undefined)',
-        replace: 'if (active === undefined)',
+        file: 'ports/anchor.js',
+        find: "return found.id === event || found.stream.startsWith(ERASED_STREAMS) ? 'there' : 'other';",
+        replace: "return 'there';",
+      },
+    ],
+  },
+  {
+    name: 'missing-anchor-taken-as-there',
+    what: 'lists of events after the end of the log are taken as right',
+    worlds: isPutBack,
+    edits: [
+      {
+        file: 'ports/anchor.js',
+        find: "if (!found) return 'missing';",
+        replace: "if (!found) return 'there';",
+      },
+    ],
+  },
+  {
+    name: 'foreign-lists-answered',
+    what: 'a process answers from lists of another history',
+    worlds: isPutBack,
+    edits: [{ file: 'read/freshness.js', find: "found.every((one)=>one === 'there')", replace: 'true' }],
+  },
+  {
+    name: 'another-history-unnoticed',
+    what: 'a process does not look whether the log still holds what it has answered',
+    worlds: isPutBack,
+    edits: [{ file: 'read/freshness.js', find: 'this.#forget();', replace: '' }],
+  },
+  {
+    name: 'two-operations-at-a-time',
+    what: 'a rebuild goes on while an owner is erased',
+    worlds: ({ operates }) => operates === 'on both' || operates === 'on all',
+    edits: [
+      {
+        file: 'projector/supervisor.js',
+        find: 'if (building && await this.#isErasing())',
+        replace: 'if (false)',
+      },
+    ],
+  },
+  {
+    name: 'erased-before-followed',
+    what: 'an owner is erased before lists and tree have the deletions',
+    edits: [
+      {
+        file: 'erasure/eraser.js',
+        find: '!scope.isBegun && !await this.#followed(scope.last, signal)',
+        replace: 'false',
+      },
+    ],
+  },
+  {
+    name: 'erased-while-read-unnoticed',
+    what: 'lists that lack deletions which were erased are taken as right',
+    worlds: bringsBack,
+    edits: [{ file: 'erasure/erased-while-read.js', find: 'throw new ErasedWhileRead(', replace: 'void (' }],
+  },
+  {
+    name: 'erased-across-partitions-unnoticed',
+    what: 'lists of which one partition lacks deletions that were erased are taken as right',
+    worlds: bringsBack,
+    edits: [{ file: 'erasure/erased-while-read.js', find: 'if (isAcross || ', replace: 'if (' }],
+  },
+  {
+    name: 'caught-up-without-reading',
+    what: 'a parked owner is answered without the events that were left out',
+    edits: [{ file: 'projector/blocked-owners.js', find: 'this.#changes.push(change);', replace: '' }],
+  },
+  {
+    name: 'caught-up-before-the-rest',
+    what: 'what comes while a parked owner is read is not added',
+    edits: [
+      {
+        file: 'projector/blocked-owners.js',
+        find: 'for (const [event, before] of this.#later ?? [])this.add(event, before);',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'skips-meanwhile-forgotten',
+    what: 'an event that is skipped while its owner is brought up to date parks the owner forever',
+    edits: [
+      {
+        file: 'projector/blocked-owners.js',
+        find: 'if (next && owner.skips !== this.skips) this.isStale = true;',
+        replace: '',
       },
     ],
   },
   // Lines that a world has found missing: see "What it has found" in docs/simulation.md.
   {
-    name: 'healer-waits',
-    what: 'a healer waits for a log that was put back to grow',
-    worlds: (options) => isPutBack(options) && options.strangeEvents,
-    edits: [
-      { file: 'projector/healer.js', find: 'if (caughtUp && (isAhead', replace: 'if (false && (isAhead' },
-    ],
-  },
-  {
-    name: 'rebuilt-before-noticed',
-    what: 'whether lists were rebuilt is looked at when a list is asked for, and those of then are taken as those of before',
-    worlds: isPutBack,
-    edits: [
-      {
-        file: 'read/log-regression.js',
-        find: 'if (this.noticed) this.assertHealed(head).catch(()=>undefined);',
-        replace: '',
-      },
-      { file: 'read/log-regression.js', find: '(isShorter || isNewer)', replace: 'isNewer' },
-    ],
-  },
-  {
     name: 'order-by-time-of-day',
     what: 'an incomplete order to erase ends by the time of day alone',
     worlds: ({ operates, faults }) => operates === 'on erasures' && faults.wallJumps !== NEVER,
     edits: [{ file: 'erasure/eraser.js', find: 'monotonicMs() - since)', replace: '0)' }],
-  },
-  {
-    name: 'eraser-waits-for-all',
-    what: 'an eraser waits also for a generation that cannot follow',
-    worlds: erasesHalf,
-    edits: [
-      { file: 'erasure/eraser.js', find: 'if (canFollow && positions.some', replace: 'if (positions.some' },
-    ],
   },
   {
     name: 'replaced-not-asked',
@@ -451,50 +482,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [{ file: 'audit/recheck.js', find: 'if (index < this.size) return;', replace: '' }],
   },
   {
-    name: 'unskip-not-again',
-    what: 'a rebuild that looks again at skipped events takes a first generation for its own',
-    worlds: losesLists,
-    edits: [
-      {
-        file: 'projector/rebuilder.js',
-        find: 'if (unreadable > 0 && generation === active) return this.#begin(state, building);',
-        replace: '',
-      },
-    ],
-  },
-  {
-    name: 'sound-lists-forgotten',
-    what: 'lists that were found right while a log that was put back was shorter are not known as such later',
-    worlds: isPutBack,
-    edits: [{ file: 'read/log-regression.js', find: '(isShorter || isNewer)', replace: 'isShorter' }],
-  },
-  {
-    name: 'put-back-not-awaited',
-    what: 'a verification does not know of lists that a crash has just put back to before an erasure',
-    worlds: (options) =>
-      options.operates === 'on erasures' && options.verifyEveryMs < 150 && crashesLists(options),
-    edits: [
-      {
-        file: 'projector/verifier.js',
-        find: 'if (await erasureAcross(this.log, await this.model.positions(active))) return true;',
-        replace: '',
-      },
-    ],
-  },
-  {
-    name: 'switch-from-damaged-lost',
-    what: 'lists that were replaced because they may hold an erased owner are active again, and nobody notices it',
-    worlds: losesMore,
-    edits: [
-      {
-        file: 'projector/rebuilder.js',
-        find: 'if (putBackBefore === undefined && damaged && active === damaged.generation)',
-        replace: 'if (false)',
-      },
-      { file: 'projector/verifier.js', find: ' || active === damaged?.generation', replace: '' },
-    ],
-  },
-  {
     name: 'state-read-while-erased',
     what: 'the state of a tree that was read while an owner was erased is signed',
     worlds: hasSecondAuditor,
@@ -505,18 +492,6 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a witness that shows a greater tree raises the alarm by time alone, while the log is yet to be read',
     worlds: (options) => options.secondAuditor === 'same key' && options.witnessed,
     edits: [{ file: 'audit/greater-tree.js', find: 'tree.position >= head && ', replace: '' }],
-  },
-  {
-    name: 'eraser-waits-for-tree',
-    what: 'an eraser waits also for a tree that cannot follow',
-    worlds: losesAuditor,
-    edits: [
-      {
-        file: 'erasure/eraser.js',
-        find: 'const canFollow = (await this.tree.state()).position >= covered.erasedUpTo;',
-        replace: 'const canFollow = true;',
-      },
-    ],
   },
   {
     name: 'erasure-in-progress-unknown',

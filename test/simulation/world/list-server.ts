@@ -1,7 +1,6 @@
-import { type ActiveKeys } from '../../../src/adapters/redis/calls.js';
-import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { type ActiveNow } from '../../../src/adapters/redis/calls.js';
 import { type Report } from '../../../src/ports/coordination.js';
-import { type Position, START } from '../../../src/ports/event-log.js';
+import { type Anchor, NO_ANCHOR, type Position, START } from '../../../src/ports/event-log.js';
 import {
   ActiveChanged,
   GenerationActive,
@@ -9,9 +8,9 @@ import {
   NotAsFar,
 } from '../../../src/ports/generations.js';
 import {
+  type CatchUp,
   type Generation,
   GenerationMissing,
-  type Healing,
   OwnerParked,
   type Page,
   type ParkedOwner,
@@ -23,27 +22,18 @@ import {
 } from '../../../src/ports/read-model.js';
 import { type Host } from './network.js';
 
-interface Parked {
-  readonly owner: ParkedOwner;
-  /** The last change that was left out. */
-  readonly leftOut: Position;
-}
-
 /** One generation. */
 export interface StoredGeneration {
-  /** Different from that of every other one, also where the number was given again after a loss. */
-  readonly key: GenerationKey;
-  readonly positions: Position[];
+  readonly anchors: Anchor[];
   readonly rows: Map<string, Map<number, string>>;
-  readonly parked: Map<string, Parked>;
+  readonly parked: Map<string, ParkedOwner>;
 }
 
 interface State {
   readonly generations: Map<Generation, StoredGeneration>;
   active: Generation | undefined;
   /** The generation that was active before. */
-  replaced: GenerationKey | undefined;
-  last: number;
+  replaced: Generation | undefined;
   lease: { readonly holder: string; readonly until: number } | undefined;
   readonly reports: Map<string, { readonly text: string; readonly until: number }>;
 }
@@ -62,6 +52,7 @@ export interface ListFaults {
   leaseForever?: boolean;
   leaseForTwo?: boolean;
   positionsWithoutRows?: boolean;
+  reusesIds?: boolean;
 }
 
 /** How often the state is kept at most, in milliseconds. */
@@ -71,7 +62,6 @@ const emptyState = (): State => ({
   generations: new Map(),
   active: undefined,
   replaced: undefined,
-  last: 0,
   lease: undefined,
   reports: new Map(),
 });
@@ -79,11 +69,10 @@ const emptyState = (): State => ({
 const copyOf = (state: State): State => ({
   ...state,
   generations: new Map(
-    Array.from(state.generations, ([generation, { key, positions, rows, parked }]) => [
+    Array.from(state.generations, ([generation, { anchors, rows, parked }]) => [
       generation,
       {
-        key,
-        positions: [...positions],
+        anchors: [...anchors],
         rows: new Map(Array.from(rows, ([owner, plants]) => [owner, new Map(plants)])),
         parked: new Map(parked),
       },
@@ -96,7 +85,7 @@ const copyOf = (state: State): State => ({
 export class ListServer {
   #state = emptyState();
   #lostAt = -Infinity;
-  /** Generations that were created, also those that were lost. */
+  /** The id of the last generation that was created, also where that was lost: none comes back. */
   #created = 0;
   /** Oldest first. */
   #kept: { readonly at: number; readonly state: State }[] = [];
@@ -111,8 +100,7 @@ export class ListServer {
   /** Called when what was applied is lost. */
   onLoss: () => void = () => undefined;
   /** Called before a switch. */
-  onPromote: (generation: Generation, before: Generation | undefined, logEnd: Position | undefined) => void =
-    () => undefined;
+  onPromote: (generation: Generation, before: Generation | undefined) => void = () => undefined;
 
   /** How old what a crash leaves may be, in milliseconds. */
   losesMs = 1_000;
@@ -139,44 +127,46 @@ export class ListServer {
   }
 
   generations(): GenerationInfo[] {
-    return Array.from(this.#state.generations, ([generation, { key }]) => ({
+    return Array.from(this.#state.generations.keys(), (generation) => ({
       generation,
       active: generation === this.#state.active,
-      key,
     })).sort((a, b) => a.generation - b.generation);
   }
 
   createGeneration(): Generation {
     this.#keep();
-    this.#state.last += 1;
-    const generation = this.#state.last as Generation;
-    const positions = Array<Position>(PARTITIONS).fill(START);
-    this.#created += 1;
-    const key = `${generation}-${this.#created}` as GenerationKey;
-    this.#state.generations.set(generation, { key, positions, rows: new Map(), parked: new Map() });
+    this.#created = (this.faults.reusesIds ? this.#state.generations.size : this.#created) + 1;
+    const generation = this.#created as Generation;
+    const anchors = Array<Anchor>(PARTITIONS).fill(NO_ANCHOR);
+    this.#state.generations.set(generation, { anchors, rows: new Map(), parked: new Map() });
     this.onCreate(generation);
     return generation;
   }
 
-  promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): void {
+  promote(generation: Generation, replaces?: Generation | 'none'): void {
     const { active } = this.#state;
     const next = this.generation(generation);
     if (active === generation) return;
     if (replaces !== undefined && replaces !== (active ?? 'none'))
       throw new ActiveChanged(`generation ${active ?? 'none'} is active, not ${replaces}`);
-    if (!this.faults.promotesUnchecked) {
-      const before = active === undefined ? undefined : this.generation(active).positions;
-      for (const [partition, position] of next.positions.entries()) {
-        const needed = before ? (before[partition] ?? START) : (logEnd ?? START);
-        if (position < needed && (logEnd === undefined || position < logEnd))
+    if (!this.faults.promotesUnchecked && active !== undefined) {
+      const before = this.generation(active).anchors;
+      for (const [partition, { position }] of next.anchors.entries())
+        if (position < (before[partition]?.position ?? START))
           throw new NotAsFar(`partition ${partition} of generation ${generation} is behind`);
-      }
     }
     this.#keep(this.losesSwitches);
-    this.onPromote(generation, active, logEnd);
-    this.#state.replaced = this.activeKeys().active;
+    this.onPromote(generation, active);
+    this.#state.replaced = active;
     this.#state.active = generation;
     this.#wake();
+  }
+
+  deactivate(generation: Generation): void {
+    if (generation !== this.#state.active) return;
+    this.#keep();
+    this.#state.active = undefined;
+    this.#state.replaced = undefined;
   }
 
   drop(generation: Generation): void {
@@ -190,17 +180,17 @@ export class ListServer {
     this.#kept = [];
   }
 
-  positions(generation: Generation): Position[] {
-    return [...this.generation(generation).positions];
+  anchors(generation: Generation): Anchor[] {
+    return [...this.generation(generation).anchors];
   }
 
   apply(number: Generation, parts: readonly PartitionChanges[]): Position[] {
     const generation = this.generation(number);
     this.#keep();
-    const { positions } = generation;
+    const { anchors } = generation;
     const changed: number[] = [];
     const reached = parts.map(({ partition, from, upTo, changes, refused = [] }) => {
-      const position = positions[partition] ?? START;
+      const position = anchors[partition]?.position ?? START;
       if (position < from) {
         this.onGap(number, partition, from, position);
         if (!this.faults.appliesGaps) return position;
@@ -210,40 +200,34 @@ export class ListServer {
         if (isNew(parked.position)) this.#park(generation, parked, changes, isNew);
       if (!this.faults.positionsWithoutRows)
         for (const change of changes) if (isNew(change.position)) this.#change(generation, change);
-      if (upTo > position) positions[partition] = upTo;
+      if (upTo.position > position) anchors[partition] = upTo;
       changed.push(partition);
       if (this.faults.positionsWithoutRows)
         this.host.after(1, 'rows', () => {
           for (const change of changes) if (isNew(change.position)) this.#change(generation, change);
         });
-      return positions[partition] ?? START;
+      return anchors[partition]?.position ?? START;
     });
     this.onApplied(number, changed);
     if (number === this.#state.active) this.#wake();
     return reached;
   }
 
-  heal(number: Generation, { owner, from, upTo, changes, then }: Healing): boolean {
+  catchUp(number: Generation, { owner, parkedAt, upTo, changes, next }: CatchUp): boolean {
     const generation = this.generation(number);
-    const parked = generation.parked.get(owner);
     const partition = partitionOf(owner);
-    const position = generation.positions[partition] ?? START;
-    if (parked?.owner.applied !== from || position < upTo) return false;
-    if (typeof then === 'object' && position < then.position) return false;
-    if (then === 'answered' && parked.leftOut > upTo) return false;
+    if (generation.anchors[partition]?.position !== upTo) return false;
+    if (generation.parked.get(owner)?.position !== parkedAt) return false;
     this.#keep();
     for (const change of changes) this.#setRow(generation, change);
-    if (then === 'answered') generation.parked.delete(owner);
-    else {
-      const next = then === 'parked' ? { ...parked.owner, applied: upTo } : then;
-      generation.parked.set(owner, { ...parked, owner: next });
-    }
+    if (next) generation.parked.set(owner, next);
+    else generation.parked.delete(owner);
     this.onApplied(number, [partition]);
     return true;
   }
 
   parked(generation: Generation): ParkedOwner[] {
-    return Array.from(this.generation(generation).parked.values(), ({ owner }) => owner);
+    return [...this.generation(generation).parked.values()];
   }
 
   list(owner: string, after: number | undefined, limit: number): Page {
@@ -255,40 +239,33 @@ export class ListServer {
   }
 
   /** The active generation and the one before it, for readers that ask for it now and then. */
-  activeKeys(): ActiveKeys {
+  activeNow(): ActiveNow {
     const { active, replaced } = this.#state;
-    return { active: active === undefined ? undefined : this.generation(active).key, replaced };
+    return { active, replaced };
   }
 
   /** As `list`, of this generation; undefined where it is not there. */
-  pageOf(key: GenerationKey, owner: string, after: number | undefined, limit: number): Page | undefined {
-    const number = this.#numberOf(key);
-    return number === undefined ? undefined : this.page(number, owner, after, limit);
+  pageOf(generation: Generation, owner: string, after: number | undefined, limit: number): Page | undefined {
+    return this.#state.generations.has(generation) ? this.page(generation, owner, after, limit) : undefined;
   }
 
-  /** The positions of partitions of this generation; null where it is not there. */
-  storedPositions(key: GenerationKey, partitions: readonly number[]): (Position | null)[] {
-    const number = this.#numberOf(key);
-    const positions = number === undefined ? undefined : this.generation(number).positions;
-    return partitions.map((partition) => positions?.[partition] ?? null);
-  }
-
-  #numberOf(key: GenerationKey): Generation | undefined {
-    for (const [number, stored] of this.#state.generations) if (stored.key === key) return number;
-    return undefined;
+  /** The anchors of partitions of this generation; undefined where it is not there. */
+  storedAnchors(generation: Generation, partitions: readonly number[]): (Anchor | undefined)[] {
+    const anchors = this.#state.generations.get(generation)?.anchors;
+    return partitions.map((partition) => anchors?.[partition]);
   }
 
   page(number: Generation, owner: string, after: number | undefined, limit: number): Page {
-    const { positions, rows, parked } = this.generation(number);
+    const { anchors, rows, parked } = this.generation(number);
     const found = [...(rows.get(owner) ?? [])]
       .filter(([id]) => after === undefined || id > after)
       .sort(([a], [b]) => a - b);
-    const position = positions[partitionOf(owner)] ?? START;
-    const by = parked.get(owner)?.owner;
+    const { position, event } = anchors[partitionOf(owner)] ?? NO_ANCHOR;
+    const by = parked.get(owner);
     return {
       rows: found.slice(0, limit).map(([id, row]) => ({ id, row })),
       more: found.length > limit,
-      position,
+      ...{ position, event, generation: number },
       ...(by && { parked: by }),
     };
   }
@@ -391,22 +368,15 @@ export class ListServer {
     changes: readonly RowChange[],
     isNew: (at: Position) => boolean,
   ): void {
-    const known = generation.parked.get(refused.owner);
-    if (known) {
-      generation.parked.set(refused.owner, { ...known, leftOut: later(known.leftOut, refused.position) });
-      return;
-    }
+    if (generation.parked.has(refused.owner)) return;
     for (const change of changes)
       if (change.owner === refused.owner && change.position < refused.position && isNew(change.position))
         this.#setRow(generation, change);
-    generation.parked.set(refused.owner, { owner: refused, leftOut: START });
+    generation.parked.set(refused.owner, refused);
   }
 
   #change(generation: StoredGeneration, change: RowChange): void {
-    const parked = generation.parked.get(change.owner);
-    if (!parked) this.#setRow(generation, change);
-    else if (change.position > parked.owner.position)
-      generation.parked.set(change.owner, { ...parked, leftOut: later(parked.leftOut, change.position) });
+    if (!generation.parked.has(change.owner)) this.#setRow(generation, change);
   }
 
   #setRow({ rows }: StoredGeneration, { owner, id, row }: RowChange): void {
@@ -419,8 +389,8 @@ export class ListServer {
 
   #isReached(partition: number, position: Position): boolean {
     const active = this.#state.active;
-    const positions = active === undefined ? undefined : this.#state.generations.get(active)?.positions;
-    return positions !== undefined && (positions[partition] ?? START) >= position;
+    const anchors = active === undefined ? undefined : this.#state.generations.get(active)?.anchors;
+    return anchors !== undefined && (anchors[partition]?.position ?? START) >= position;
   }
 
   #wake(): void {
@@ -431,5 +401,3 @@ export class ListServer {
       }
   }
 }
-
-const later = (one: Position, other: Position): Position => (one > other ? one : other);

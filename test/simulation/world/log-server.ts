@@ -43,6 +43,8 @@ export interface ReadBatch {
   readonly events: readonly RecordedEvent[];
   /** Where the log ended as they were read. */
   readonly head: Position;
+  /** How often the log was put back to an earlier state. */
+  readonly history: number;
 }
 
 /** What planted faults change. */
@@ -83,6 +85,8 @@ export class LogServer {
     private readonly syncMs: () => number,
     readonly faults: LogFaults = {},
   ) {}
+
+  #history = 0;
 
   /** All events that are durable. */
   get events(): readonly RecordedEvent[] {
@@ -140,9 +144,14 @@ export class LogServer {
     return this.#streams.get(stream) ?? [];
   }
 
+  /** The durable event at a position. */
+  eventAt(position: Position): RecordedEvent | undefined {
+    return this.#events[numberOf(position) - 1];
+  }
+
   read(after: Position): ReadBatch {
     const events = this.#events.slice(numberOf(after), numberOf(after) + this.eventsARead);
-    return { events, head: this.head };
+    return { events, head: this.head, history: this.#history };
   }
 
   /** Answers once there is something after a position, or after so many milliseconds. */
@@ -266,6 +275,7 @@ export class LogServer {
 
   /** Comes back as it was when it held so many events. */
   putBack(count: number): void {
+    this.#history += 1;
     this.#events.length = count;
     this.#streams.clear();
     for (const event of this.#events) this.#addToStream(event);

@@ -1,11 +1,6 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
 import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
-import {
-  ownerOfStream,
-  parsePlantStream,
-  PLANT_STREAMS,
-  REBUILDS_STREAM,
-} from '../../../src/plants/stream.js';
+import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
 import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
@@ -56,17 +51,10 @@ export class Oracles {
     /** Owners who are erased, or hold what cannot be read: their lists are compared at the end, with the log as it is. */
     private readonly isLeftOut: (owner: string) => boolean,
     private readonly keepsLeaves: boolean,
-    /** Whether a sync makes the lists durable. */
-    private readonly listsSync: boolean,
     private readonly report: (rule: string, detail: string) => void,
   ) {
     log.onDurable = (event) => {
       this.#durable(event);
-    };
-    log.onErased = (stream) => {
-      const plant = parsePlantStream(stream);
-      if (this.listsSync && plant && lists.mayHold(plant.owner, plant.id))
-        this.report('nothing is erased that lists may still hold', `plant ${plant.id} of ${plant.owner}`);
     };
     lists.onApplied = (generation, partitions) => {
       this.#applied(generation, partitions);
@@ -87,9 +75,9 @@ export class Oracles {
           `generation ${generation}, partition ${partition}: one after ${from} at ${position || 'the start'}`,
         );
     };
-    lists.onPromote = (generation, before, logEnd) => {
+    lists.onPromote = (generation, before) => {
       if (before === undefined) this.onFirstActive();
-      this.#promoted(generation, before, logEnd);
+      this.#promoted(generation, before);
     };
     for (const tree of trees) {
       const signed: SignedCheckpoint[] = [];
@@ -173,10 +161,10 @@ export class Oracles {
     if (this.#ofAnotherLog.has(generation)) return;
     const stored = this.lists.generation(generation);
     const { head } = this.log;
-    if (this.lists.active === undefined && stored.positions.every((position) => position >= head))
+    if (this.lists.active === undefined && stored.anchors.every(({ position }) => position >= head))
       this.onFirstComplete();
     for (const partition of partitions) {
-      const position = stored.positions[partition] ?? START;
+      const position = stored.anchors[partition]?.position ?? START;
       if (position > head)
         this.report('lists are never ahead of the log', `${generation} ${partition} ${position}`);
       for (const owner of this.#ownersOf.get(partition) ?? []) {
@@ -192,22 +180,20 @@ export class Oracles {
     }
   }
 
-  #promoted(generation: Generation, before: Generation | undefined, logEnd: Position | undefined): void {
+  #promoted(generation: Generation, before: Generation | undefined): void {
     this.#assertBuilt(generation);
     if (this.#isDamaged && !this.#ofAnotherLog.has(generation)) {
       this.#isDamaged = false;
       this.onHealed();
     }
     if (before === undefined) return;
-    const next = this.lists.generation(generation).positions;
-    for (const [partition, position] of this.lists.generation(before).positions.entries()) {
-      const needed = logEnd !== undefined && position > logEnd ? logEnd : position;
-      if ((next[partition] ?? START) < needed)
+    const next = this.lists.generation(generation).anchors;
+    for (const [partition, { position }] of this.lists.generation(before).anchors.entries())
+      if ((next[partition]?.position ?? START) < position)
         this.report(
           'a promoted generation is as far as the one before',
-          `${generation} instead of ${before}: partition ${partition} at ${next[partition] ?? START}, not ${position}`,
+          `${generation} instead of ${before}: partition ${partition} at ${next[partition]?.position ?? START}, not ${position}`,
         );
-    }
   }
 
   /** A generation that is promoted holds at least what the log held when it, or one of its number, was created. */
@@ -215,7 +201,7 @@ export class Oracles {
     const needed = this.#headAtCreation.get(generation);
     if (!this.lists.stored.has(generation)) return; // dropped before the record of its promotion was durable
     if (needed === undefined) return;
-    for (const [partition, position] of this.lists.generation(generation).positions.entries())
+    for (const [partition, { position }] of this.lists.generation(generation).anchors.entries())
       if (position < needed)
         this.report(
           'a generation is complete before it is promoted',

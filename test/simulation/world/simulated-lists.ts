@@ -1,14 +1,14 @@
 import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
-import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { temporaryLists } from '../../../src/adapters/temporary-lists.js';
 import { PolledWaiters } from '../../../src/adapters/waiters.js';
 import { monotonicMs } from '../../../src/async/runtime.js';
 import { pause } from '../../../src/async/pause.js';
 import { type Report } from '../../../src/ports/coordination.js';
-import { type Position } from '../../../src/ports/event-log.js';
+import { type Anchor, type Position } from '../../../src/ports/event-log.js';
 import { type GenerationInfo } from '../../../src/ports/generations.js';
 import {
+  type CatchUp,
   type Generation,
-  type Healing,
   type LongPage,
   type Page,
   OwnerParked,
@@ -47,6 +47,8 @@ export interface ListManners {
 
 /** A client of a simulated store of lists. */
 export class SimulatedLists implements ReadModelStore {
+  readonly isSole = false;
+  readonly temporaryLists = temporaryLists;
   #connectedAt = monotonicMs();
   #life: number;
   /** Undefined where each list is read together with what is active. */
@@ -66,9 +68,11 @@ export class SimulatedLists implements ReadModelStore {
     if (!asRedis) return;
     const active = new ActiveGeneration<typeof NO_DEADLINE>({
       call: (_ms, work) => work(NO_DEADLINE),
-      activeKeys: () => this.#ask('activeKeys', () => server.activeKeys()),
-      storedPositions: (key, partitions) =>
-        this.#ask(`positions ${partitions.join()} of ${key}`, () => server.storedPositions(key, partitions)),
+      activeNow: () => this.#ask('activeNow', () => server.activeNow()),
+      storedAnchors: (generation, partitions) =>
+        this.#ask(`anchors ${partitions.join()} of ${generation}`, () =>
+          server.storedAnchors(generation, partitions),
+        ),
     });
     this.#active = active;
     this.#waiters = new PolledWaiters((partitions) => active.positions(partitions));
@@ -86,9 +90,16 @@ export class SimulatedLists implements ReadModelStore {
     return this.#ask('createGeneration', () => this.server.createGeneration());
   }
 
-  async promote(generation: Generation, replaces?: Generation | 'none', logEnd?: Position): Promise<void> {
+  async promote(generation: Generation, replaces?: Generation | 'none'): Promise<void> {
     await this.#ask(`promote ${generation} instead of ${replaces ?? 'any'}`, () => {
-      this.server.promote(generation, replaces, logEnd);
+      this.server.promote(generation, replaces);
+    });
+    this.#active?.forget();
+  }
+
+  async deactivate(generation: Generation): Promise<void> {
+    await this.#ask(`deactivate ${generation}`, () => {
+      this.server.deactivate(generation);
     });
     this.#active?.forget();
   }
@@ -99,18 +110,14 @@ export class SimulatedLists implements ReadModelStore {
     });
   }
 
-  sync(): Promise<void> {
-    return this.#ask('sync', () => {
+  scrub(): Promise<void> {
+    return this.#ask('scrub', () => {
       if (!this.#active) this.server.sync();
     });
   }
 
-  scrub(): Promise<void> {
-    return this.sync();
-  }
-
-  positions(generation: Generation): Promise<Position[]> {
-    return this.#ask(`positions ${generation}`, () => this.server.positions(generation));
+  anchors(generation: Generation): Promise<Anchor[]> {
+    return this.#ask(`anchors ${generation}`, () => this.server.anchors(generation));
   }
 
   apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]> {
@@ -120,8 +127,10 @@ export class SimulatedLists implements ReadModelStore {
     );
   }
 
-  heal(generation: Generation, healing: Healing): Promise<boolean> {
-    return this.#ask(`heal ${generation} ${healing.owner}`, () => this.server.heal(generation, healing));
+  catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean> {
+    return this.#ask(`catchUp ${generation} ${catchUp.owner}`, () =>
+      this.server.catchUp(generation, catchUp),
+    );
   }
 
   countParked(generation: Generation): Promise<number> {
@@ -135,7 +144,7 @@ export class SimulatedLists implements ReadModelStore {
   async list(owner: string, after: number | undefined, limit: number): Promise<Page> {
     const active = this.#active;
     if (!active) return this.#ask(`list ${owner}`, () => this.server.list(owner, after, limit));
-    const read = (key: GenerationKey): Promise<Page | undefined> =>
+    const read = (key: Generation): Promise<Page | undefined> =>
       this.#ask(`list ${owner} of ${key}`, () => this.server.pageOf(key, owner, after, limit));
     const page =
       (await read(await active.trusted(NO_DEADLINE))) ?? (await read(await active.trustedNow(NO_DEADLINE)));
@@ -145,9 +154,9 @@ export class SimulatedLists implements ReadModelStore {
   }
 
   async longList(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
-    const { rows, more, position } = await this.list(owner, after, limit);
+    const { rows, ...page } = await this.list(owner, after, limit);
     const body = Buffer.from(`[${rows.map(({ row }) => row).join(',')}]`);
-    return { body, lastId: rows.at(-1)?.id, more, position };
+    return { ...page, body, lastId: rows.at(-1)?.id };
   }
 
   page(generation: Generation, owner: string, after: number | undefined, limit: number): Promise<Page> {

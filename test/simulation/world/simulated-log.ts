@@ -100,6 +100,12 @@ export class SimulatedEventLog extends EventLog {
     });
   }
 
+  eventAt(position: Position): Promise<RecordedEvent | undefined> {
+    return this.#read(`eventAt ${position}`, (answer) => {
+      answer(this.server.eventAt(position));
+    });
+  }
+
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
     for (let from = after; ;) {
       const { events, head } = await this.#readAfter(from);
@@ -112,11 +118,14 @@ export class SimulatedEventLog extends EventLog {
   async *subscribe(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
     let position = after;
     let waitMs = 0;
+    let began: number | undefined;
     const isOver = (): boolean => signal.aborted;
     for (;;) {
       if (isOver()) return;
-      const { events, head } = await this.#untilAborted(this.#readAfter(position, waitMs), signal);
+      const { events, head, history } = await this.#untilAborted(this.#readAfter(position, waitMs), signal);
       if (isOver()) return;
+      // A server that is put back is started again for that: subscriptions end.
+      if (history !== (began ??= history)) throw new LogUnavailable('the log was put back');
       position = events.at(-1)?.position ?? position;
       const caughtUp = position >= head;
       yield { events, position, caughtUp };
@@ -270,7 +279,7 @@ export class SimulatedEventLog extends EventLog {
       const closing = this.#closing.signal;
       const aborted = (): void => {
         end();
-        resolve({ events: [], head: START });
+        resolve({ events: [], head: START, history: 0 });
       };
       const closed = (): void => {
         end();

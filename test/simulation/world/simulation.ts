@@ -269,17 +269,9 @@ class Simulation {
       const ownKey = keyOf(`second log of ${world.seed}`, 'plants/second');
       this.#addAuditor('auditor-2', options.secondAuditor === 'own key' ? ownKey : this.#key, disk);
     }
-    this.#oracles = new Oracles(
-      log,
-      lists,
-      this.#disks,
-      isSpecial,
-      options.audits,
-      !options.listsAsRedis,
-      (rule, detail) => {
-        this.report(rule, detail);
-      },
-    );
+    this.#oracles = new Oracles(log, lists, this.#disks, isSpecial, options.audits, (rule, detail) => {
+      this.report(rule, detail);
+    });
     if (options.losesSwitches)
       this.#oracles.onFirstActive = () => {
         if (this.#isFaulty) this.#crashesSoon(listsMachine, 400);
@@ -1006,8 +998,8 @@ class Simulation {
     const active = activeOf(await model.generations())?.generation;
     if (active === undefined) return 'no generation is active';
     const head = await log.head();
-    const positions = await model.positions(active);
-    if (positions.some((position) => position < head)) return 'lists are behind';
+    const anchors = await model.anchors(active);
+    if (anchors.some(({ position }) => position < head)) return 'lists are behind';
     if (this.options.strangeEvents) await this.#skipStrange(log, true);
     if ((await model.countParked(active)) > 0) return 'owners are parked';
     const { differing } = await verify(log, model, active, { skips: await readSkipsInForce(log) });

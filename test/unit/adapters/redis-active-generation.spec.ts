@@ -1,18 +1,21 @@
 import { expect, it } from '@jest/globals';
 import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
-import { type ActiveKeys } from '../../../src/adapters/redis/calls.js';
-import { type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { type ActiveNow } from '../../../src/adapters/redis/calls.js';
+import { type Generation } from '../../../src/ports/read-model.js';
 import { type Position } from '../../../src/ports/event-log.js';
 
-const [OLD, NEW] = ['1-0a', '2-0b'] as [GenerationKey, GenerationKey];
+const [OLD, NEW] = [10, 20] as [Generation, Generation];
 
 /** Which position a write has to wait for, in a partition of which the generations are at these positions. */
-const reached = (positions: Readonly<Record<string, string>>, ...answers: ActiveKeys[]) => {
+const reached = (positions: Readonly<Record<string, string>>, ...answers: ActiveNow[]) => {
   let keys = answers[0];
   const active = new ActiveGeneration<{ race: <T>(promise: Promise<T>) => Promise<T> }>({
     call: (_ms, work) => work({ race: (promise) => promise }),
-    activeKeys: () => Promise.resolve((keys = answers.shift() ?? keys) ?? { active: NEW, replaced: OLD }),
-    storedPositions: (key) => Promise.resolve([(positions[key] as Position | undefined) ?? null]),
+    activeNow: () => Promise.resolve((keys = answers.shift() ?? keys) ?? { active: NEW, replaced: OLD }),
+    storedAnchors: (generation) => {
+      const position = positions[generation] as Position | undefined;
+      return Promise.resolve([position && { position, event: position }]);
+    },
   });
   return async () => (await active.positions([7])).get(7);
 };

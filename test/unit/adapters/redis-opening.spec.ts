@@ -103,12 +103,19 @@ describe('opening a read model on Redis', () => {
       ];
       await model.promote(generation);
       await model.apply(generation, [
-        { partition: partitionOf('anne'), from: START, upTo: '2' as Position, changes },
+        {
+          partition: partitionOf('anne'),
+          from: START,
+          upTo: { position: '2' as Position, event: 'second' },
+          changes,
+        },
       ]);
       await expect(model.list('anne', undefined, 1)).resolves.toEqual({
         rows: [],
         more: false,
         position: '2',
+        event: 'second',
+        generation,
       });
       await expect(model.page(generation, 'anne', undefined, 1)).resolves.toMatchObject({ rows: [] });
       for await (const owner of model.owners(generation)) throw new Error(owner);
@@ -403,7 +410,7 @@ describe('opening a read model on Redis', () => {
       const url = `redis+cluster://127.0.0.1:1,127.0.0.1:${second?.port ?? 0}`;
       const model = await open(url, 5_000);
       const generation = await model.createGeneration();
-      await expect(model.positions(generation)).resolves.toHaveLength(64);
+      await expect(model.anchors(generation)).resolves.toHaveLength(64);
       await expect(first?.cli('DBSIZE')).resolves.not.toBe('0');
     } finally {
       await cluster.stop();

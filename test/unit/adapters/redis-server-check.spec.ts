@@ -2,9 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { Deadline } from '../../../src/adapters/redis/deadline.js';
 import { serverCheck, serverProblem } from '../../../src/adapters/redis/server-check.js';
 import { redisError, RedisRefused } from '../../../src/adapters/redis/error-messages.js';
-import { Keys, newKeySuffix, type GenerationKey } from '../../../src/adapters/redis/keys.js';
+import { Keys } from '../../../src/adapters/redis/keys.js';
 import { type RedisClient } from '../../../src/adapters/redis/connection.js';
-import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
+import { type Generation, ReadModelUnavailable } from '../../../src/ports/read-model.js';
 import { until } from '../../support/waiting.js';
 
 const NODE = { host: 'oak', port: 6_379 };
@@ -80,17 +80,27 @@ describe('a Redis server', () => {
 
 describe('a key in Redis', () => {
   const keys = new Keys('log');
-  const generationKey = `7-${newKeySuffix()}` as GenerationKey;
+  const generation = 7_123_456_789 as Generation;
 
-  it('tells the generation key and the slot that it belongs to', () => {
-    expect(keys.parse(keys.plants(generationKey, 5, 'anne'))).toEqual({
-      generationKey,
+  it('tells the generation and the slot that it belongs to', () => {
+    expect(keys.parse(keys.plants(generation, 5, 'anne'))).toEqual({
+      generation: `${generation}`,
       slot: keys.slotOf(5),
     });
-    expect(keys.parse(keys.position(generationKey, 63))).toEqual({ generationKey, slot: keys.slotOf(63) });
+    expect(keys.parse(keys.anchor(generation, 63))).toEqual({
+      generation: `${generation}`,
+      slot: keys.slotOf(63),
+    });
   });
 
-  it.each(['plants:other', 'plants:{x}:g7:position', `plants:{${keys.log}:5}:g${generationKey}:position`])(
+  it('of an older version tells them, too, so that it is removed', () => {
+    expect(keys.parse(`plants:{${keys.log}:05}:g7-0a1b2c:position`)).toEqual({
+      generation: '7-0a1b2c',
+      slot: keys.slotOf(5),
+    });
+  });
+
+  it.each(['plants:other', 'plants:{x}:g7:anchor', `plants:{${keys.log}:5}:g${generation}:anchor`])(
     'of somebody else belongs to none: %s',
     (key) => {
       expect(keys.parse(key)).toBeUndefined();

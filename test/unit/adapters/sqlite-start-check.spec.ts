@@ -29,7 +29,9 @@ describe('an event log without events', () => {
     const model = await openSqliteReadModel(readModel, log);
     const generation = await model.createGeneration();
     await model.promote(generation);
-    await model.apply(generation, [{ partition: partitionOf('anne'), from: START, upTo, changes: [] }]);
+    await model.apply(generation, [
+      { partition: partitionOf('anne'), from: START, upTo: { position: upTo, event: 'one' }, changes: [] },
+    ]);
     await model.close();
   };
   const fillTree = async (log: string): Promise<void> => {

@@ -10,10 +10,11 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
-import { type RebuildProgress } from '../../../src/projector/standby.js';
+import { type RebuildProgress } from '../../../src/projector/runner.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { record, requestRebuild } from '../../../src/write/rebuilds.js';
 
+import { countGenerations } from '../../support/counted-generations.js';
 import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
 
 /** The log, as one whose positions do not say how many events there are. */
@@ -43,7 +44,9 @@ export class Office {
       });
   }
 
+  /** Its generations are called 1, 2, 3 … */
   static async open(): Promise<Office> {
+    countGenerations();
     const stores = new Stores();
     const log = await stores.log();
     return new Office(stores, log, await stores.model(log));

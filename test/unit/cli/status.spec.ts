@@ -82,7 +82,8 @@ describe('the status', () => {
       const owner = owners.find((one) => partitionOf(one) === partition) ?? '';
       const { position } = await run(office.log, owner, createPlant(1));
       const row = { position, owner, id: 1, row: '{}' };
-      await office.model.apply(generation, [{ partition, from: START, upTo: position, changes: [row] }]);
+      const upTo = { position, event: owner };
+      await office.model.apply(generation, [{ partition, from: START, upTo, changes: [row] }]);
       return position;
     };
     await applied(0);
@@ -143,32 +144,12 @@ describe('the status', () => {
     expect((await readStatus(office.desk({ log }))).lag).toMatchObject({ seconds: null });
   });
 
-  it('tells where a projector is blocked, and a process of another version that tells less', async () => {
+  it('tells that nothing projects where only a process of an older version is there, and is blocked; and of one that is disconnected', async () => {
     await office.answer();
-    const { position } = await appendRaw(office.log, plantStream('anne', 1), 'PlantWatered', {});
-    const stream = plantStream('anne', 1);
-    await office.tell({
-      state: 'blocked',
-      since: NOON,
-      position,
-      stream,
-      revision: 0n,
-      reason: 'unknown type',
-    });
+    await office.tellOtherwise({ state: 'blocked', since: '', position: '1', reason: 'unknown type' });
     const blocked = await readStatus(office.desk());
-    expect(blocked.blocked).toEqual({ position, stream, revision: '0', reason: 'unknown type' });
-    expect(blocked.problems).toEqual([
-      `blocked at position ${position}: unknown type (plants skip shows the event)`,
-    ]);
-    await status(office.desk());
-    expect(office.out).toMatch(new RegExp(`^blocked +at ${position}: event 0 of ${stream}$`, 'm'));
-
-    await office.model.report('one', '-', 1);
-    await until(async () => (await office.model.reports()).length === 0);
-    await office.tellOtherwise({ state: 'blocked', since: '' });
-    const less = await readStatus(office.desk());
-    expect(less.blocked).toEqual({ position: '', stream: '', revision: '', reason: '' });
-    expect(less.problems).toEqual(['blocked at position :  (plants skip shows the event)']);
+    expect(blocked.problems).toEqual(['nothing projects: is a process with the role projector running?']);
+    expect(blocked.blocked).toBeNull();
 
     await office.tellOtherwise({ state: 'disconnected', since: '' });
     expect((await readStatus(office.desk())).problems).toContain('elm/8 (two) is disconnected: ');
@@ -350,12 +331,12 @@ describe('the status', () => {
   it('leaves out a generation that was dropped a moment ago, and names a store that does not answer', async () => {
     const generation = await office.answer();
     const gone = new Faults(office.model).next(
-      'positions',
+      'anchors',
       failing(() => new GenerationMissing(`generation ${generation} is gone`)),
     ).port;
     expect((await readStatus(office.desk({ model: gone }))).generations).toEqual([]);
     const down = new Faults(office.model).next(
-      'positions',
+      'anchors',
       failing(() => new ReadModelUnavailable('it is down')),
     ).port;
     expect(await readStatus(office.desk({ model: down }))).toMatchObject({
@@ -378,11 +359,11 @@ describe('the status', () => {
   it('shows a generation that is damaged, and all else', async () => {
     await live(await office.answer());
     const damaged = await office.model.createGeneration();
-    office.tamper('DELETE FROM positions WHERE partition = 7', damaged);
+    office.tamper('DELETE FROM anchors WHERE partition = 7', damaged);
     expect(await status(office.desk({ json: true, model: await office.seenModel() }))).toBe(false);
     expect(office.json).toMatchObject({
       problems: expect.arrayContaining([
-        expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks positions`),
+        expect.stringMatching(`^generation ${damaged} cannot be read: .* lacks partitions`),
       ]) as unknown,
       generations: [{ problem: null }, { generation: damaged, problem: expect.any(String) as unknown }],
     });

@@ -168,39 +168,6 @@ describe('the erasure of an owner', () => {
     expect(await stores.recheck()).toBeUndefined();
   });
 
-  it('erases nothing where the lists are put back after they had followed, before that is durable', async () => {
-    for (let id = 1; id <= 3; id++) await stores.create(MARKER, id);
-    await stores.listOf(MARKER);
-    await stores.copyFile('lists', 'old-lists');
-    const plants = async (): Promise<number> =>
-      (await stores.model.list(MARKER, undefined, 1_000)).rows.length;
-    const durable: (number | 'gone' | 'erased')[] = [];
-    const sync = stores.model.sync.bind(stores.model);
-    stores.model.sync = async () => {
-      stores.model.sync = async () => {
-        await sync();
-        durable.push(await plants());
-      };
-      stores.putCopyBack('old-lists', 'lists');
-      await until(() =>
-        plants().then(
-          () => false,
-          () => true,
-        ),
-      );
-      await sync();
-      durable.push('gone');
-    };
-    const erase = stores.log.erase.bind(stores.log);
-    stores.log.erase = (...of) => {
-      durable.push('erased');
-      return erase(...of);
-    };
-    stores.startEraser();
-    await stores.finished(await stores.order(MARKER));
-    expect(durable).toEqual(['gone', 0, 'erased']);
-  });
-
   it('lets the same owner begin again with nothing of before', async () => {
     await stores.create(MARKER, 1, 'key');
     stores.startEraser();

@@ -54,6 +54,8 @@ describe('the fast path of lists', () => {
     for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id, `plant ${id}`, ''));
     await catchUp(log, model, generation);
     freshness = await Freshness.from(asked.port, model, 60_000);
+    // The first list of a generation waits until the log was asked whether these lists are of it.
+    await freshness.horizon(performance.now(), await model.list('anne', undefined, 1));
     verifier = new TokenVerifier(
       AUTH,
       localKeys({ publicJwk: mint.publicJwk } as Parameters<typeof localKeys>[0]),

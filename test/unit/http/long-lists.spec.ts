@@ -2,9 +2,11 @@ import { expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { type FastifyReply } from 'fastify';
 import { LongLists } from '../../../src/http/lists/long-lists.js';
-import { type LongPage } from '../../../src/ports/read-model.js';
+import { type Generation, type LongPage } from '../../../src/ports/read-model.js';
 import { START } from '../../../src/ports/event-log.js';
 import { until } from '../../support/waiting.js';
+
+const PAGE = { lastId: 1, more: false, position: START, event: '', generation: 1 as Generation };
 
 /** Lists whose reading ends when a test says so. */
 const reading = (lists: LongLists) => {
@@ -16,7 +18,7 @@ const reading = (lists: LongLists) => {
       begun.push(owner);
       return new Promise((resolve) =>
         end.set(owner, () => {
-          resolve({ body: Buffer.from(owner), lastId: 1, more: false, position: START });
+          resolve({ ...PAGE, body: Buffer.from(owner) });
         }),
       );
     });
@@ -65,7 +67,7 @@ it('an owner whose lists are large waits between them, and others do not', async
   const read = (owner: string): Promise<number> =>
     lists
       .read(owner, 1_000, { raw: new EventEmitter() } as Pick<FastifyReply, 'raw'>, () =>
-        Promise.resolve({ body, lastId: 1, more: false, position: START }),
+        Promise.resolve({ ...PAGE, body }),
       )
       .then(() => performance.now());
   const [first, second, other] = await Promise.all([read('greedy'), read('greedy'), read('other')]);

@@ -7,7 +7,7 @@ import { type EventLog, LogUnavailable, type Position, START } from '../../../sr
 import { type Generation } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { type ProjectorStatus } from '../../../src/projector/projector.js';
-import { type RebuildProgress } from '../../../src/projector/standby.js';
+import { type RebuildProgress } from '../../../src/projector/runner.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { catchUp, NOON, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

@@ -157,7 +157,7 @@ describe('measured stores', () => {
   it('count what shows that the read model has lost data, and nothing of it as applied', async () => {
     const { position } = await run(log, 'anne', createPlant(1));
     const generation = await model.createGeneration();
-    const part = { partition: partitionOf('anne'), from: position, upTo: position };
+    const part = { partition: partitionOf('anne'), from: position, upTo: { position, event: 'one' } };
     const changes = [{ position, owner: 'anne', id: 1, row: '{}' }];
     expect(await model.apply(generation, [{ ...part, changes }])).toEqual([START]);
     expect(await value('plants_read_model_regressions_total')).toBe(1);

@@ -5,22 +5,20 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type Json, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
 import {
   type Generation,
-  GenerationMissing,
   OwnerParked,
   partitionOf,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
-import { type Healed, Healer } from '../../../src/projector/healer.js';
+import { type Healed } from '../../../src/projector/blocked-owners.js';
 import { project } from '../../../src/projector/projection.js';
-import { readSkipsInForce } from '../../../src/rebuilds/read.js';
-import { requestRebuild, skipEvent } from '../../../src/write/rebuilds.js';
-import { Load } from '../../../src/projector/load.js';
+import { readRebuilds, readSkips, readSkipsInForce } from '../../../src/rebuilds/read.js';
+import { skipsAfterOf } from '../../../src/rebuilds/rebuilds.js';
+import { skipEvent } from '../../../src/write/rebuilds.js';
 import { verify } from '../../../src/projector/verify.js';
 import { brokenOff, failing, failingAfterwards, Faults, inPieces } from '../../support/domain-faults.js';
-import { appendRaw, catchUp, contextOf, NOON, noon, run, Stores } from '../../support/domain-stores.js';
+import { appendRaw, catchUp, noon, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { metadataOf } from '../../../src/write/plant-commands.js';
 import { until } from '../../support/waiting.js';
 import { quickTime } from '../../support/quick-time.js';
 
@@ -28,7 +26,6 @@ quickTime();
 
 const operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const gone = (): Error => new ReadModelUnavailable('gone');
-const never = new AbortController().signal;
 
 /** Two owners of one partition, and one of another. */
 const ANNE = 'anne';
@@ -54,8 +51,33 @@ describe('an owner with an event that cannot be read', () => {
   });
   afterEach(() => stores.remove());
 
-  const healer = (port = log, store = model): Healer =>
-    new Healer(port, store, new Load(), (one) => healed.push(one));
+  /** Projects with skips, as a process does, until that is so; without it, until it has come to the end twice. */
+  const follow = async (
+    isDone?: () => boolean | Promise<boolean>,
+    { port = log, store = model, of = generation } = {},
+  ): Promise<void> => {
+    const stopping = new AbortController();
+    let ends = 0;
+    const onProgress = ({ caughtUp }: { caughtUp: boolean }): Promise<void> => {
+      if (caughtUp) ends += 1;
+      return Promise.resolve();
+    };
+    const ended = project(port, store, of, onProgress, stopping.signal, {
+      readSkips: async () => readSkips(log, skipsAfterOf(await readRebuilds(log), of)),
+      refusals: {
+        onParked: () => undefined,
+        onHealed: (one) => healed.push({ generation: of, ...one }),
+        onPassedOver: () => undefined,
+      },
+    });
+    try {
+      await Promise.race([until(isDone ?? (() => ends > 1)), ended]);
+    } finally {
+      stopping.abort();
+      await ended;
+    }
+  };
+  const isAnswered = async (): Promise<boolean> => typeof (await namesOf(ANNE)) !== 'string';
 
   const namesOf = async (owner: string, of = generation): Promise<string[] | Position> => {
     const { rows, parked } = await model.page(of, owner, undefined, 100_000);
@@ -89,7 +111,8 @@ describe('an owner with an event that cannot be read', () => {
     await expect(model.list(ANNE, undefined, 100)).rejects.toThrow(OwnerParked);
     expect(await namesOf(ANNE)).toBe(position);
     for (const owner of [NEIGHBOUR, BERT]) expect(await namesOf(owner)).toEqual(['1 theirs']);
-    expect(new Set(await model.positions(generation))).toEqual(new Set([await log.head()]));
+    const head = await log.head();
+    expect((await model.anchors(generation)).every(({ position: at }) => at === head)).toBe(true);
   });
 
   it('is told of once, after it is in the read model; operations that cannot be read are passed over', async () => {
@@ -111,6 +134,7 @@ describe('an owner with an event that cannot be read', () => {
       {
         refusals: {
           onParked: ({ stream, kind }) => heard.push(`${stream} ${kind}`),
+          onHealed: () => undefined,
           onPassedOver: ({ stream }, position) => heard.push(`${stream} ${position}`),
         },
       },
@@ -141,16 +165,14 @@ describe('an owner with an event that cannot be read', () => {
     await run(log, ANNE, deletePlant(1));
     const second = await bad(ANNE, 9);
     await create(ANNE, 3, 'after');
-    await catchUp(log, model, generation);
-    await healer().look(never);
+    await follow();
     expect(await namesOf(ANNE)).toBe(first);
     expect(healed).toEqual([]);
     await skip(first);
-    await healer().look(never);
-    expect(await namesOf(ANNE)).toBe(second);
+    await follow(async () => (await namesOf(ANNE)) === second);
     expect(healed).toMatchObject([{ parked: { position: first }, next: { position: second } }]);
     await skip(second);
-    await healer().look(never);
+    await follow(isAnswered);
     expect(await namesOf(ANNE)).toEqual(['2 between', '3 after']);
     expect(healed).toMatchObject([{}, { parked: { position: second }, next: undefined }]);
     await create(ANNE, 4, 'later');
@@ -174,58 +196,46 @@ describe('an owner with an event that cannot be read', () => {
     });
     await catchUp(faults.port, model, generation);
     expect(await namesOf(ANNE)).not.toEqual(['1 before', '2 of another version']);
-    await healer().look(never);
+    await follow(isAnswered);
     expect(await namesOf(ANNE)).toEqual(['1 before', '2 of another version']);
     expect(await model.countParked(generation)).toBe(0);
   });
 
-  it('is healed in steps where much was left out, and stays without a list until the last', async () => {
+  it('may write all the time while it is brought up to date, and others are projected meanwhile', async () => {
     const position = await bad(ANNE, 9);
-    const count = 2_500;
-    for (let from = 0; from < count; from += 500)
-      await Promise.all(
-        Array.from({ length: 500 }, (_, n) =>
-          log.append(plantStream(ANNE, 10 + from + n), 'none', [
-            {
-              id: randomUUID(),
-              type: 'PlantCreated',
-              data: { id: 10 + from + n, name: 'many', tag: '' },
-              metadata: metadataOf('PlantCreated', contextOf(), NOON),
-            },
-          ]),
-        ),
-      );
-    await catchUp(log, model, generation);
-    await skip(position);
-    const seen: (string[] | Position)[] = [];
-    const watched = new Faults(model).every('heal', async (proceed, ...asked) => {
-      const done = await proceed(...asked);
-      seen.push(await namesOf(ANNE));
-      return done;
-    });
-    await healer(log, watched.port).look(never);
-    expect(seen.slice(0, -1)).toEqual(seen.slice(0, -1).map(() => position));
-    expect(seen.length).toBeGreaterThan(1);
-    expect(seen.at(-1)).toHaveLength(count);
-  });
-
-  it('may write all the time while being healed', async () => {
-    const position = await bad(ANNE, 9);
+    for (let id = 1; id <= 300; id += 1) await create(BERT, id, 'his');
     await create(ANNE, 1, 'first');
     await catchUp(log, model, generation);
     await skip(position);
     let id = 100;
-    const busy = new Faults(model).every('positions', async (proceed, of) => {
-      const found = await proceed(of);
-      if (id < 105) {
-        await create(ANNE, ++id, 'while');
-        await catchUp(log, model, generation);
+    const busy = new Faults(log).every('readAll', async function* (proceed, from) {
+      for await (const event of proceed(from)) {
+        if (id < 105) {
+          const written = await create(ANNE, ++id, 'while');
+          await create(BERT, 1_000 + id, 'meanwhile');
+          await until(async () => (await model.page(generation, BERT, 999, 1)).position >= written.position);
+        }
+        yield event;
       }
-      return found;
     });
-    await healer(log, busy.port).look(never);
+    await follow(isAnswered, { port: busy.port });
     const names = ['1 first', ...[101, 102, 103, 104, 105].map((each) => `${each} while`)];
-    expect(await namesOf(ANNE)).toEqual(names);
+    await follow(async () => String(await namesOf(ANNE)) === String(names));
+  });
+
+  it('is brought up to date also where it is skipped in two steps, the second one meanwhile', async () => {
+    const [first, second] = [await bad(ANNE, 9), await bad(ANNE, 8)];
+    await create(ANNE, 1, 'after');
+    await catchUp(log, model, generation);
+    await skip(first);
+    const slow = new Faults(log).next('readAll', async function* (proceed, from) {
+      await skip(second);
+      const head = await log.head();
+      await until(async () => (await model.page(generation, BERT, undefined, 1)).position >= head);
+      yield* proceed(from);
+    });
+    await follow(isAnswered, { port: slow.port });
+    expect(await namesOf(ANNE)).toEqual(['1 after']);
   });
 
   it('is no difference for a verification, but what is wrong about others is', async () => {
@@ -246,55 +256,33 @@ describe('an owner with an event that cannot be read', () => {
     expect(await model.countParked(generation)).toBe(owners.length);
     for await (const event of log.readAll('' as Position))
       if (event.type === 'PlantWatered') await skipEvent(log, event, 'odd', operator, noon);
-    await healer().look(never);
-    expect(await model.countParked(generation)).toBe(0);
+    await follow(async () => (await model.countParked(generation)) === 0);
     expect(healed).toHaveLength(owners.length);
   });
 
-  it('is looked at also where another generation is dropped meanwhile, and where a store was away', async () => {
-    const position = await bad(ANNE, 9);
-    await catchUp(log, model, generation);
-    await skip(position);
-    const missing = failing(() => new GenerationMissing('it is gone'));
-    const dropped = new Faults(model).next('countParked', missing).port;
-    await healer(log, dropped).look(never);
-    expect(healed).toEqual([]);
-    const away = new Faults(model).next('generations', failing(gone)).next('countParked', failing(gone)).port;
-    const stop = new AbortController();
-    const running = new Healer(log, away, new Load(), (one) => healed.push(one)).run(stop.signal);
-    await until(() => healed.length > 0);
-    stop.abort();
-    await running;
-    expect(await namesOf(ANNE)).toEqual([]);
-  });
-
-  it('does not hold up others while a generation is ahead of a log that was put back', async () => {
-    const position = await bad(ANNE, 9);
-    await skip(position);
-    for (const id of [1, 2, 3]) await create(ANNE, id, 'lost');
-    await catchUp(log, model, generation);
-    stores.cutLog(2);
-    const next = await model.createGeneration();
-    await catchUp(log, model, next);
-    await healer().look(never);
-    expect(healed).toMatchObject([{ generation: next, parked: { position } }]);
-    expect([await namesOf(ANNE), await namesOf(ANNE, next)]).toEqual([position, ['1 lost']]);
-  });
-
-  it('stays as it is where the process is to stop', async () => {
-    const position = await bad(ANNE, 9);
-    await catchUp(log, model, generation);
-    await skip(position);
-    const stopping = new AbortController();
-    const port = new Faults(log).every('subscribe', (proceed, ...args) => {
-      stopping.abort();
-      return proceed(...args);
-    }).port;
-    await healer(port).heal(generation, stopping.signal);
-    await healer(port).heal(generation, stopping.signal);
-    expect(healed).toEqual([]);
-    expect(await namesOf(ANNE)).toBe(position);
-  });
+  it.each([
+    [
+      'the log',
+      (faults: Faults<EventLog>) =>
+        faults.next('readAll', () => {
+          throw new LogUnavailable('cut');
+        }),
+      'cut',
+    ],
+    ['a store', undefined, 'gone'],
+  ])(
+    'ends the projection where %s fails meanwhile: the next one begins again',
+    async (_what, disturb, reason) => {
+      const position = await bad(ANNE, 9);
+      await catchUp(log, model, generation);
+      await skip(position);
+      const port = disturb ? disturb(new Faults(log)).port : log;
+      const store = disturb ? model : new Faults(model).next('catchUp', failing(gone)).port;
+      await expect(follow(() => false, { port, store })).rejects.toThrow(reason);
+      await follow(isAnswered);
+      expect(await namesOf(ANNE)).toEqual([]);
+    },
+  );
 
   it('can be written to, but for the plant with that event, until it is skipped', async () => {
     await create(ANNE, 1, 'before');
@@ -303,20 +291,8 @@ describe('an owner with an event that cannot be read', () => {
     await expect(run(log, ANNE, deletePlant(1))).rejects.toMatchObject({ kind: 'unknown_type' });
     await skip(position);
     await run(log, ANNE, deletePlant(1));
-    await catchUp(log, model, generation);
-    await healer().look(never);
+    await follow();
     expect(await namesOf(ANNE)).toEqual(['2 another']);
-  });
-
-  it('stays parked in a generation that looks at skipped events again', async () => {
-    const position = await bad(ANNE, 9);
-    await skip(position);
-    const rebuild = { rebuild: randomUUID(), rate: null, unskip: true };
-    await requestRebuild(log, rebuild, operator, noon);
-    await skip(position);
-    await catchUp(log, model, generation);
-    await healer().look(never);
-    expect(await namesOf(ANNE)).toEqual([]);
   });
 
   it('has the fold of what can be read, or no list, in random histories with accidents and two projectors', async () => {
@@ -398,14 +374,14 @@ describe('an owner with an event that cannot be read', () => {
             const projecting = [catchUp(port.port, store.port, generation)];
             if (id === 4) projecting.push(catchUp(log, model, generation));
             await Promise.allSettled(projecting);
-          } else
-            await Promise.allSettled(
-              [healer(), healer()].slice(0, (id % 2) + 1).map((each) => each.heal(generation, never)),
-            );
+          } else await Promise.all([follow, follow].slice(0, (id % 2) + 1).map((each) => each()));
         }
-        await catchUp(log, model, generation);
-        await Promise.all([healer(), healer()].map((each) => each.heal(generation, never)));
-        for (const owner of owners) expect(await namesOf(owner)).toEqual(expected(owner));
+        const isAsTold = async (of: Generation): Promise<boolean> => {
+          for (const owner of owners)
+            if (String(await namesOf(owner, of)) !== String(expected(owner))) return false;
+          return true;
+        };
+        await Promise.all([follow(() => isAsTold(generation)), follow(() => isAsTold(generation))]);
         const skips = await readSkipsInForce(log);
         expect(await verify(log, model, generation, { skips })).toMatchObject({
           differing: 0,
@@ -413,9 +389,7 @@ describe('an owner with an event that cannot be read', () => {
         });
         // A rebuild parks the same owners.
         const again = await model.createGeneration();
-        await catchUp(log, model, again);
-        await healer().heal(again, never);
-        for (const owner of owners) expect(await namesOf(owner, again)).toEqual(expected(owner));
+        await follow(() => isAsTold(again), { of: again });
       }),
       { numRuns: 25 },
     );

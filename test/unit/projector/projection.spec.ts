@@ -2,18 +2,23 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
 import { NO_SKIPS } from '../../../src/plants/skips.js';
-import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
+import {
+  type Anchor,
+  type EventLog,
+  LogUnavailable,
+  type Position,
+  START,
+} from '../../../src/ports/event-log.js';
 import {
   type Generation,
   PARTITIONS,
   type PartitionChanges,
   partitionOf,
-  ReadModelAhead,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import {
-  Blocked,
+  ForeignHistory,
   LARGEST_BATCH,
   type Progress,
   project,
@@ -62,6 +67,9 @@ describe('a projection', () => {
   });
   afterEach(() => stores.remove());
 
+  const positionsOf = async (): Promise<Position[]> =>
+    (await model.anchors(generation)).map(({ position }) => position);
+
   /** What an owner's list holds, once the generation is active. */
   const listOf = async (owner: string): Promise<{ id: number; row: string }[]> => {
     await model.promote(generation);
@@ -99,7 +107,12 @@ describe('a projection', () => {
   it('of an empty log has caught up at once', async () => {
     const projection = start();
     await projection.caughtUpWith(START);
-    expect(projection.progress[0]).toEqual({ events: 0, position: START, caughtUp: true });
+    expect(projection.progress[0]).toEqual({
+      events: 0,
+      position: START,
+      caughtUp: true,
+      hasOperations: false,
+    });
     await projection.stop();
   });
 
@@ -120,7 +133,7 @@ describe('a projection', () => {
     for (const owner of OWNERS) await run(log, owner, createPlant(1));
     const pieces = new Faults(log).every('subscribe', inPieces(1));
     await catchUp(pieces.port, model, generation);
-    expect(new Set(await model.positions(generation))).toEqual(new Set([await log.head()]));
+    expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
   });
 
   it('moves idle partitions on soon after an event, since lists of their owners may wait for that', async () => {
@@ -131,7 +144,7 @@ describe('a projection', () => {
     for (let id = 1; took >= 1_000; id += 1) {
       const { position } = await run(log, 'anne', createPlant(id));
       const written = performance.now();
-      await until(async () => (await model.positions(generation)).every((each) => each === position));
+      await until(async () => (await positionsOf()).every((each) => each === position));
       took = performance.now() - written;
     }
     await projection.stop();
@@ -164,25 +177,25 @@ describe('a projection', () => {
   });
 
   it('resumes after the oldest of its positions, and applies to each partition what that one lacks', async () => {
-    const positions: Position[] = [];
     for (const id of [1, 2])
-      for (const owner of OWNERS)
-        positions.push((await run(log, owner, createPlant(id, `of ${owner}`, ''))).position);
+      for (const owner of OWNERS) await run(log, owner, createPlant(id, `of ${owner}`, ''));
+    const anchors: Anchor[] = [];
+    for await (const { position, id } of log.readAll(START)) anchors.push({ position, event: id });
     // Anne's partition has both of her plants, Bert's his first one, all others everything up to Anne's first one.
-    const first = known(positions[0]);
-    const place: Record<number, Position> = {
-      [partitionOf('anne')]: known(positions[3]),
-      [partitionOf('bert')]: known(positions[1]),
+    const first = known(anchors[0]);
+    const place: Record<number, Anchor> = {
+      [partitionOf('anne')]: known(anchors[3]),
+      [partitionOf('bert')]: known(anchors[1]),
     };
-    const change = (owner: string, id: number, position: Position) => ({
+    const change = (owner: string, id: number, { position }: Anchor) => ({
       position,
       owner,
       id,
       row: rowOf('as applied before', ''),
     });
     const before: Record<number, PartitionChanges['changes']> = {
-      [partitionOf('anne')]: [change('anne', 1, first), change('anne', 2, known(positions[3]))],
-      [partitionOf('bert')]: [change('bert', 1, known(positions[1]))],
+      [partitionOf('anne')]: [change('anne', 1, first), change('anne', 2, known(anchors[3]))],
+      [partitionOf('bert')]: [change('bert', 1, known(anchors[1]))],
     };
     await model.apply(
       generation,
@@ -204,7 +217,7 @@ describe('a projection', () => {
       return proceed(into, parts);
     }).port;
     await catchUp(port, store, generation);
-    expect(subscribed).toEqual([first]);
+    expect(subscribed).toEqual([first.position]);
     expect(applied.sort()).toEqual(['bert 2', 'cleo 1', 'cleo 2']);
     expect((await listOf('anne')).map(({ row }) => row)).toEqual(
       Array(2).fill(rowOf('as applied before', '')),
@@ -280,13 +293,16 @@ describe('a projection', () => {
     await outcomeOf(requests.run('anne', deletePlant(2), contextOf(), 'another'));
     await catchUp(log, model, generation);
     expect(await listOf('anne')).toHaveLength(1);
-    expect(new Set(await model.positions(generation))).toEqual(new Set([await log.head()]));
+    expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
   });
 
   describe('whose store has lost data', () => {
     const lose = (owner: string, position: Position): void => {
       stores.tamper('DELETE FROM plants WHERE owner = ?', [owner]);
-      stores.tamper('UPDATE positions SET position = ? WHERE partition = ?', [position, partitionOf(owner)]);
+      stores.tamper("UPDATE anchors SET position = ?, event = '' WHERE partition = ?", [
+        position,
+        partitionOf(owner),
+      ]);
     };
 
     it('notices it by the next event of that partition, and applies nothing there', async () => {
@@ -310,68 +326,55 @@ describe('a projection', () => {
     });
   });
 
-  it('refuses a read model that is ahead of its log', async () => {
+  it.each([
+    ['after the end of the log', () => ({ position: '9000000000000000' as Position, event: 'any' })],
+    ['that the log has another one for', async () => ({ position: await log.head(), event: 'another' })],
+  ])('refuses lists of an event %s', async (_what, anchor) => {
     await run(log, 'anne', createPlant(1));
-    await model.apply(generation, [
-      { partition: 5, from: START, upTo: '9000000000000000' as Position, changes: [] },
-    ]);
-    await expect(start().ended).rejects.toThrow(ReadModelAhead);
+    await model.apply(generation, [{ partition: 5, from: START, upTo: await anchor(), changes: [] }]);
+    await expect(start().ended).rejects.toThrow(ForeignHistory);
   });
 
-  describe('that meets an event which the codec refuses, of an owner whom its stream does not tell', () => {
-    it('stops there, with everything before it applied and nothing after it', async () => {
-      for (const owner of OWNERS) await run(log, owner, createPlant(1));
-      const before = await log.head();
-      const stream = NOBODYS;
-      const bad = await appendRaw(log, stream, 'PlantWatered', { id: 9 });
-      await run(log, 'anne', createPlant(2));
-      const projection = start();
-      const error = await projection.ended.catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(Blocked);
-      expect(error).toMatchObject({
-        position: bad.position,
-        cause: { stream, revision: 0n, reason: 'unknown type "PlantWatered"' },
-      });
-      expect((error as Blocked).message).toContain(bad.position);
-      expect(projection.progress).toEqual([]);
-      expect(new Set(await model.positions(generation))).toEqual(new Set([before]));
-      for (const owner of OWNERS) expect(await listOf(owner)).toHaveLength(1);
-    });
+  it('waits for an event that a server which is behind does not show yet', async () => {
+    await run(log, 'anne', createPlant(1));
+    await catchUp(log, model, generation);
+    const behind = new Faults(log).next(
+      'eventAt',
+      () => Promise.resolve(undefined),
+      () => Promise.resolve(undefined),
+    );
+    const projection = start(behind.port);
+    await projection.caughtUpWith(await log.head());
+    expect(behind.calls('eventAt')).toBe(3);
+    await projection.stop();
+  });
 
-    it('stops there again, and goes no further, when it is started again', async () => {
-      await run(log, 'anne', createPlant(1));
-      const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
-      for (let time = 0; time < 3; time++)
-        await expect(start().ended).rejects.toMatchObject({ name: 'Blocked', position });
-      expect(await listOf('anne')).toHaveLength(1);
-    });
-
-    it('stops at the very first event', async () => {
-      const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
-      await expect(start().ended).rejects.toMatchObject({ name: 'Blocked', position });
-      expect(new Set(await model.positions(generation))).toEqual(new Set([START]));
-    });
-
-    it('stops at the first event of a piece, with every partition just before it', async () => {
-      for (const owner of OWNERS) await run(log, owner, createPlant(1));
-      const before = await log.head();
-      const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
-      const pieces = new Faults(log).every('subscribe', inPieces(1));
-      await expect(start(pieces.port).ended).rejects.toMatchObject({ name: 'Blocked', position });
-      expect(new Set(await model.positions(generation))).toEqual(new Set([before]));
-    });
-
-    it('stops without waiting for what comes after it', async () => {
-      const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
-      await run(log, 'anne', createPlant(1));
-      const faults = new Faults(log).every('subscribe', async function* (proceed, from, signal) {
-        for await (const piece of inPieces(1)(proceed, from, signal)) {
-          yield piece;
-          await new Promise(() => undefined); // nothing ever comes
-        }
-      });
-      await expect(start(faults.port).ended).rejects.toMatchObject({ name: 'Blocked', position });
-    });
+  it('passes over an event which the codec refuses, of an owner whom its stream does not tell', async () => {
+    for (const owner of OWNERS) await run(log, owner, createPlant(1));
+    const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
+    await run(log, 'anne', createPlant(2));
+    const passedOver: unknown[] = [];
+    const stopping = new AbortController();
+    await project(
+      log,
+      model,
+      generation,
+      ({ caughtUp }) => {
+        if (caughtUp) stopping.abort();
+        return Promise.resolve();
+      },
+      stopping.signal,
+      {
+        refusals: {
+          onParked: () => undefined,
+          onHealed: () => undefined,
+          onPassedOver: ({ stream }, at) => passedOver.push([stream, at]),
+        },
+      },
+    );
+    expect(passedOver).toEqual([[NOBODYS, position]]);
+    expect(await listOf('anne')).toHaveLength(2);
+    expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
   });
 
   it('ends with what its ports throw', async () => {

@@ -12,7 +12,10 @@ import { plantStream } from '../../../src/plants/stream.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
+import { quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
+
+quickTime(40);
 
 const DAY_MS = 86_400_000;
 const operator = { actor: { sub: 'anne' }, correlationId: 'test' };

@@ -47,7 +47,6 @@ describe('verifying a read model', () => {
     expect(await check()).toMatchObject({
       plants: 4 * OWNERS.length,
       comparedOwners: OWNERS.length,
-      passes: 1,
       differing: 0,
       differences: [],
       position: await log.head(),
@@ -102,21 +101,7 @@ describe('verifying a read model', () => {
     expect(differences).toHaveLength(20);
   });
 
-  it('reads the log again for what does not fit into memory, and finds the same', async () => {
-    await fill();
-    stores.tamper('DELETE FROM plants WHERE owner = ? AND id = 4', ['owner%205']);
-    const found = await check({ maxBytes: 10_000 });
-    expect(found).toMatchObject({
-      plants: 4 * OWNERS.length - 1,
-      comparedOwners: OWNERS.length,
-      differing: 1,
-    });
-    expect(found.passes).toBeGreaterThan(4);
-    expect(found.passes).toBeLessThan(15); // nor nearly one for each partition, of which there are 64
-    expect(found.differences).toMatchObject([{ owner: 'owner 5', id: 4 }]);
-  });
-
-  it('compares an owner with more plants than fit, page by page', async () => {
+  it('compares an owner with many plants, page by page', async () => {
     for (let id = 1; id <= 2_500; id += 250)
       await Promise.all(
         Array.from({ length: 250 }, (_, n) =>
@@ -126,7 +111,7 @@ describe('verifying a read model', () => {
     await catchUp(log, model, generation);
     await model.promote(generation);
     stores.tamper('DELETE FROM plants WHERE id IN (-1249, -250, 0, 1250)'); // at the edges of pages, too
-    const { differences, plants } = await check({ maxBytes: 1_000 });
+    const { differences, plants } = await check();
     expect(plants).toBe(2_496);
     expect(differences.map(({ id }) => id)).toEqual([-1249, -250, 0, 1250]);
   });
@@ -143,10 +128,8 @@ describe('verifying a read model', () => {
         if (step % 3 === 0) await run(log, owner, deletePlant(100 + step));
       }
     })();
-    for (let round = 0; round < 4; round++) {
-      const maxBytes = round % 2 === 0 ? 5_000 : 50_000_000;
-      expect(await check({ maxBytes })).toMatchObject({ differing: 0, differences: [] });
-    }
+    for (let round = 0; round < 4; round++)
+      expect(await check()).toMatchObject({ differing: 0, differences: [] });
     written.abort();
     await writer;
     stopping.abort();
@@ -164,7 +147,7 @@ describe('verifying a read model', () => {
       generation,
       ({ caughtUp }) => (caughtUp ? Promise.reject(new Error('there')) : Promise.resolve()),
       new AbortController().signal,
-      { skips },
+      { readSkips: () => Promise.resolve(skips) },
     ).catch(() => undefined);
     expect(await check({ skips })).toMatchObject({ plants: 1, differing: 0 });
     stores.tamper('DELETE FROM plants');
@@ -180,7 +163,7 @@ describe('verifying a read model', () => {
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => time + (later += 60_000));
     try {
       await expect(check()).rejects.toThrow(
-        /^generation 1 has stood still at the start for \d+ s: does a projector run/,
+        /^generation \d+ has stood still at the start for \d+ s: does a projector run/,
       );
     } finally {
       clock.mockRestore();
@@ -201,15 +184,12 @@ describe('verifying a read model', () => {
 
   it('tells how far it is', async () => {
     await fill(OWNERS.slice(0, 4));
-    for (const maxBytes of [undefined, 1_000]) {
-      const told: VerifyProgress[] = [];
-      await check({ onProgress: (progress) => told.push(progress), ...(maxBytes ? { maxBytes } : {}) });
-      const shares = told.map(({ share }) => share);
-      expect(shares).toEqual([...shares].sort((one, other) => one - other));
-      expect(shares[0]).toBeLessThan(1);
-      expect(told.at(-1)).toMatchObject({ plants: 16, share: 1 });
-      if (maxBytes === undefined) expect(told.at(-1)?.events).toBe(32);
-    }
+    const told: VerifyProgress[] = [];
+    await check({ onProgress: (progress) => told.push(progress) });
+    const shares = told.map(({ share }) => share);
+    expect(shares).toEqual([...shares].sort((one, other) => one - other));
+    expect(shares[0]).toBeLessThan(1);
+    expect(told.at(-1)).toMatchObject({ events: 32, plants: 16, share: 1 });
   });
 
   it('keeps to the partition of each owner', () => {

@@ -1,13 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { MACHINE, monotonicMs } from '../../../src/async/runtime.js';
+import { ERASED_STREAMS } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
 import { decorate } from '../../../src/ports/decorate.js';
-import { PARTITIONS, partitionOf, ReadModelAhead } from '../../../src/ports/read-model.js';
+import { type Page, PARTITIONS, partitionOf, ReadModelAhead } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { failing, Faults, none } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
-import { until } from '../../support/waiting.js';
+import { replaceParts } from '../../support/replaced-runtime.js';
 
 /** An owner of the same partition as anne, and one of another. */
 const [NEIGHBOUR, STRANGER] = ((): [string, string] => {
@@ -17,6 +20,10 @@ const [NEIGHBOUR, STRANGER] = ((): [string, string] => {
   if (near === undefined || far === undefined) throw new Error('too few names');
   return [near, far];
 })();
+
+/** The clock is set ahead by so many milliseconds. */
+let ahead = 0;
+replaceParts({ monotonicMs: () => MACHINE.monotonicMs() + ahead });
 
 const FAR = '9000000000000000' as Position;
 
@@ -66,22 +73,6 @@ describe('freshness', () => {
     expect(freshness.floor('anne')).toBe(two);
     freshness.raise('anne', FAR);
     expect(freshness.floor('anne')).toBe(FAR);
-  });
-
-  it('refuses to start on a read model that holds what the log does not', async () => {
-    await run(log, 'anne', createPlant(7));
-    await activate();
-    await expect(Freshness.from(log, model, 10)).resolves.toBeDefined();
-    const generation = (await model.generations())[0]?.generation;
-    if (generation === undefined) throw new Error('there is no generation');
-    await model.apply(generation, [{ partition: PARTITIONS - 1, from: START, upTo: FAR, changes: [] }]);
-    await expect(Freshness.from(log, model, 10)).rejects.toThrow(ReadModelAhead);
-  });
-
-  it('does not mind a generation that nobody is answered from', async () => {
-    const generation = await model.createGeneration();
-    await model.apply(generation, [{ partition: 0, from: START, upTo: FAR, changes: [] }]);
-    await expect(Freshness.from(log, model, 10)).resolves.toBeDefined();
   });
 
   describe('that is asked to wait for a list', () => {
@@ -134,9 +125,9 @@ describe('freshness', () => {
       await activate();
       const faults = new Faults(model).every('reached', fault);
       const freshness = await Freshness.from(log, faults.port, 300);
-      const began = performance.now();
+      const began = monotonicMs();
       expect(await freshness.listed('anne', FAR)).toBe(false);
-      expect(performance.now() - began).toBeGreaterThan(freshness.boundMs);
+      expect(monotonicMs() - began).toBeGreaterThan(freshness.boundMs);
     });
 
     it('does not even look where it may not wait', async () => {
@@ -149,13 +140,22 @@ describe('freshness', () => {
   });
 
   describe('that is asked what a list has to contain', () => {
-    it('knows the log as it was when the process started, until that is too long ago; then it asks', async () => {
+    let page: Page;
+    beforeEach(async () => {
+      await activate();
+      page = await model.list('anne', undefined, 1);
+    });
+
+    it('knows the log as it was when it was asked last, until that is too long ago; then it asks', async () => {
       const freshness = await Freshness.from(log, model, 300);
-      const started = performance.now();
+      expect(freshness.knownHorizon(monotonicMs(), page)).toBeUndefined(); // it has not looked at these lists yet
+      expect(await freshness.horizon(monotonicMs(), page)).toBe(START);
+      const arrived = monotonicMs();
       const { position } = await run(log, 'anne', createPlant(7));
-      expect(freshness.knownHorizon(started)).toBe(START);
-      await until(() => freshness.knownHorizon(performance.now()) !== START);
-      expect(await freshness.horizon(performance.now())).toBe(position);
+      expect(freshness.knownHorizon(arrived, page)).toBe(START);
+      ahead += 300;
+      expect(freshness.knownHorizon(monotonicMs(), page)).toBeUndefined();
+      expect(await freshness.horizon(monotonicMs(), page)).toBe(position);
       freshness.close();
     });
 
@@ -167,11 +167,12 @@ describe('freshness', () => {
         },
       });
       const freshness = await Freshness.from(log, store, 20_000);
+      await freshness.horizon(monotonicMs(), page);
       const { position } = await run(log, 'anne', createPlant(7));
-      expect(freshness.knownHorizon(performance.now())).toBe(START);
-      steadySince = performance.now();
-      expect(freshness.knownHorizon(performance.now())).toBeUndefined();
-      expect(await freshness.horizon(performance.now())).toBe(position);
+      expect(freshness.knownHorizon(monotonicMs(), page)).toBe(START);
+      steadySince = monotonicMs();
+      expect(freshness.knownHorizon(monotonicMs(), page)).toBeUndefined();
+      expect(await freshness.horizon(monotonicMs(), page)).toBe(position);
       freshness.close();
     });
 
@@ -179,8 +180,8 @@ describe('freshness', () => {
       const freshness = await Freshness.from(log, model, 0);
       for (const id of [1, 2, 3]) {
         const { position } = await run(log, 'anne', createPlant(id));
-        expect(freshness.knownHorizon(performance.now())).toBeUndefined();
-        expect(await freshness.horizon(performance.now())).toBe(position);
+        expect(freshness.knownHorizon(monotonicMs(), page)).toBeUndefined();
+        expect(await freshness.horizon(monotonicMs(), page)).toBe(position);
       }
     });
 
@@ -192,35 +193,143 @@ describe('freshness', () => {
         failing(() => new LogUnavailable('gone')),
         () => new Promise(() => undefined),
       );
-      await expect(freshness.horizon(performance.now())).rejects.toThrow(NotFreshYet);
-      await expect(freshness.horizon(performance.now())).rejects.toThrow(NotFreshYet);
+      await expect(freshness.horizon(monotonicMs(), page)).rejects.toThrow(NotFreshYet);
+      await expect(freshness.horizon(monotonicMs(), page)).rejects.toThrow(NotFreshYet);
+    });
+
+    it('asks again where the lists have just been dropped', async () => {
+      const freshness = await Freshness.from(log, model, 0);
+      const next = await model.createGeneration();
+      await model.promote(next);
+      await model.drop(page.generation);
+      await expect(freshness.horizon(monotonicMs(), page)).rejects.toThrow(NotFreshYet);
+      expect(await freshness.horizon(monotonicMs(), await model.list('anne', undefined, 1))).toBe(START);
     });
   });
 
-  it('answers no list after the log was put back, until lists were built anew from it', async () => {
-    for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id));
-    await activate();
-    const freshness = await Freshness.from(log, model, 100);
-    stores.cutLog(2);
-    await expect(until(async () => (await freshness.horizon(performance.now())) < START)).rejects.toThrow(
-      /^the lists contain events up to 0*3, and the log ends at 0*1: /,
-    );
-    expect(freshness.knownHorizon(performance.now())).toBeUndefined();
-    const { position } = await run(log, 'anne', createPlant(4));
-    expect(await freshness.listed('anne', position)).toBe(false);
-    const refused = async (): Promise<boolean> => {
-      const answer = freshness.horizon(performance.now());
-      return answer.then(
-        () => false,
-        () => true,
-      );
+  describe('where the log was restored to an earlier state', () => {
+    let freshness: Freshness;
+    let asked: Faults<EventLog>;
+    let old: Page;
+    beforeEach(async () => {
+      for (const id of [1, 2, 3]) await run(log, 'anne', createPlant(id));
+      await activate();
+      asked = new Faults(log);
+      freshness = await Freshness.from(asked.port, model, 0);
+      old = await model.list('anne', undefined, 10);
+      expect(await freshness.horizon(monotonicMs(), old)).toBe(old.position);
+      freshness.answered('anne', old);
+    });
+
+    const newLists = async (): Promise<Page> => {
+      await activate();
+      return model.list('anne', undefined, 10);
     };
-    expect(await refused()).toBe(true);
-    const next = await model.createGeneration();
-    await catchUp(log, model, next);
-    await model.promote(next, undefined, await log.head());
-    await until(async () => !(await refused()));
-    expect(freshness.floor('anne')).toBe(await log.head());
-    expect(freshness.knownHorizon(performance.now())).toBeDefined();
+    const horizonOf = (page: Page): Promise<Position> => freshness.horizon(monotonicMs(), page);
+
+    it('refuses lists at once where another event is in the place of one that they contain, until new ones are there', async () => {
+      stores.cutLog(2);
+      for (const id of [4, 5, 6]) await run(log, 'anne', createPlant(id));
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+      ahead += 60_000;
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+      expect(freshness.floor('anne')).toBe(START);
+      const page = await newLists();
+      expect(await horizonOf(page)).toBe(page.position);
+      expect(page.rows.map(({ id }) => id)).toEqual([1, 4, 5, 6]);
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+    });
+
+    it('refuses lists at once where nothing was answered from them yet', async () => {
+      freshness = await Freshness.from(log, model, 0);
+      stores.cutLog(2);
+      for (const id of [4, 5, 6]) await run(log, 'anne', createPlant(id));
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+    });
+
+    it('answers new lists at once, to all who ask at the same time, where these were made before it has noticed', async () => {
+      stores.cutLog(2);
+      for (const id of [4, 5, 6]) await run(log, 'anne', createPlant(id));
+      const page = await newLists();
+      const horizons = await Promise.all([horizonOf(page), horizonOf(page), horizonOf(page)]);
+      expect(horizons).toEqual(Array(3).fill(page.position));
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+    });
+
+    it('is in doubt for 3 s where the log lacks what was answered, and then refuses these lists for ever', async () => {
+      stores.cutLog(2);
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      ahead += 2_900;
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      ahead += 200;
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+      for (const id of [4, 5, 6, 7]) await run(log, 'anne', createPlant(id));
+      await expect(horizonOf(old)).rejects.toThrow(ReadModelAhead);
+      const page = await newLists();
+      expect(await horizonOf(page)).toBe(page.position);
+    });
+
+    it('goes on as before where the log has what was answered again: its answer was stale', async () => {
+      asked.next('eventAt', () => Promise.resolve(undefined));
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      expect(await horizonOf(old)).toBe(old.position);
+      asked.next('head', () => Promise.resolve(START));
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      expect(await horizonOf(old)).toBe(old.position);
+      expect(freshness.floor('anne')).toBe(old.position);
+    });
+
+    it('counts the 3 s anew with each doubt', async () => {
+      asked.next('eventAt', () => Promise.resolve(undefined));
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      ahead += 60_000;
+      await horizonOf(old);
+      asked.next('eventAt', () => Promise.resolve(undefined));
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      expect(freshness.floor('anne')).toBe(old.position);
+    });
+
+    it('answers nothing without a question to the log while in doubt, nor ever from old lists; from new ones it does again', async () => {
+      freshness = await Freshness.from(asked.port, model, 20_000);
+      /** What it knows once it has asked the log. */
+      const known = async (page: Page): Promise<Position | undefined> => {
+        ahead += 2_000;
+        await horizonOf(page).catch(() => undefined);
+        return freshness.knownHorizon(monotonicMs(), page);
+      };
+      freshness.answered('anne', old);
+      expect(await known(old)).toBe(old.position);
+      asked.every('eventAt', () => Promise.resolve(undefined));
+      expect(await known(old)).toBeUndefined();
+      asked.heal('eventAt');
+      expect(await known(old)).toBe(old.position);
+      stores.cutLog(2);
+      for (const id of [4, 5]) await run(log, 'anne', createPlant(id));
+      expect(await known(old)).toBeUndefined();
+      const page = await newLists();
+      expect(await known(page)).toBe(page.position);
+      freshness.answered('anne', page);
+      expect(await known(page)).toBe(page.position);
+      expect(freshness.floor('anne')).toBe(page.position);
+      freshness.close();
+    });
+
+    it('lets no write pass for listed in lists of another history', async () => {
+      freshness = await Freshness.from(asked.port, model, 100);
+      stores.cutLog(2);
+      const { position } = await run(log, 'anne', createPlant(4));
+      expect(position < old.position).toBe(true);
+      await expect(horizonOf(old)).rejects.toThrow(NotFreshYet);
+      expect(freshness.knownHorizon(monotonicMs(), old)).toBeUndefined();
+      expect(await freshness.listed('anne', position)).toBe(false);
+    });
+
+    it('takes what stands in for an erased event for that event', async () => {
+      asked.every('eventAt', async (proceed, position) => {
+        const event = await proceed(position);
+        return event && { ...event, id: randomUUID(), stream: `${ERASED_STREAMS}one` };
+      });
+      expect(await horizonOf(old)).toBe(old.position);
+    });
   });
 });

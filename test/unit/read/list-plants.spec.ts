@@ -46,6 +46,10 @@ describe('a list', () => {
     new ListPlantsHandler(model.port, freshness, log).execute(
       new ListPlantsQuery(owner, after, limit, atLeast),
     ) as Promise<Page>;
+  /** Once it has looked whether the lists are of this log, which the first one of a generation waits for. */
+  const hasLooked = async (): Promise<void> => {
+    await freshness.horizon(performance.now(), await model.port.list('anne', undefined, 1));
+  };
   const impatient = async (waitMs = 20): Promise<void> => {
     freshness = await Freshness.from(log, model.port, waitMs);
   };
@@ -82,12 +86,13 @@ describe('a list', () => {
     await impatient(waitMs);
     const handler = new ListPlantsHandler(model.port, freshness, log);
     const { position } = await run(log, owner, createPlant(1));
-    await until(async () => (await freshness.horizon(performance.now())) === position);
-    await until(() => freshness.knownHorizon(performance.now()) !== START);
+    const page = await model.port.list(owner, undefined, 100);
+    await until(async () => (await freshness.horizon(performance.now(), page)) === position);
+    await until(() => freshness.knownHorizon(performance.now(), page) !== START);
     expect(await handler.atOnce(owner, 100)).toBeUndefined();
     await catchUpNow();
     await until(async () => {
-      await freshness.horizon(performance.now());
+      await freshness.horizon(performance.now(), page);
       return (await handler.atOnce(owner, 100))?.rows.length === 1;
     });
   });
@@ -174,6 +179,7 @@ describe('a list', () => {
     it('waits for what another process has acknowledged, and says so when that takes too long', async () => {
       await impatient(300);
       const other = await Freshness.from(log, model.port, 300);
+      await hasLooked();
       const { position } = await run(log, 'anne', createPlant(7));
       expect(ids(await list())).toEqual([]); // nobody has been told of it yet
       expect(await other.listed('anne', position)).toBe(false);
@@ -185,6 +191,7 @@ describe('a list', () => {
 
     it('does not wait for what was written just now, for others', async () => {
       const waits = model.calls('reached');
+      await hasLooked();
       await run(log, 'bert', createPlant(7));
       expect(ids(await list())).toEqual([]);
       expect(model.calls('reached')).toBe(waits);
@@ -196,7 +203,8 @@ describe('a list', () => {
         failing(() => new LogUnavailable('gone')),
       ).port;
       freshness = await Freshness.from(port, model.port, 100);
-      await until(() => freshness.knownHorizon(performance.now()) === undefined);
+      const page = await model.port.list('anne', undefined, 1);
+      await until(() => freshness.knownHorizon(performance.now(), page) === undefined);
       await expect(list()).rejects.toThrow(NotFreshYet);
     });
 

@@ -2,14 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { versionOf } from '../../../src/plants/codec.js';
 import { type RebuildEvent } from '../../../src/plants/operation.js';
 import { NO_SKIPS } from '../../../src/plants/skips.js';
-import { type EventMetadata, type Position, type RecordedEvent } from '../../../src/ports/event-log.js';
-import {
-  decideRebuild,
-  PROJECTOR,
-  putBackCorrelation,
-  type RebuildCommand,
-  rebuildsAfter,
-} from '../../../src/rebuilds/rebuilds.js';
+import { type Position, type RecordedEvent } from '../../../src/ports/event-log.js';
+import { decideRebuild, type RebuildCommand, rebuildsAfter } from '../../../src/rebuilds/rebuilds.js';
 
 /** The events of a stream of rebuilds. */
 const given = (...events: readonly (RebuildEvent | 'of a newer version')[]): RecordedEvent[] =>
@@ -28,7 +22,6 @@ const given = (...events: readonly (RebuildEvent | 'of a newer version')[]): Rec
       causationId: 'shift 7',
     },
   }));
-const BY_PROJECTOR = { actor: { sub: PROJECTOR }, correlationId: putBackCorrelation('e', 'r') };
 
 /** What comes of a command after these events: the event's type, or why it is refused. */
 const when = (command: RebuildCommand, events: readonly RecordedEvent[]): string => {
@@ -44,7 +37,6 @@ const requested: RebuildEvent = {
   data: { rebuild: 'r', rate: null, unskip: false },
 };
 const started: RebuildEvent = { type: 'RebuildStarted', data: { rebuild: 'r', generation: 2 } };
-const cancelled: RebuildEvent = { type: 'RebuildCancelled', data: { rebuild: 'r', reason: 'odd' } };
 const promoted: RebuildEvent = {
   type: 'RebuildPromoted',
   data: { rebuild: 'r', generation: 2, replaced: 1 },
@@ -113,17 +105,5 @@ describe('a rebuild', () => {
     const other = given(requested);
     expect(when({ ...cancel, only: 'r' }, other)).toBe('RebuildCancelled');
     expect(when({ ...cancel, only: 'q' }, other)).toBe('another rebuild is under way: r');
-  });
-
-  it('that a projector has requested because of an erasure is due until one is promoted, without a way back', () => {
-    const [because, ...others] = given(requested, cancelled, requested, started, promoted);
-    if (!because) throw new Error('no event');
-    const { metadata, ...event } = because;
-    const byProjector = { ...event, metadata: { ...(metadata as EventMetadata), ...BY_PROJECTOR } };
-    const dueAfter = (count: number): string | undefined =>
-      rebuildsAfter([byProjector, ...others.slice(0, count)], NO_SKIPS).putBackBefore;
-    expect([0, 1, 2, 3, 4].map(dueAfter)).toEqual(['e', 'e', 'e', 'e', undefined]);
-    expect(when(rollBack, [byProjector, ...others])).toMatch(/^there is nothing to go back to/);
-    expect(rebuildsAfter(given(requested), NO_SKIPS).putBackBefore).toBeUndefined();
   });
 });

@@ -1,0 +1,9 @@
+/** Preloaded into a service (`node --import`): its projector does nothing. */
+import { Projector } from '../../src/projector/projector.js';
+
+Projector.prototype.run = (signal) =>
+  new Promise((resolve) => {
+    signal.addEventListener('abort', () => {
+      resolve();
+    });
+  });
