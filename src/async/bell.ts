@@ -20,7 +20,8 @@ export class Bell {
         signal.removeEventListener('abort', wake);
         resolve();
       };
-      const timer = startTimer(wake, Math.min(ms, LONGEST_MS));
+      // Up: a timer cuts off fractions, and whoever waits for a moment would wait twice.
+      const timer = startTimer(wake, Math.min(Math.ceil(ms), LONGEST_MS));
       this.#waiting.add(wake);
       signal.addEventListener('abort', wake);
       if (signal.aborted) wake();

@@ -366,8 +366,10 @@ export class Auditor {
   }
 
   #show(news: Partial<AuditorStatus>): void {
-    this.#status = { ...this.#status, ...news };
-    this.options.onProgress?.();
+    const before = this.#status;
+    this.#status = { ...before, ...news };
+    const names = Object.keys(news) as (keyof AuditorStatus)[];
+    if (names.some((name) => news[name] !== before[name])) this.options.onProgress?.();
   }
 
   #now(): string {

@@ -145,6 +145,7 @@ export class Eraser {
 
   async #next(signal: AbortSignal): Promise<void> {
     const last = await this.log.readLast(ERASURES_STREAM);
+    if (!last) this.#isIdle = true;
     if (!last || (this.#isIdle && last.revision === this.#lastRevision)) return;
     const { all, revision, unread } = await readErasures(this.log);
     if (unread > 0)
