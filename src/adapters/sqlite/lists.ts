@@ -178,7 +178,8 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       this.#assertMayReplace(file, replaces);
       await file.settle(); // so that lists do not go back by a loss of power
       const put = await this.#preparePointer(generation);
-      this.#assertMayReplace(this.found(generation), replaces);
+      this.#assertThere(file);
+      this.#assertMayReplace(file, replaces);
       put();
       this.#active = file;
       this.#resolveWaiters();

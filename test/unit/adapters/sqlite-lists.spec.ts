@@ -358,11 +358,15 @@ describe('lists in a folder', () => {
       await expect(model.apply(generation, plants(3, 4))).rejects.toThrow(GenerationMissing);
     });
 
-    it('are found missing where they are built, and the active ones stay', async () => {
+    it.each([
+      ['are built', (model: ReadModelStore, next: Generation) => model.apply(next, plants(0, 3))],
+      ['are to be answered from', (model: ReadModelStore, next: Generation) => model.promote(next)],
+    ])('are found missing where they %s, and the active ones stay', async (_what, use) => {
       const { model, generation } = await openWith(3);
       const next = await model.createGeneration();
+      await model.apply(next, plants(0, 3));
       rmSync(at1('2.db'));
-      await expect(model.apply(next, plants(0, 3))).rejects.toThrow(GenerationMissing);
+      await expect(use(model, next)).rejects.toThrow(GenerationMissing);
       expect(await model.generations()).toMatchObject([{ generation, active: true }]);
       expect(await count(model)).toBe(3);
     });
