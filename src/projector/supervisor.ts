@@ -269,7 +269,7 @@ export class Supervisor {
     const other = findGeneration(generations, rollback === undefined ? replaced : generation);
     // The store has lost one of them: the other one is or becomes active.
     if (!wanted) {
-      await this.#close(state, promoted, active);
+      await this.#close(state, promoted, active ?? other?.generation);
       return true;
     }
     for (const one of [wanted, other])
@@ -300,10 +300,10 @@ export class Supervisor {
     return monotonicMs() - this.#activeSince < READERS_MS;
   }
 
-  /** Drops the generation that is not active, and records that the rebuild is closed. */
-  async #close(state: Rebuilds, promoted: Promoted, active: Generation | undefined): Promise<void> {
+  /** Drops the generation that is not `kept`, and records that the rebuild is closed. */
+  async #close(state: Rebuilds, promoted: Promoted, kept: Generation | undefined): Promise<void> {
     for (const generation of [promoted.generation, promoted.replaced])
-      if (generation !== undefined && generation !== active) await this.#drop(generation);
+      if (generation !== undefined && generation !== kept) await this.#drop(generation);
     this.options.onStep('dropped');
     await this.#record(state, { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } });
   }
