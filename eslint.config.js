@@ -20,9 +20,17 @@ const FROM_RUNTIME =
   'Take it from src/async/runtime.ts, which the simulator replaces; the time of day is handed over as `now`.';
 
 /** What an event does stands in src/plants alone: whoever compares its type would miss the next type. */
-const NO_EVENT_TYPES = ['BinaryExpression', 'SwitchCase'].map((place) => ({
-  selector: `${place} > Literal[value=/^Plant[A-Z]/]`,
-  message: 'Ask effectOf or effectOfType of src/plants/plant.ts what an event does.',
+const NO_EVENT_TYPES = [
+  ...[
+    'BinaryExpression',
+    'SwitchCase',
+    'MemberExpression > ArrayExpression',
+    'NewExpression > ArrayExpression',
+  ],
+  'CallExpression[callee.property.name=/^(has|includes|startsWith)$/]',
+].map((place) => ({
+  selector: `${place} > Literal[value=/^Plant[A-Z][A-Za-z]*ed$/]`,
+  message: 'Ask effectOf or removesPlant of src/plants/plant.ts what an event does.',
 }));
 
 const NO_DATE = { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message: FROM_RUNTIME };
@@ -67,7 +75,10 @@ export default defineConfig(
       'no-warning-comments': ['error', { terms: FORBIDDEN, location: 'anywhere' }],
     },
   },
-  { files: ['src/**/*.ts'], rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES] } },
+  {
+    files: ['src/**/*.ts', 'console/**/*.{ts,tsx}', 'test/simulation/**/*.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES] },
+  },
   {
     files: [
       ...SIMULATED.map((room) => `src/${room}/**/*.ts`),

@@ -63,8 +63,8 @@ def change_state(plants, event):
     plant = PLANT.fullmatch(event['stream'])
     if not plant or abs(int(plant[2])) >= 2 ** 53: return
     key = key_of(sha256(plant[1].encode()), int(plant[2]))
-    if event['type'] == 'PlantDeleted': plants.pop(key, None)
-    if event['type'] == 'PlantCreated': plants[key] = value_of(event['data'], event['id'])
+    if isinstance(event['data'], dict) and 'id' in event['data'] and 'name' not in event['data']: plants.pop(key, None)
+    else: plants[key] = value_of(event['data'], event['id'])
 def add_erased(erased, event):  # erasures whose record did not come yet: {id: [how many, the hash over their hashes]}
     if event['stream'].startswith('erased-'):
         tally = erased.setdefault(event['stream'][7:], [0, hashlib.sha256()])

@@ -1,5 +1,5 @@
 import { type Bytes, compare, concat, isSame, utf8 } from './bytes.js';
-import { canonical } from './json.js';
+import { canonical, isObject } from './json.js';
 import { emptyRoot, sha256 } from './merkle.js';
 import { Refused } from './refused.js';
 
@@ -166,7 +166,6 @@ export const beginsWith = (key: Uint8Array, prefix: Uint8Array): boolean =>
 /** An event, as far as it says what it does to the state. */
 interface StateEvent {
   readonly stream: string;
-  readonly type: string;
   readonly id: string;
   readonly data: unknown;
 }
@@ -185,14 +184,14 @@ export class PlantsState {
   /** The prefix of the owner of the last event: most have the owner of the one before. */
   #last: { readonly owner: string; readonly prefix: Uint8Array } | undefined;
 
-  async add({ stream, type, id, data }: StateEvent): Promise<void> {
-    if (this.#isTooMuch || (type !== 'PlantCreated' && type !== 'PlantDeleted')) return;
+  async add({ stream, id, data }: StateEvent): Promise<void> {
+    if (this.#isTooMuch) return;
     const [, owner, digits] = PLANT_STREAM.exec(stream) ?? [];
     if (owner === undefined || !Number.isSafeInteger(Number(digits))) return;
     if (this.#last?.owner !== owner) this.#last = { owner, prefix: await ownerPrefix(owner) };
     const key = String.fromCharCode(...plantKey(this.#last.prefix, Number(digits)));
-    if (type === 'PlantCreated') this.#plants.set(key, await plantValue(id, data));
-    else this.#plants.delete(key);
+    if (isObject(data) && Object.hasOwn(data, 'id') && !Object.hasOwn(data, 'name')) this.#plants.delete(key);
+    else this.#plants.set(key, await plantValue(id, data));
     if (this.#plants.size <= MAX_PLANTS) return;
     this.#isTooMuch = true;
     this.#plants.clear();

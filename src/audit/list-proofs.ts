@@ -1,5 +1,4 @@
 import { pause } from '../async/pause.js';
-import { effectOfType } from '../plants/plant.js';
 import { encodeOwner, plantStream } from '../plants/stream.js';
 import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
@@ -60,7 +59,7 @@ export class ListProofs {
   /**
    * A list proof as text; undefined where it would show an entry of another owner, and may not. Throws NotSignedYet where
    * no checkpoint of the present state is signed before `signal` aborts, or plants of the page have too many events to
-   * find by then the ones that created them; raises the alarm and throws LogAltered where what is stored does not come to
+   * find by then the ones that set them; raises the alarm and throws LogAltered where what is stored does not come to
    * what was signed. Throws what the ports throw.
    */
   async of(asked: ListAsked, signal: AbortSignal): Promise<string | undefined> {
@@ -113,16 +112,14 @@ export class ListProofs {
     return plants;
   }
 
-  /** The plant of an entry, with the event that created it. */
+  /** The plant of an entry, with the event that set it. */
   async #plant(owner: string, { key, value }: TrieEntry, signal: AbortSignal): Promise<ListedPlant> {
     const id = idOfKey(key);
     const stream = plantStream(owner, id);
     const isIt = (event: RecordedEvent | undefined): boolean =>
-      event !== undefined &&
-      effectOfType(event.type) === 'sets' &&
-      sameHash(plantValue(event.id, event.data), value);
+      event !== undefined && sameHash(plantValue(event.id, event.data), value);
     let event = await this.log.readLast(stream);
-    // The plant was changed after the checkpoint: an event before the last one created what it commits to. How many it
+    // The plant was changed after the checkpoint: an event before the last one set what it commits to. How many it
     // has is up to its owner: who creates and deletes one plant all day shall not keep the log busy with each list.
     for (let after: bigint | undefined; event && !isIt(event);) {
       if (after !== undefined && signal.aborted)

@@ -37,8 +37,8 @@ export class PlantsHeld {
     if (fact instanceof EventRefused) this.#unread += 1;
     else if (fact.kind === 'plant') {
       const { id, plant } = effectOf(fact.event);
-      this.#apply(fact.owner, id, plant !== undefined);
-      if (isNew) this.#count(fact.owner, plant !== undefined);
+      const change = this.#apply(fact.owner, id, plant !== undefined);
+      if (isNew && change !== 0) this.#count(fact.owner, change > 0);
     }
     if (!this.#isTooMuch()) return;
     this.#plants.clear();
@@ -70,15 +70,18 @@ export class PlantsHeld {
     return this.#bytes > MAX_BYTES;
   }
 
-  #apply(owner: string, id: number, isPresent: boolean): void {
+  /** How many plants the owner has more than before. */
+  #apply(owner: string, id: number, isPresent: boolean): number {
     const ids = this.#plants.get(owner) ?? new Set<number>();
     const before = ids.size;
     if (isPresent) ids.add(id);
     else ids.delete(id);
-    this.#bytes += (ids.size - before) * PLANT_BYTES;
+    const change = ids.size - before;
+    this.#bytes += change * PLANT_BYTES;
     const owners = this.#plants.size;
     if (ids.size > 0) this.#plants.set(owner, ids);
     else this.#plants.delete(owner);
     this.#bytes += (this.#plants.size - owners) * (OWNER_BYTES + 2 * owner.length);
+    return change;
   }
 }

@@ -43,7 +43,7 @@ import { Projector } from '../projector/projector.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
 import { Freshness } from '../read/freshness.js';
 import { ListPlantsHandler } from '../read/list-plants.js';
-import { CreatePlantHandler, DeletePlantHandler, EnsurePlantHandler } from '../write/plants.js';
+import { ChangePlantHandler, EnsurePlantHandler } from '../write/plants.js';
 import { IdempotentCommands } from '../write/idempotency.js';
 
 /** What is made before Nest is: the parts that can fail at start, with a clear line each. */
@@ -201,8 +201,7 @@ export class AppModule {
         BearerStrategy,
         BearerGuard,
         ProblemFilter,
-        CreatePlantHandler,
-        DeletePlantHandler,
+        ChangePlantHandler,
         EnsurePlantHandler,
         ListPlantsHandler,
       ],

@@ -3,7 +3,7 @@ import { sameHash } from '../audit/merkle.js';
 import { stateRootOf } from '../audit/state-tree/growing-state.js';
 import { idOfKey, ownerPrefix, plantValue } from '../audit/state-tree/state.js';
 import { EventRefused } from '../plants/errors.js';
-import { effectOfType } from '../plants/plant.js';
+import { removesPlant } from '../plants/plant.js';
 import { type Skips } from '../plants/skips.js';
 import { encodeOwner, ERASURES_STREAM, parsePlantStream, plantStream } from '../plants/stream.js';
 import { type EventLog, type Position } from '../ports/event-log.js';
@@ -239,7 +239,7 @@ class Comparison {
       const events = await log.readStream(stream, after, EVENTS);
       for (const event of events) {
         if (event.position <= state.position)
-          signedValue = effectOfType(event.type) === 'sets' ? plantValue(event.id, event.data) : undefined;
+          signedValue = removesPlant(event.data) ? undefined : plantValue(event.id, event.data);
         const change = event.position <= listed ? changeOf(event, options.skips) : undefined;
         if (change && !(change instanceof EventRefused)) listedRow = change.row;
       }

@@ -1,9 +1,9 @@
 import { EventRefused, type RefusalKind } from './errors.js';
 import { type Erased, type ErasureOrdered } from './erasure.js';
-import { type PlantEvent } from './events.js';
 import { type OperationEvent } from './operation.js';
+import { type PlantEvent } from './plant.js';
 import { type RequestAccepted } from './request.js';
-import { parsePlantStream } from './stream.js';
+import { parsePlantStream, PLANT_STREAMS } from './stream.js';
 import {
   type EventData,
   type EventVersion,
@@ -22,38 +22,16 @@ export interface StoredEvent {
   readonly metadata: unknown;
 }
 
-/** A plant's event, and the owner of the plant. */
-export interface PlantFact {
-  readonly kind: 'plant';
-  readonly owner: string;
-  readonly event: PlantEvent;
-}
-
-/** An event of a request with an Idempotency-Key. */
-export interface RequestFact {
-  readonly kind: 'request';
-  readonly event: RequestAccepted;
-}
-
-/** An event of an operation. */
-export interface OperationFact {
-  readonly kind: 'operation';
-  readonly event: OperationEvent;
-}
-
-/** Whom an erasure is about. */
-export interface ErasureFact {
-  readonly kind: 'erasure';
-  readonly event: ErasureOrdered;
-}
-
-/** What is left of an erased event. */
-export interface ErasedFact {
-  readonly kind: 'erased';
-  readonly event: Erased;
-}
-
-export type Fact = PlantFact | RequestFact | OperationFact | ErasureFact | ErasedFact;
+/** An event that was read, by what it is about. */
+export type Fact =
+  | { readonly kind: 'plant'; readonly owner: string; readonly event: PlantEvent }
+  /** Of a request with an Idempotency-Key. */
+  | { readonly kind: 'request'; readonly event: RequestAccepted }
+  | { readonly kind: 'operation'; readonly event: OperationEvent }
+  /** Whom an erasure is about. */
+  | { readonly kind: 'erasure'; readonly event: ErasureOrdered }
+  /** What is left of an erased event. */
+  | { readonly kind: 'erased'; readonly event: Erased };
 
 /** A reason to refuse an event; `tryDecode` adds its stream and revision. */
 class Reason extends Error {
@@ -65,14 +43,17 @@ class Reason extends Error {
   }
 }
 
-/** The version that new events of a type are written with. */
-export const versionOf = (type: LoggedEvent['type'], upcasters: Upcasters = UPCASTERS): number =>
-  upcasters[type].written;
+/** The version that new events of a type are written with. Throws where this release only reads them. */
+export const versionOf = (type: LoggedEvent['type'], upcasters: Upcasters = UPCASTERS): number => {
+  const { written }: EventVersions = upcasters[type];
+  if (written === false) throw new Error(`this release reads events of the type ${type}, and writes none`);
+  return written;
+};
 
 /** The data of a new event, in the version that its type is written with. */
 export const encode = ({ type, data }: LoggedEvent, upcasters: Upcasters = UPCASTERS): EventData => {
-  const { written, versions }: EventVersions = upcasters[type];
-  return versions[written - 1]?.downcast?.(data as never) ?? { ...data };
+  const { versions }: EventVersions = upcasters[type];
+  return versions[versionOf(type, upcasters) - 1]?.downcast?.(data as never) ?? { ...data };
 };
 
 /** As `tryDecode`, but throws EventRefused. */
@@ -102,7 +83,7 @@ export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS)
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
     if (event.type === 'ErasureOrdered') return { kind: 'erasure', event };
     if (event.type === 'Erased') return { kind: 'erased', event };
-    if (event.type !== 'PlantCreated' && event.type !== 'PlantDeleted') return { kind: 'operation', event };
+    if (!isOfPlant(event)) return { kind: 'operation', event };
     const plant = parsePlantStream(stored.stream);
     if (!plant) throw new Reason('the name of its stream is not one of a plant');
     if (plant.id !== event.data.id) throw new Reason(`its id ${event.data.id} is not the one of its stream`);
@@ -115,6 +96,9 @@ export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS)
 };
 
 const isKnown = (type: string): type is LoggedEvent['type'] => Object.hasOwn(UPCASTERS, type);
+
+const isOfPlant = (event: LoggedEvent): event is PlantEvent =>
+  UPCASTERS[event.type].streams === PLANT_STREAMS;
 
 const versionIn = (metadata: unknown): number => {
   const version = isObject(metadata) ? metadata.schemaVersion : undefined;

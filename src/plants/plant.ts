@@ -1,6 +1,4 @@
-import { type PlantCommand } from './commands.js';
 import { plantExists, plantNotFound } from './errors.js';
-import { type PlantEvent } from './events.js';
 
 /** A plant that is present; an absent one is `undefined`. */
 export interface Plant {
@@ -8,6 +6,41 @@ export interface Plant {
   readonly name: string;
   readonly tag: string;
 }
+
+/** An event after which its plant is present. Its data is the whole plant, so that no earlier event is needed. */
+interface Sets<Type extends string> {
+  readonly type: Type;
+  readonly data: Readonly<Plant>;
+}
+
+/** An event after which its plant is absent. */
+interface Removes<Type extends string> {
+  readonly type: Type;
+  readonly data: Pick<Plant, 'id'>;
+}
+
+/** A plant was created: it was absent before. */
+export type PlantCreated = Sets<'PlantCreated'>;
+
+/** A plant was deleted: it was present before. Its id may be created again, in the same stream. */
+export type PlantDeleted = Removes<'PlantDeleted'>;
+
+/** The events of a plant. */
+export type PlantEvent = PlantCreated | PlantDeleted;
+
+/** Creates a plant that is absent. */
+export interface CreatePlant extends Plant {
+  readonly type: 'CreatePlant';
+}
+
+/** Deletes a plant that is present. */
+export interface DeletePlant {
+  readonly type: 'DeletePlant';
+  readonly id: number;
+}
+
+/** The commands on a plant. The fields hold what `fields.ts` allows. */
+export type PlantCommand = CreatePlant | DeletePlant;
 
 /** The events that a command leads to. Throws DomainError where the rules refuse it. */
 export const decide = (command: PlantCommand, plant: Plant | undefined): PlantEvent[] => {
@@ -29,20 +62,14 @@ export interface PlantEffect {
 }
 
 /** What an event does: lists, proofs, erasures, counts and commands all take it from here. */
-export const effectOf = (event: PlantEvent): PlantEffect => {
-  switch (event.type) {
-    case 'PlantCreated':
-      return { id: event.data.id, plant: event.data };
-    case 'PlantDeleted':
-      return { id: event.data.id, plant: undefined };
-  }
-};
+export const effectOf = ({ data }: PlantEvent): PlantEffect => ({
+  id: data.id,
+  plant: 'name' in data ? data : undefined,
+});
 
-const EFFECTS: Readonly<Record<string, 'sets' | 'removes'>> = {
-  PlantCreated: 'sets',
-  PlantDeleted: 'removes',
-} satisfies Record<PlantEvent['type'], 'sets' | 'removes'>;
-
-/** What an event of this type does to its plant, whatever it holds; undefined for what is no event of a plant. */
-export const effectOfType = (type: string): 'sets' | 'removes' | undefined =>
-  Object.hasOwn(EFFECTS, type) ? EFFECTS[type] : undefined;
+/**
+ * Tells whether an event in the stream of a plant removes it: its data has an id and no name. Any other data sets it. By
+ * shape, so that whoever replays the log need not know the type, nor its version.
+ */
+export const removesPlant = (data: unknown): boolean =>
+  typeof data === 'object' && data !== null && Object.hasOwn(data, 'id') && !Object.hasOwn(data, 'name');

@@ -1,7 +1,7 @@
 import { type Erased, type ErasureOrdered } from './erasure.js';
-import { type PlantEvent } from './events.js';
 import { idFault, nameFault, tagFault } from './fields.js';
 import { type OperationEvent } from './operation.js';
+import { type PlantEvent } from './plant.js';
 import { type RequestAccepted } from './request.js';
 import {
   AUDIT_STREAM,
@@ -36,8 +36,8 @@ export interface EventVersion {
 export interface EventVersions {
   /** The names of its streams begin with this. */
   readonly streams: string;
-  /** The version that new events are written with: at most the number of `versions`. */
-  readonly written: number;
+  /** The version that new events are written with: at most the number of `versions`. False for a type that is only read. */
+  readonly written: number | false;
   /** The versions that can be read, from 1 on. */
   readonly versions: readonly EventVersion[];
 }
@@ -82,8 +82,8 @@ const HASH = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 const checkpointFields = { key: stringFault, note: stringFault, treeSince: stringFault };
 
 /**
- * The versions of each event: which ones can be read, and which one is written. A release that adds a version only
- * reads it; the next release writes it, when no process is left that cannot read it.
+ * The versions of each event: which ones can be read, and which one is written. A release that adds a type or a version
+ * only reads it; the next release writes it, when no process is left that cannot read it.
  */
 export const UPCASTERS: Upcasters = {
   PlantCreated: {

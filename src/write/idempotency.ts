@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { decode, encode } from '../plants/codec.js';
-import { type PlantCommand } from '../plants/commands.js';
 import { idempotencyKeyReused } from '../plants/errors.js';
 import { type RequestAccepted } from '../plants/request.js';
-import { decide } from '../plants/plant.js';
+import { decide, type PlantCommand } from '../plants/plant.js';
 import { plantStream, requestStream } from '../plants/stream.js';
-import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../ports/event-log.js';
+import { type RecordedEvent, WrongExpectedRevision } from '../ports/event-log.js';
 import { appendSurely } from './execute.js';
 import {
+  type Changed,
   type CommandContext,
   type CommandDependencies,
   eventId,
@@ -26,12 +26,12 @@ import {
  */
 export class IdempotentCommands {
   /** Commands in flight in this process, by key: a repetition waits for the same outcome. Across processes the log decides. */
-  readonly #inFlight = new Map<string, Promise<Appended>>();
+  readonly #inFlight = new Map<string, Promise<Changed>>();
 
   constructor(readonly dependencies: CommandDependencies) {}
 
   /** As `runCommand`; also throws DomainError `idempotency_key_reused` for a key of another command. */
-  async run(owner: string, command: PlantCommand, context: CommandContext, key: string): Promise<Appended> {
+  async run(owner: string, command: PlantCommand, context: CommandContext, key: string): Promise<Changed> {
     const stream = requestStream(owner, sha256(key));
     const fingerprint = fingerprintOf(command);
     const name = `${stream} ${fingerprint}`;
@@ -52,7 +52,7 @@ export class IdempotentCommands {
     owner: string,
     command: PlantCommand,
     context: CommandContext,
-  ): Promise<Appended> {
+  ): Promise<Changed> {
     const { log } = this.dependencies;
     // In this order: where the plant shows an event of an earlier run, the record exists.
     const last = await log.readLast(plantStream(owner, command.id));
@@ -98,14 +98,10 @@ export class IdempotentCommands {
   }
 }
 
-/** Equal for two requests with the same command and the same fields. */
-const fingerprintOf = (command: PlantCommand): string =>
-  sha256(
-    JSON.stringify(
-      command.type === 'CreatePlant'
-        ? [command.type, command.id, command.name, command.tag]
-        : [command.type, command.id],
-    ),
-  );
+/** Equal for two requests with the same command and the same fields. It is in the log, so it stays what it is. */
+const fingerprintOf = ({ type, id, ...fields }: PlantCommand): string => {
+  const inOrder = Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1));
+  return sha256(JSON.stringify([type, id, ...inOrder.map(([, value]) => value as unknown)]));
+};
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

@@ -1,9 +1,14 @@
 import { v5 as uuidV5 } from 'uuid';
 import { decode, encode, versionOf } from '../plants/codec.js';
-import { type PlantCommand } from '../plants/commands.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
-import { type PlantEvent } from '../plants/events.js';
-import { decide, effectOf, type Plant } from '../plants/plant.js';
+import {
+  decide,
+  effectOf,
+  type Plant,
+  type PlantCommand,
+  type PlantEffect,
+  type PlantEvent,
+} from '../plants/plant.js';
 import { skipName, type Skips } from '../plants/skips.js';
 import { plantStream } from '../plants/stream.js';
 import {
@@ -15,7 +20,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '../ports/event-log.js';
-import { execute } from './execute.js';
+import { execute, type Execution } from './execute.js';
 
 /** The actor of a command, and its context: metadata of its events. */
 export interface CommandContext {
@@ -37,6 +42,9 @@ export interface CommandDependencies {
   readonly admit?: (owner: string) => Promise<void> | undefined;
 }
 
+/** What has come of a command: what it did to its plant, and where its last event stands. */
+export interface Changed extends PlantEffect, Appended {}
+
 /** The most decisions on a command, while other writers of the plant are faster. */
 const RACES = 20;
 
@@ -55,28 +63,14 @@ export const runCommand = async (
   owner: string,
   command: PlantCommand,
   context: CommandContext,
-): Promise<Appended> => {
-  const { log, now } = dependencies;
+): Promise<Changed> => {
+  const { log } = dependencies;
   const stream = plantStream(owner, command.id);
-  let count = 0;
-  return execute<RecordedEvent | undefined, Appended>(log, stream, {
-    races: RACES,
-    read: async (before) => {
-      // The log checks that there is no stream, for less than a read: most plants that are added are new.
-      if (!before && command.type === 'CreatePlant') return { state: undefined, revision: undefined };
-      // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
-      // read. If it does not, it can never be written.
-      const next = before && (await log.readStream(stream, before.revision, count)).at(-1);
-      if (next && isOf(context.commandId, next)) return { done: next };
-      const last = await log.readLast(stream);
-      return { state: last, revision: last?.revision };
-    },
-    decide: async (last) => {
-      const events = newEvents(decide(command, await plantNow(dependencies, last)), context, now());
-      count = events.length;
-      return events;
-    },
-    tooManyRaces,
+  return change(dependencies, stream, command, context, async (before) => {
+    // The log checks that there is no stream, for less than a read: most plants that are added are new.
+    if (!before && command.type === 'CreatePlant') return { state: undefined, revision: undefined };
+    const last = await log.readLast(stream);
+    return { state: last, revision: last?.revision };
   });
 };
 
@@ -93,32 +87,63 @@ export const resumeCommand = async (
   command: PlantCommand,
   context: CommandContext,
   firstRevision: number,
-): Promise<Appended> => {
-  const { log, now } = dependencies;
+): Promise<Changed> => {
+  const { log } = dependencies;
   const stream = plantStream(owner, command.id);
   const first = BigInt(firstRevision);
   // The first event that is read is the one before `firstRevision`: it determines the state there.
   const start = first > 1n ? first - 2n : undefined;
-  return execute<RecordedEvent | undefined, Appended>(log, stream, {
+  return change(dependencies, stream, command, context, async () => {
+    let last: RecordedEvent | undefined;
+    let page: RecordedEvent[];
+    do {
+      page = await log.readStream(stream, last?.revision ?? start, PAGE);
+      const earlier = page.findLast(isOf(context));
+      if (earlier) return { done: changedBy(earlier) };
+      for (const event of page) {
+        // Throws the refusal that the first run got.
+        if (event.revision >= first) decide(command, await plantNow(dependencies, last));
+        last = event;
+      }
+    } while (page.length === PAGE);
+    return { state: last, revision: last?.revision };
+  });
+};
+
+/** Executes a command on the last event of its plant's stream. */
+const change = async (
+  dependencies: CommandDependencies,
+  stream: string,
+  command: PlantCommand,
+  context: CommandContext,
+  read: Execution<RecordedEvent | undefined, Changed>['read'],
+): Promise<Changed> => {
+  const { log, now } = dependencies;
+  let effect: PlantEffect = { id: command.id, plant: undefined };
+  let count = 0;
+  const outcome = await execute<RecordedEvent | undefined, Changed>(log, stream, {
     races: RACES,
-    read: async () => {
-      let last: RecordedEvent | undefined;
-      let page: RecordedEvent[];
-      do {
-        page = await log.readStream(stream, last?.revision ?? start, PAGE);
-        const earlier = page.findLast((event) => isOf(context.commandId, event));
-        if (earlier) return { done: earlier };
-        for (const event of page) {
-          // Throws the refusal that the first run got.
-          if (event.revision >= first) decide(command, await plantNow(dependencies, last));
-          last = event;
-        }
-      } while (page.length === PAGE);
-      return { state: last, revision: last?.revision };
+    read: async (before) => {
+      // An earlier try, whose outcome was unknown, may be what moved the stream: then it is right after what was
+      // read. If it does not, it can never be written.
+      const next = before && (await log.readStream(stream, before.revision, count)).at(-1);
+      return next && isOf(context)(next) ? { done: changedBy(next) } : read(before);
     },
-    decide: async (last) => newEvents(decide(command, await plantNow(dependencies, last)), context, now()),
+    decide: async (last) => {
+      const events = decide(command, await plantNow(dependencies, last));
+      for (const event of events) effect = effectOf(event);
+      count = events.length;
+      return newEvents(events, context, now());
+    },
     tooManyRaces,
   });
+  return { ...effect, ...outcome };
+};
+
+/** What a command came to, by its last event. */
+const changedBy = (event: RecordedEvent): Changed => {
+  const { revision, position } = event;
+  return { revision, position, ...effectOfStored(event) };
 };
 
 /** A plant that was added, or that was there as it was to be added. */
@@ -151,27 +176,23 @@ export const ensurePlant = async (
   }
 };
 
-/**
- * The plant after this event of its stream. Each event contains the whole state, so that the last one suffices. Throws EventRefused for one that cannot be read, and for one that is not about plants.
- */
-const plantAfter = (last: RecordedEvent | undefined): Plant | undefined => {
-  if (!last) return undefined;
-  const fact = decode(last);
-  if (fact.kind !== 'plant')
-    throw new EventRefused(last.stream, last.revision, 'it does not belong into the stream of a plant');
-  return effectOf(fact.event).plant;
+/** What an event did to its plant. Throws EventRefused for one that cannot be read, and for one that is not about plants. */
+const effectOfStored = (event: RecordedEvent): PlantEffect => {
+  const fact = decode(event);
+  if (fact.kind === 'plant') return effectOf(fact.event);
+  throw new EventRefused(event.stream, event.revision, 'it does not belong into the stream of a plant');
 };
 
 /**
- * As `plantAfter`, without events that an operator has skipped, as in lists: the state then follows from the event
- * before.
+ * The plant after this event of its stream, which contains the whole state. Where an operator has skipped the event, the
+ * state follows from the one before, as in lists. Throws EventRefused where it cannot be read.
  */
 export const plantNow = async (
   { log, skips }: CommandDependencies,
   last: RecordedEvent | undefined,
 ): Promise<Plant | undefined> => {
   try {
-    return plantAfter(last);
+    return last && effectOfStored(last).plant;
   } catch (error) {
     if (!(error instanceof EventRefused) || !last) throw error;
     const skipped = await skips();
@@ -179,7 +200,7 @@ export const plantNow = async (
     const before = (await log.readStream(last.stream)).findLast(
       (event) => event.revision < last.revision && !skipped.has(skipName(event)),
     );
-    return plantAfter(before);
+    return before && effectOfStored(before).plant;
   }
 };
 
@@ -191,9 +212,11 @@ const newEvents = (events: readonly PlantEvent[], context: CommandContext, now: 
     metadata: metadataOf(event.type, context, now),
   }));
 
-/** Whether a command has caused an event. */
-const isOf = (commandId: string, { metadata }: RecordedEvent): boolean =>
-  (metadata as Partial<EventMetadata> | null)?.causationId === commandId;
+/** Tells whether a command has caused an event. */
+const isOf =
+  ({ commandId }: CommandContext) =>
+  ({ metadata }: RecordedEvent): boolean =>
+    (metadata as Partial<EventMetadata> | null)?.causationId === commandId;
 
 const tooManyRaces = (): LogUnavailable =>
   new LogUnavailable(`${RACES} other writers of the same plant were faster`);

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type PlantCommand } from '../../src/plants/commands.js';
+import { type PlantCommand } from '../../src/plants/plant.js';
 import { type DomainErrorCode } from '../../src/plants/errors.js';
 import { nameFault, tagFault } from '../../src/plants/fields.js';
 import { plantStream } from '../../src/plants/stream.js';
@@ -35,8 +35,8 @@ export const plantsAt = async (log: EventLog, owner: string, position: Position)
   for await (const event of log.readAll(START)) {
     const data = event.data as { id: number; name: string; tag: string };
     if (event.position > position || event.stream !== plantStream(owner, data.id)) continue;
-    if (event.type === 'PlantCreated') plants.set(data.id, { name: data.name, tag: data.tag });
-    if (event.type === 'PlantDeleted') plants.delete(data.id);
+    if (Object.hasOwn(data, 'name')) plants.set(data.id, { name: data.name, tag: data.tag });
+    else plants.delete(data.id);
   }
   return plants;
 };

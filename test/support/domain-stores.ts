@@ -5,7 +5,7 @@ import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { generationsIn, pathOf } from '../../src/adapters/sqlite/lists-folder.js';
-import { type PlantCommand } from '../../src/plants/commands.js';
+import { type PlantCommand } from '../../src/plants/plant.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
 import {
   type Appended,

@@ -1,8 +1,16 @@
 import { expect } from '@jest/globals';
-import { type CreatePlant, type DeletePlant, type PlantCommand } from '../../src/plants/commands.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
-import { type PlantCreated, type PlantDeleted, type PlantEvent } from '../../src/plants/events.js';
-import { decide, effectOf, type Plant } from '../../src/plants/plant.js';
+import {
+  type CreatePlant,
+  decide,
+  type DeletePlant,
+  effectOf,
+  type Plant,
+  type PlantCommand,
+  type PlantCreated,
+  type PlantDeleted,
+  type PlantEvent,
+} from '../../src/plants/plant.js';
 
 export const created = (id: number, name = 'Monstera deliciosa', tag = 'aroid'): PlantCreated => ({
   type: 'PlantCreated',

@@ -1,4 +1,4 @@
-import { effectOfType } from '../../plants/plant.js';
+import { removesPlant } from '../../plants/plant.js';
 import { type LeafEvent, leafHead } from '../leaf.js';
 import { type Hash } from '../merkle.js';
 import { sha256 } from '../../trie/sha256.js';
@@ -23,26 +23,22 @@ const ID_OFFSET = 2n ** 63n;
 export interface StateChange {
   /** SHA-256 of the encoded owner, then the id in 8 bytes that keep its order. */
   readonly key: Buffer;
-  /** A hash of the data of the event that created the plant, behind the event's random id. */
+  /** A hash of the data of the event that set the plant, behind the event's random id. */
   readonly value: Hash | undefined;
 }
 
 /**
- * The change of an event to the state, undefined for none. By stream and type alone and not by the codec, so that
- * everybody who replays the log comes to the same state, whatever versions of events they know. `head` is what the
- * event's leaf begins with, where that is known. Throws what canonicalizing throws for an event without a leaf.
+ * The change of an event to the state, undefined for none. By its stream and the shape of its data alone and not by the
+ * codec, so that everybody who replays the log comes to the same state, whatever types and versions of events they know.
+ * `head` is what the event's leaf begins with, where that is known. Throws what canonicalizing throws for an event
+ * without a leaf.
  */
-export const stateChangeOf = (
-  { stream, type, data, id }: LeafEvent,
-  head?: string,
-): StateChange | undefined => {
-  const effect = effectOfType(type);
-  if (effect === undefined) return undefined;
+export const stateChangeOf = ({ stream, data, id }: LeafEvent, head?: string): StateChange | undefined => {
   const [, owner, digits] = PLANT_STREAM.exec(stream) ?? [];
   if (owner === undefined || !Number.isSafeInteger(Number(digits))) return undefined;
   return {
     key: plantKey(ownerPrefix(owner), Number(digits)),
-    value: effect === 'sets' ? valueOfHead(head ?? leafHead(id, data)) : undefined,
+    value: removesPlant(data) ? undefined : valueOfHead(head ?? leafHead(id, data)),
   };
 };
 
@@ -76,7 +72,7 @@ export const plantKey = (prefix: Uint8Array, id: number): Buffer => {
 export const idOfKey = (key: Uint8Array): number =>
   Number(Buffer.from(key.buffer, key.byteOffset, key.length).readBigUInt64BE(32) - ID_OFFSET);
 
-/** The value of a plant, by the event that created it. The event's id is random: without it, whoever sees the hash could guess name and tag. */
+/** The value of a plant, by the last event that set it. The event's id is random: without it, whoever sees the hash could guess name and tag. */
 export const plantValue = (id: string, data: unknown): Hash => valueOfHead(leafHead(id, data));
 
 const valueOfHead = (head: string): Hash => sha256(`${head}}`);

@@ -4,7 +4,7 @@ import { Controller, HttpCode, Inject, Optional, Post, Req, Res, UseGuards } fro
 import { CommandBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
 import { Freshness } from '../../read/freshness.js';
-import { EnsurePlantCommand } from '../../write/plants.js';
+import { EnsurePlant } from '../../write/plants.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
@@ -60,7 +60,7 @@ export class ImportController {
           },
           ensure: (plant) =>
             this.commands.execute(
-              new EnsurePlantCommand(
+              new EnsurePlant(
                 { owner, key: undefined, context: { ...context, commandId: randomUUID() } },
                 plant,
               ),

@@ -6,11 +6,13 @@ import { PastLists, type PointInTime } from '../../history/as-of.js';
 import { EventPage } from '../../history/cloud-event.js';
 import { knownPosition, readStreamHistory } from '../../history/read.js';
 import { instantOf } from '../../history/instant.js';
+import { type PlantCommand } from '../../plants/plant.js';
 import { plantStream } from '../../plants/stream.js';
-import { type Appended, EventLog, type Position, START } from '../../ports/event-log.js';
+import { EventLog, type Position, START } from '../../ports/event-log.js';
 import { Freshness } from '../../read/freshness.js';
 import { ListPlantsQuery } from '../../read/list-plants.js';
-import { CreatePlantCommand, DeletePlantCommand } from '../../write/plants.js';
+import { type Changed } from '../../write/plant-commands.js';
+import { ChangePlant } from '../../write/plants.js';
 import {
   BATCH_TYPES,
   DEFAULT_EVENTS,
@@ -107,16 +109,12 @@ export class PlantsController {
   @Post()
   @Scopes('plants:write')
   async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const named = plantRequestOf(request);
-    const plant = readBody(request, NewPlant);
-    await this.#writes.run(named.owner, async () => {
-      const appended = await this.commands.execute(new CreatePlantCommand(named, plant));
-      await this.#settle(request, reply, appended);
-    });
-    reply.header('location', `plants/${plant.id}`);
-    return { name: plant.name, tag: plant.tag };
+    const { id, plant } = await this.#change(request, reply, () => ({
+      type: 'CreatePlant',
+      ...readBody(request, NewPlant),
+    }));
+    reply.header('location', `plants/${id}`);
+    return plant && { name: plant.name, tag: plant.tag };
   }
 
   @Get()
@@ -215,18 +213,10 @@ export class PlantsController {
   @Delete(':id')
   @HttpCode(204)
   @Scopes('plants:write')
-  async delete(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<void> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    refuseBody(request);
-    const named = plantRequestOf(request);
-    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
-    await this.#writes.run(named.owner, async () => {
-      const appended = await this.commands.execute(new DeletePlantCommand(named, id));
-      await this.#settle(request, reply, appended);
+  async delete(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
+    await this.#change(request, reply, () => {
+      refuseBody(request);
+      return { type: 'DeletePlant', id: readValue(PlantId, (request.params as { id: string }).id, 'id') };
     });
   }
 
@@ -265,22 +255,32 @@ export class PlantsController {
   }
 
   /**
-   * Waits until the owner's lists contain a write, unless the client prefers not to, and sends its position and whether
-   * they do.
+   * Runs the command of a request. Waits until the owner's lists contain what it has written, unless the client prefers not
+   * to, and sends its position and whether they do.
    */
-  async #settle(request: GuardedRequest, reply: FastifyReply, { position }: Appended): Promise<void> {
+  async #change(request: GuardedRequest, reply: FastifyReply, read: () => PlantCommand): Promise<Changed> {
+    refuseUnlessJsonIsAccepted(request);
+    readQuery(request, NoQuery);
+    const named = plantRequestOf(request);
+    const command = read();
+    return this.#writes.run(named.owner, async () => {
+      const changed = await this.commands.execute(new ChangePlant(named, command));
+      await this.#settle(request, reply, named.owner, changed.position);
+      return changed;
+    });
+  }
+
+  async #settle(request: GuardedRequest, reply: FastifyReply, owner: string, position: Position) {
     reply.header(POSITION, position);
     const preferred = preferences(request);
     const applied = ['respond-async', 'receipt'].filter((one) => preferred.has(one));
     if (applied.length > 0) reply.header('preference-applied', applied.join(', '));
     if (preferred.has('receipt'))
       reply.header('link', `<${rootFrom(request.url)}log/receipt?position=${position}>; rel="receipt"`);
-    const { owner } = principalOf(request);
     if (preferred.has('respond-async') || !(await this.freshness.listed(owner, position)))
       reply.header(LISTS, 'behind');
-    if (preferred.has('respond-async')) return;
     // Not before: a list that is requested meanwhile need not contain a write that has no answer yet.
-    this.freshness.raise(owner, position);
+    if (!preferred.has('respond-async')) this.freshness.raise(owner, position);
   }
 }
 

@@ -1,5 +1,6 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
 import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
+import { effectOf, type PlantEvent } from '../../../src/plants/plant.js';
 import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
@@ -140,8 +141,8 @@ export class Oracles {
     this.#ownersOf.set(partition, there.add(owner));
     const plants = this.#plants.get(owner) ?? new Map<number, string>();
     this.#plants.set(owner, plants);
-    const { id, name, tag } = event.data as { id: number; name: string; tag: string };
-    if (event.type === 'PlantCreated') plants.set(id, JSON.stringify({ name, tag }));
+    const { id, plant } = effectOf(event as unknown as PlantEvent);
+    if (plant) plants.set(id, JSON.stringify({ name: plant.name, tag: plant.tag }));
     else plants.delete(id);
     const states = this.#states.get(owner) ?? [];
     this.#states.set(owner, states);

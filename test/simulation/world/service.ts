@@ -7,6 +7,7 @@ import { Eraser } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
 import { randomId } from '../../../src/async/runtime.js';
 import { DomainError } from '../../../src/plants/errors.js';
+import { type PlantCommand } from '../../../src/plants/plant.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
 import { type Generations } from '../../../src/ports/generations.js';
 import {
@@ -26,12 +27,7 @@ import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plant
 import { readSkipsInForce } from '../../../src/rebuilds/read.js';
 import { IdempotentCommands } from '../../../src/write/idempotency.js';
 import { type CommandContext } from '../../../src/write/plant-commands.js';
-import {
-  CreatePlantCommand,
-  CreatePlantHandler,
-  DeletePlantCommand,
-  DeletePlantHandler,
-} from '../../../src/write/plants.js';
+import { ChangePlant, ChangePlantHandler } from '../../../src/write/plants.js';
 import { type Outcome, type Wish } from '../../support/history.js';
 import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
@@ -143,12 +139,13 @@ export class Api {
   async #write(owner: string, wish: Exclude<Wish, { kind: 'list' }>, id: string): Promise<Outcome> {
     const context: CommandContext = { commandId: randomId(), actor: { sub: owner }, correlationId: id };
     const request = { owner, context, key: this.faults.ignoresKeys ? undefined : wish.key };
-    const { position } =
+    const command: PlantCommand =
       wish.kind === 'create'
-        ? await new CreatePlantHandler(this.#commands).execute(
-            new CreatePlantCommand(request, { id: wish.id, name: wish.name, tag: wish.tag }),
-          )
-        : await new DeletePlantHandler(this.#commands).execute(new DeletePlantCommand(request, wish.id));
+        ? { type: 'CreatePlant', id: wish.id, name: wish.name, tag: wish.tag }
+        : { type: 'DeletePlant', id: wish.id };
+    const { position } = await new ChangePlantHandler(this.#commands).execute(
+      new ChangePlant(request, command),
+    );
     // As PlantsController does it.
     if (!this.faults.skipsSettle) {
       await this.freshness.listed(owner, position);

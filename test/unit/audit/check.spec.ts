@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import {
@@ -21,8 +22,11 @@ import {
   type VerifierKey,
 } from '../../../src/audit/note.js';
 import { PlantsState } from '../../../src/audit/state-tree/state.js';
+import { plantStream } from '../../../src/plants/stream.js';
+import { type Json } from '../../../src/ports/event-log.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { checkByConsole } from '../../support/console-check.js';
+import { sampleMetadata } from '../../support/log-events.js';
 import { ALL_CHECKED, checkByPython, PYTHON, type PythonRun } from '../../support/python-check.js';
 
 /** One block, and some events more. */
@@ -553,6 +557,34 @@ describe('a checkpoint with a state root', () => {
     expect(await check('state, of an owner', stating(owned, state))).toMatchObject({ isStateProven: false });
     const plain = restated(whole, withoutState);
     expect(await check('no state', plain)).toMatchObject({ isStateProven: undefined });
+  });
+
+  it('passes where the events have types that the checkers do not know', async () => {
+    const { shapes } = JSON.parse(readFileSync('test/support/vectors/state-tree.json', 'utf8')) as {
+      readonly shapes: readonly { readonly data: Json }[];
+    };
+    const newer = await AuditedLog.open();
+    try {
+      for (const [id, { data }] of shapes.entries()) {
+        const events = [
+          { type: 'PlantCreated', data: { id, name: 'n', tag: '' } },
+          { type: 'PlantMoved', data },
+        ];
+        await newer.log.append(
+          plantStream('bob', id),
+          'none',
+          events.map((event) => ({ ...event, id: randomUUID(), metadata: sampleMetadata() })),
+        );
+      }
+      await newer.sign();
+      const run = { bundle: Buffer.from(await newer.bundle()), key: formatVerifierKey(newer.key) };
+      expect(await verdictOf(run.bundle, { key: newer.key })).toMatchObject({ isStateProven: true });
+      const asked = { ...run, against: undefined };
+      expect(await checkByConsole(asked)).toMatchObject({ verdict: 'proven', isStateProven: true });
+      if (PYTHON) expect(checkByPython([asked])).toMatchObject([{ status: 0 }]);
+    } finally {
+      await newer.remove();
+    }
   });
 
   it('is refused at the last line where they do not', async () => {

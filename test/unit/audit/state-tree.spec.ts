@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
+import { type LeafEvent } from '../../../src/audit/leaf.js';
 import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
 import { PlantsState, stateChangeOf } from '../../../src/audit/state-tree/state.js';
 import { branchHash, entryHash, type TrieEntry, trieRoot } from '../../../src/trie/trie.js';
@@ -24,6 +26,8 @@ interface Vectors {
     readonly value: string;
   }[];
   readonly root: string;
+  /** Data of events, and whether they set their plant. */
+  readonly shapes: readonly { readonly data: unknown; readonly sets: boolean }[];
 }
 const vectors = JSON.parse(readFileSync('test/support/vectors/state-tree.json', 'utf8')) as Vectors;
 
@@ -46,7 +50,7 @@ const entriesOf = (keys: readonly Uint8Array[]): TrieEntry[] =>
     .map((key) => ({ key, value: createHash('sha256').update(key).digest() }))
     .sort((one, other) => Buffer.compare(one.key, other.key));
 
-const createdAt = (owner: string, id: number, eventId = 'e', data: unknown = { id }) => ({
+const createdAt = (owner: string, id: number, eventId = 'e', data: unknown = { id, name: 'n' }) => ({
   data,
   id: eventId,
   metadata: {},
@@ -124,7 +128,7 @@ describe('the state', () => {
         const model = new Map<string, ReturnType<typeof createdAt>>();
         for (const [at, { owner, id, isNew }] of commands.entries()) {
           const event = createdAt(owner, id, String(at));
-          state.add(isNew ? event : { ...event, type: 'PlantDeleted' });
+          state.add(isNew ? event : { ...event, type: 'PlantDeleted', data: { id } });
           if (isNew) model.set(event.stream, event);
           else model.delete(event.stream);
         }
@@ -140,10 +144,30 @@ describe('the state', () => {
     );
   });
 
+  it('is changed by the shape of an event, whatever its type', () => {
+    for (const type of ['PlantCreated', 'PlantDeleted', 'PlantRenamed'])
+      for (const { data, sets } of vectors.shapes) {
+        const change = stateChangeOf({ ...createdAt('o', 1), type, data });
+        expect([data, change?.value !== undefined]).toEqual([data, sets]);
+      }
+  });
+
+  it.each([
+    ['bundle', 'qRwp8aq9d7HpDotZ0OlNk8F8fzm6d7imMFBcZJ+WIcc='],
+    ['bundle-recorded', 'nN5wdHj4Ix7w9BJbW3kb+7HByG1f2s8PaO3uyYnVb7s='],
+  ])('has the root that the golden log had when the type of an event said what it does: %s', (name, root) => {
+    const state = new PlantsState();
+    const lines = gunzipSync(readFileSync(`test/golden/${name}.ndjson.gz`))
+      .toString()
+      .split('\n');
+    for (const line of lines.filter((one) => one.startsWith('{"event":')))
+      state.add((JSON.parse(line) as { event: LeafEvent }).event);
+    expect(Buffer.from(state.root() ?? []).toString('base64')).toBe(root);
+  });
+
   it('is changed by events of plants alone', () => {
     const event = createdAt('o', 1);
     for (const other of [
-      { type: 'PlantRenamed' },
       { stream: 'request-o/1' },
       { stream: 'plant-o/01' },
       { stream: 'plant-o/-0' },

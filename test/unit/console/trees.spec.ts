@@ -217,6 +217,7 @@ describe('the tree of plants in the console', () => {
       value: string;
     }[];
     root: string;
+    shapes: { data: unknown; sets: boolean }[];
   };
   const read = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'));
 
@@ -254,11 +255,13 @@ describe('the tree of plants in the console', () => {
       'plant-a/9007199254740993',
     ])
       await state.add({ ...event, stream });
-    await state.add({ ...event, type: 'Another' });
     expect(state.entries()).toHaveLength(1);
-    await state.add({ ...event, type: 'PlantDeleted' });
-    await state.add({ ...event, type: 'PlantDeleted' });
-    expect(state.entries()).toEqual([]);
+    await state.add({ ...event, id: 'another' });
+    expect(state.entries()).toHaveLength(1);
+    for (const { data, sets } of vectors.shapes) {
+      await state.add({ ...event, data });
+      expect([data, state.entries()?.length]).toEqual([data, sets ? 1 : 0]);
+    }
   });
 
   it('has owners as the streams of the service are named', () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type PlantEvent } from '../../../src/plants/events.js';
-import { decide } from '../../../src/plants/plant.js';
+import { decide, type PlantEvent } from '../../../src/plants/plant.js';
 import { anyCommand, obey, type Plants } from '../../support/domain-model.js';
 import {
   created,

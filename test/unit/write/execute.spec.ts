@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
 import { version as uuidVersion } from 'uuid';
-import { type PlantCommand } from '../../../src/plants/commands.js';
+import { type PlantCommand } from '../../../src/plants/plant.js';
 import { DomainError, type DomainErrorCode, EventRefused } from '../../../src/plants/errors.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import {

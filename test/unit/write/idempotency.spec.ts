@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash, randomUUID } from 'node:crypto';
-import { type PlantCommand } from '../../../src/plants/commands.js';
+import { type PlantCommand } from '../../../src/plants/plant.js';
 import { NO_SKIPS } from '../../../src/plants/skips.js';
 import { plantStream, requestStream } from '../../../src/plants/stream.js';
 import {
@@ -11,12 +11,7 @@ import {
   LogUnavailable,
   OutcomeUnknown,
 } from '../../../src/ports/event-log.js';
-import {
-  CreatePlantCommand,
-  CreatePlantHandler,
-  DeletePlantCommand,
-  DeletePlantHandler,
-} from '../../../src/write/plants.js';
+import { ChangePlant, ChangePlantHandler } from '../../../src/write/plants.js';
 import { IdempotentCommands } from '../../../src/write/idempotency.js';
 import { after, failing, failingAfterwards, Faults, none } from '../../support/domain-faults.js';
 import { anyCommand, known } from '../../support/domain-model.js';
@@ -316,27 +311,30 @@ describe('a request that its client has named', () => {
     });
   });
 
-  describe('the handlers', () => {
-    it('run it by its name where it has one', async () => {
+  describe('the handler', () => {
+    it('runs it by its name where it has one', async () => {
       const owner = anOwner();
       const requests = process();
       const plant = { id: 7, name: 'Monstera', tag: 'aroid' };
       const named = () => ({ owner, context: contextOf(), key: KEY });
-      const first = await new CreatePlantHandler(requests).execute(new CreatePlantCommand(named(), plant));
-      const again = await new CreatePlantHandler(requests).execute(new CreatePlantCommand(named(), plant));
-      expect(again).toMatchObject(first);
-      const other = new DeletePlantHandler(requests).execute(new DeletePlantCommand(named(), 7));
+      const run = (command: PlantCommand) =>
+        new ChangePlantHandler(requests).execute(new ChangePlant(named(), command));
+      const first = await run({ type: 'CreatePlant', ...plant });
+      expect(first).toMatchObject({ plant });
+      expect(await run({ type: 'CreatePlant', ...plant })).toMatchObject(first);
+      const other = run(deletePlant(7));
       expect(await outcomeOf(other)).toBe('idempotency_key_reused');
       expect(await log.readStream(plantStream(owner, 7))).toMatchObject([{ data: plant }]);
     });
 
-    it('run it as it is where it has none', async () => {
+    it('runs it as it is where it has none', async () => {
       const owner = anOwner();
       const requests = process();
-      const plant = { id: 7, name: 'Monstera', tag: 'aroid' };
       const unnamed = () => ({ owner, context: contextOf(), key: undefined });
-      const create = () => new CreatePlantHandler(requests).execute(new CreatePlantCommand(unnamed(), plant));
-      const remove = () => new DeletePlantHandler(requests).execute(new DeletePlantCommand(unnamed(), 7));
+      const run = (command: PlantCommand) =>
+        new ChangePlantHandler(requests).execute(new ChangePlant(unnamed(), command));
+      const create = () => run(createPlant(7));
+      const remove = () => run(deletePlant(7));
       expect(await outcomeOf(create())).toBe('done');
       expect(await outcomeOf(create())).toBe('plant_exists');
       expect(await outcomeOf(remove())).toBe('done');
