@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { type CliContext } from './context.js';
 import { Interrupted } from './interrupted.js';
 
 /**
@@ -9,7 +8,7 @@ import { Interrupted } from './interrupted.js';
  * agreed to. Throws OperationRefused where nobody can be asked, Interrupted at Ctrl-C, and the signal's reason.
  */
 export const agreed = async (
-  { json, signal }: Pick<CliContext, 'json' | 'signal'>,
+  { json, signal }: { readonly json: boolean; readonly signal: AbortSignal },
   verb: string,
   done: string,
 ): Promise<boolean> => {

@@ -8,8 +8,7 @@ import {
   verifyListProof,
 } from '../audit/state-tree/list-proof.js';
 import { bytesIn, CheckFailed } from './check-files.js';
-import { type CliContext, print } from './context.js';
-import { printable, table } from './terminal.js';
+import { print, printable, table } from './terminal.js';
 
 /** More than a list proof of 1,000 plants has, in bytes. */
 const MAX_BYTES = 67_108_864;
@@ -40,7 +39,7 @@ export interface ListQuestion {
 
 /** Checks the proof of a list, and prints the list. Returns whether it passed. Throws CheckFailed as `bytesIn`. */
 export const checkList = async (
-  { json }: Pick<CliContext, 'json'>,
+  { json }: { readonly json: boolean },
   { file, keys, demand, owner }: ListQuestion,
 ): Promise<boolean> => {
   try {

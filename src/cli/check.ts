@@ -6,8 +6,7 @@ import { type KeyChange } from '../audit/checkpoint-record.js';
 import { keyName } from '../audit/note.js';
 import { Progress } from './progress.js';
 import { bytesIn } from './check-files.js';
-import { type CliContext, print } from './context.js';
-import { printable, table } from './terminal.js';
+import { print, printable, table } from './terminal.js';
 
 /** Owners that are shown to a person: those with most plants. */
 const SHOWN_OWNERS = 20;
@@ -26,10 +25,10 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'demand' | '
  * CheckFailed where a file cannot be read.
  */
 export const check = async (
-  { json }: Pick<CliContext, 'json'>,
+  { json }: { readonly json: boolean },
   { file, keys, demand, against, previous, owner }: CheckQuestion,
 ): Promise<boolean> => {
-  const progress = new Progress('events', process.stderr, json);
+  const progress = new Progress({ json });
   try {
     const checked = await checkBundle(
       {
@@ -39,8 +38,8 @@ export const check = async (
         against,
         previous: previous === undefined ? undefined : () => bytesIn(previous),
       },
-      (phase, events, total) => {
-        progress.show(phase, events, total);
+      (phase, done, total) => {
+        progress.show({ phase, unit: 'events', done, total: total ?? null });
       },
     );
     if (owner !== undefined && checked.owner !== owner)

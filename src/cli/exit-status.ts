@@ -4,6 +4,11 @@ import { Interrupted } from './interrupted.js';
 /** The exit statuses. An interrupted command ends, as in shells, with 128 plus the number of the signal. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, SIGINT: 130, SIGTERM: 143 } as const;
 
+/** Ends with the exit status of a command that has found all well, or not. */
+export const exitBy = (isWell: boolean): void => {
+  process.exitCode = isWell ? EXIT.ok : EXIT.failed;
+};
+
 /** The last lines of each command's help. */
 export const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
 

@@ -1,4 +1,4 @@
-import { pause } from '../async/pause.js';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isThere } from '../files/new-file.js';
 import { LocalOperations } from '../operations/local.js';
 import { type Operations } from '../operations/operations.js';
@@ -99,21 +99,12 @@ const opened = async <Store extends { close(): Promise<void> }>(
 ): Promise<Store | Error> => {
   const opening = open();
   if (!partial) return opening;
-  const late = new AbortController();
-  const isLate = pause(OPEN_WITHIN_MS, late.signal).then(() => undefined);
   try {
-    const store = await Promise.race([opening, isLate]);
-    if (store) return store;
-    opening.then(
-      (store) => store.close(),
-      () => undefined,
-    );
-    return new Away(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
+    const store = await Promise.race([opening, delay(OPEN_WITHIN_MS, undefined, { ref: false })]);
+    return store ?? new Away(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
   } catch (error) {
     if (error instanceof Away) return error;
     throw error;
-  } finally {
-    late.abort();
   }
 };
 
@@ -137,7 +128,7 @@ const usable = <Store extends object>(store: Store | Error | undefined): Store =
  */
 export const withOwnService = async (
   config: Config,
-  { json }: { readonly json?: true },
+  json: boolean,
   run: (url: string) => Promise<void>,
 ): Promise<void> => {
   assertLogExists(config.eventLog);

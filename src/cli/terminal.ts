@@ -1,3 +1,12 @@
+/** Prints a command's result: `value` where JSON is wanted, else `text`. */
+export const print = (
+  { json }: { readonly json?: boolean | undefined },
+  value: unknown,
+  text: string,
+): void => {
+  process.stdout.write(`${json ? JSON.stringify(value) : text}\n`);
+};
+
 /** A text with control characters and invisible ones escaped, for a terminal. */
 export const printable = (text: string): string =>
   text.replace(
@@ -25,4 +34,10 @@ export const duration = (seconds: number): string => {
   if (whole < 60) return `${whole} s`;
   if (whole < 3_600) return `${Math.floor(whole / 60)} min${whole % 60 === 0 ? '' : ` ${whole % 60} s`}`;
   return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
+};
+
+/** Starts a stopwatch: gives the seconds since then, to a tenth. */
+export const stopwatch = (): (() => number) => {
+  const began = performance.now();
+  return () => Number(((performance.now() - began) / 1_000).toFixed(1));
 };

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type WitnessDemand } from '../audit/cosignature.js';
 import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../audit/note.js';
+import { positiveInteger } from './arguments.js';
 import { UsageError } from './exit-status.js';
 
 /** One more verifier key of this type, or those in a file that holds one in each line. */
@@ -18,8 +19,30 @@ export const verifierKeysOf =
     }
   };
 
-/** What `--witness` and `--witnesses-required` ask for: all of them, unless told. Throws UsageError. */
-export const demandOf = (witnesses: readonly VerifierKey[], required = witnesses.length): WitnessDemand => {
+/** Whose signatures a command asks for, by the options of `addKeys`. */
+export interface KeyOptions {
+  readonly key: readonly VerifierKey[];
+  readonly witness: readonly VerifierKey[];
+  readonly witnessesRequired?: number;
+}
+
+/** Adds the options for the keys of a log and of its witnesses; `witness` says what these have to do. */
+export const addKeys = (command: Command, witness: string): Command =>
+  command
+    .option(
+      '--key <vkey>',
+      "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
+      verifierKeysOf('ed25519'),
+      [],
+    )
+    .option('--witness <vkey>', `the key of a witness that ${witness}`, verifierKeysOf('cosignature'), [])
+    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger);
+
+/** Who has to have cosigned: all witnesses, unless told. Throws UsageError. */
+export const demandOf = ({
+  witness: witnesses,
+  witnessesRequired: required = witnesses.length,
+}: Omit<KeyOptions, 'key'>): WitnessDemand => {
   if (required > witnesses.length)
     throw new UsageError(`--witnesses-required ${required}: --witness names ${witnesses.length}`);
   return { witnesses, required };

@@ -5,7 +5,7 @@ import { isThere } from '../files/new-file.js';
 import { type KeepBackup } from '../ports/backup.js';
 import { type Operations, ServiceUnreachable } from '../operations/operations.js';
 import { runningService } from '../service/service-file.js';
-import { EXIT, UsageError } from './exit-status.js';
+import { exitBy, UsageError } from './exit-status.js';
 import { stopSignal } from './interrupted.js';
 import { operatorHere } from './operator.js';
 import { type StoresNeeded } from './operations-here.js';
@@ -30,8 +30,8 @@ export interface Operating {
 
 /** What a command needs of a system. */
 interface Needs {
-  /** The scope of the token that is signed here. */
-  readonly scope: 'plants:operate' | 'plants:erase';
+  /** The scope of the token that is signed here; plants:operate unless set. */
+  readonly scope?: 'plants:operate' | 'plants:erase';
   /** The stores that it uses where it carries out the operation itself. */
   readonly stores: StoresNeeded;
   /** Whether something has to carry out what is asked for: a service in this process, where none runs on the folder. */
@@ -47,41 +47,45 @@ const ANSWERS_WITHIN_MS = 2_000;
 export const isElsewhere = ({ url }: OperateOptions): boolean =>
   (url ?? process.env.PLANTS_URL) !== undefined;
 
-/** Adds the options that say which service a command is for. */
-export const operable = (command: Command): Command =>
+/** Adds the options that say which service a command is for, and its work, as `withOperations` runs it. */
+export const operable = <Options extends OperateOptions>(
+  command: Command,
+  needsOf: (options: Options) => Needs,
+  work: (operating: Operating, options: Options) => Promise<boolean>,
+): void => {
   command
     .option('--url <url>', 'a running service; without it, that of DATA_DIR, or its stores (PLANTS_URL)')
-    .option('--token-file <file>', 'holds the token for it (PLANTS_TOKEN); without it, one is made here');
+    .option('--token-file <file>', 'holds the token for it (PLANTS_TOKEN); without it, one is made here')
+    .action((options: Options) =>
+      withOperations(options, needsOf(options), (operating) => work(operating, options)),
+    );
+};
 
 /**
  * Runs a command on the operations of a system: over HTTP where `--url` names a service or one runs on the embedded
  * folder of the settings, else in this process. The exit status is 1 where `work` is not well.
  */
-export const withOperations = async (
+const withOperations = async (
   options: OperateOptions,
-  { scope, stores, isCarriedOut = false, interrupted = 'interrupted' }: Needs,
+  { scope = 'plants:operate', stores, isCarriedOut = false, interrupted = 'interrupted' }: Needs,
   work: (operating: Operating) => Promise<boolean>,
 ): Promise<void> => {
   const signal = stopSignal(interrupted);
+  const json = options.json ?? false;
   const run = async (operations: Operations): Promise<void> => {
-    const well = await work({ operations, now: () => new Date(), signal, json: options.json ?? false });
-    process.exitCode = well ? EXIT.ok : EXIT.failed;
+    exitBy(await work({ operations, now: () => new Date(), signal, json }));
   };
   const url = options.url ?? process.env.PLANTS_URL;
   const token = givenToken(options);
   if (url !== undefined) return run(await remote(checkedUrl(url), token, scope));
   const config = settings();
-  const canAsk = token !== undefined || config.auth.kind === 'local';
-  if (config.eventLog.kind === 'sqlite' && canAsk) {
-    const found = await serviceOf(config.dataDir, config.eventLog.file);
-    if (found !== undefined) return run(await remote(found, token, scope));
-    if (isCarriedOut) {
-      const { withOwnService } = await import('./operations-here.js');
-      return withOwnService(config, options, async (own) => run(await remote(own, token, scope)));
-    }
-  }
-  const { withStoresHere } = await import('./operations-here.js');
-  return withStoresHere(config, stores, run);
+  const isAsked = config.eventLog.kind === 'sqlite' && (token !== undefined || config.auth.kind === 'local');
+  const found = isAsked ? await serviceOf(config.dataDir, config.eventLog.file) : undefined;
+  if (found !== undefined) return run(await remote(found, token, scope));
+  const { withOwnService, withStoresHere } = await import('./operations-here.js');
+  return isAsked && isCarriedOut
+    ? withOwnService(config, json, async (own) => run(await remote(own, token, scope)))
+    : withStoresHere(config, stores, run);
 };
 
 /** The address of a service, as it was given. Throws UsageError. */

@@ -4,9 +4,6 @@ import { isThere } from '../files/new-file.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { StartError } from '../service/start-error.js';
-import { type CliContext } from './context.js';
-import { EXIT } from './exit-status.js';
-import { stopSignal } from './interrupted.js';
 import { settings } from './settings.js';
 
 /** Throws StartError where the embedded log of the settings has no file: a command never makes one. */
@@ -17,29 +14,22 @@ export const assertLogExists = (eventLog: EventLogLocation): void => {
     );
 };
 
-/** Runs a command that reads the event log of the settings, beside whatever else uses it, and closes it. */
-export const withLog = async (
-  { json }: { json?: true },
-  work: (context: CliContext) => Promise<boolean>,
-): Promise<void> => {
+/** Reads the event log of the settings, beside whatever else uses it, and closes it. Throws StartError where there is none. */
+export const withLog = async <T>(work: (log: EventLog) => Promise<T>): Promise<T> => {
   const { eventLog } = settings();
   assertLogExists(eventLog);
-  const stopping = stopSignal('interrupted');
   // Imported here: other commands need no databases.
   const { openEventLog } = await import('../adapters/stores.js');
   const log = await openEventLog(eventLog, { access: 'read' });
   try {
-    const well = await work({
-      log,
-      now: () => new Date(),
-      signal: stopping,
-      json: json ?? false,
-    });
-    process.exitCode = well ? EXIT.ok : EXIT.failed;
+    return await work(log);
   } finally {
     await log.close();
   }
 };
+
+/** The file of the auditor's tree. */
+export const treeFile = (dataDir: string): string => join(dataDir, 'tree.db');
 
 /** Does something with the tree of a log in this folder, undefined where there is none, and closes it. */
 export const withTreeOf = async <T>(
@@ -47,7 +37,7 @@ export const withTreeOf = async <T>(
   dataDir: string,
   work: (tree: TreeStore | undefined) => Promise<T>,
 ): Promise<T> => {
-  const file = join(dataDir, 'tree.db');
+  const file = treeFile(dataDir);
   if (!isThere(file)) return work(undefined);
   const { openTreeStore } = await import('../adapters/stores.js');
   const tree = await openTreeStore(file, log.identity());
@@ -55,28 +45,5 @@ export const withTreeOf = async <T>(
     return await work(tree);
   } finally {
     await tree.close();
-  }
-};
-
-/**
- * Runs a command that reads the event log and the tree of the settings, and closes both. Throws StartError with `missing` where
- * there is no tree.
- */
-export const withTree = async (
-  missing: (file: string) => string,
-  work: (log: EventLog, tree: TreeStore) => Promise<void>,
-): Promise<void> => {
-  const { eventLog, dataDir } = settings();
-  const file = join(dataDir, 'tree.db');
-  assertLogExists(eventLog);
-  if (!isThere(file)) throw new StartError(missing(file));
-  const { openEventLog } = await import('../adapters/stores.js');
-  const log = await openEventLog(eventLog, { access: 'read' });
-  try {
-    await withTreeOf(log, dataDir, async (tree) => {
-      if (tree) await work(log, tree);
-    });
-  } finally {
-    await log.close();
   }
 };

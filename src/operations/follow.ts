@@ -20,6 +20,8 @@ const UNREACHABLE_MS = 60_000;
 /** What is to be shown while a request is followed: a line for a person, or how far a rebuild is. */
 export type FollowStep = string | NonNullable<SystemStatus['rebuild']>;
 
+type Follow<Outcome> = AsyncGenerator<FollowStep, Outcome>;
+
 /** What a request is followed with. */
 interface Following {
   readonly operations: Pick<Operations, 'status' | 'erasure'>;
@@ -42,105 +44,108 @@ export const idleReason = (reports: readonly ProcessReport[]): string | undefine
  * Follows a rebuild to its end, and returns its outcome. Throws OperationRefused where no projector works on it, or lists
  * are not switched to it; ServiceUnreachable where the service is away for a minute; and the signal's reason.
  */
-export const followRebuild = (
+export async function* followRebuild(
   following: Following,
   id: string,
-): AsyncGenerator<FollowStep, Readonly<{ outcome: string; generation: number | null }>> => {
-  let decidedAt: number | undefined;
-  return follow(following, (status) => {
-    const { rebuild, lastRebuild, processes } = status;
+): Follow<Readonly<{ outcome: string; generation: number | null }>> {
+  yield `rebuild ${id} is requested`;
+  const switching = new Lasting(following.now);
+  return yield* followStatus(following, ({ rebuild, lastRebuild, processes, generations }) => {
     if (rebuild?.rebuild === id) return undefined;
-    const generation = status.generations.find(({ active }) => active)?.generation ?? null;
+    const generation = generations.find(({ active }) => active)?.generation ?? null;
     const outcome = lastRebuild?.rebuild === id ? lastRebuild.outcome : 'followed by another one';
     const wanted = outcome === 'promoted' ? (lastRebuild?.generation ?? generation) : generation;
     if (wanted === generation) return { outcome, generation };
-    const now = following.now().getTime();
-    decidedAt ??= now;
-    if (now - decidedAt <= SWITCH_MS) return undefined;
+    if (!switching.longerThan(SWITCH_MS)) return undefined;
     const reason = processes.find(({ rebuildProblem }) => rebuildProblem !== undefined)?.rebuildProblem;
     throw new OperationRefused(
       `rebuild ${id} is verified, but lists are not answered from it${reason === undefined ? '' : `: ${reason}`}. It is tried again; plants status shows how it gets on`,
     );
   });
-};
+}
 
 /** Follows a rollback of a rebuild. Returns whether lists are answered from what it replaced, and throws as above. */
 export const followRollback = (
   following: Following,
   id: string,
-): AsyncGenerator<FollowStep, Readonly<{ rolledBack: boolean; generation: number | null }>> =>
-  follow(following, ({ lastRebuild, rollingBack, generations }) => {
+): Follow<Readonly<{ rolledBack: boolean; generation: number | null }>> =>
+  followStatus(following, ({ lastRebuild, rollingBack, generations }) => {
     if (rollingBack === id) return undefined;
     const generation = generations.find(({ active }) => active)?.generation ?? null;
     return { rolledBack: lastRebuild?.rebuild === id && lastRebuild.outcome === 'rolled back', generation };
   });
 
 /** Follows an erasure until it has ended, or only something is left that somebody has to do. Throws as above. */
-export async function* followErasure(
-  { operations, signal, now }: Following,
-  id: string,
-): AsyncGenerator<string, ErasureStatus> {
-  const patience = new Patience(now);
-  for (;;) {
-    const found = await patience.with(() => operations.erasure(id));
-    if (typeof found === 'string') yield found;
-    else if (found && (found.state === 'finished' || found.state === 'cancelled' || found.remains !== null))
+export const followErasure = (following: Following, id: string): Follow<ErasureStatus> =>
+  follow(following, async function* () {
+    const found = await following.operations.erasure(id);
+    if (found && (found.state === 'finished' || found.state === 'cancelled' || found.remains !== null))
       return found;
-    else
-      yield found?.state === 'erased'
-        ? 'the events are erased; they are removed from the files of the stores'
-        : 'waiting for a service with the role auditor: it deletes the plants, and signs a checkpoint without them';
-    await pause(LOOK_EVERY_MS, signal);
-    signal.throwIfAborted();
-  }
-}
+    yield found?.state === 'erased'
+      ? 'the events are erased; they are removed from the files of the stores'
+      : 'waiting for a service with the role auditor: it deletes the plants, and signs a checkpoint without them';
+    return undefined;
+  });
 
-async function* follow<Outcome>(
-  { operations, now, signal }: Following,
+const followStatus = <Outcome>(
+  following: Following,
   outcomeOf: (status: SystemStatus) => Outcome | undefined,
-): AsyncGenerator<FollowStep, Outcome> {
-  const patience = new Patience(now);
-  let idleSince: number | undefined;
-  for (;;) {
-    const status = await patience.with(() => operations.status());
-    if (typeof status === 'string') yield status;
-    else if (status.unanswered.length > 0) yield status.problems[0] ?? '';
+): Follow<Outcome> => {
+  const idle = new Lasting(following.now);
+  return follow(following, async function* () {
+    const status = await following.operations.status();
+    if (status.unanswered.length > 0) {
+      yield status.problems[0] ?? '';
+      return undefined;
+    }
+    const outcome = outcomeOf(status);
+    if (outcome !== undefined) return outcome;
+    const { rebuild, processes } = status;
+    if (rebuild) yield rebuild.problem === null ? rebuild : `it is failing, retrying: ${rebuild.problem}`;
+    const nobody = idleReason(processes);
+    if (nobody === undefined) idle.ends();
     else {
-      const outcome = outcomeOf(status);
+      yield nobody;
+      if (idle.longerThan(IDLE_MS))
+        throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows how it gets on`);
+    }
+    return undefined;
+  });
+};
+
+/** Looks until a look has found the outcome. Bears with a service that is out of reach, for UNREACHABLE_MS. */
+async function* follow<Outcome>(
+  { now, signal }: Following,
+  look: () => Follow<Outcome | undefined>,
+): Follow<Outcome> {
+  const away = new Lasting(now);
+  for (;;) {
+    try {
+      const outcome = yield* look();
       if (outcome !== undefined) return outcome;
-      if (status.rebuild) yield status.rebuild;
-      const nobody = idleReason(status.processes);
-      if (nobody === undefined) idleSince = undefined;
-      else {
-        yield nobody;
-        idleSince ??= now().getTime();
-        if (now().getTime() - idleSince > IDLE_MS)
-          throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows how it gets on`);
-      }
+      away.ends();
+    } catch (error) {
+      if (!(error instanceof ServiceUnreachable) || away.longerThan(UNREACHABLE_MS)) throw error;
+      yield `${error.message.replace(/: .*$/s, '')}, trying again`;
     }
     await pause(LOOK_EVERY_MS, signal);
     signal.throwIfAborted();
   }
 }
 
-/** Bears with a service that is out of reach, for UNREACHABLE_MS. */
-class Patience {
+/** How long something has been the case, at each look. */
+class Lasting {
   #since: number | undefined;
 
   constructor(private readonly now: () => Date) {}
 
-  /** What is asked for, or a line that says why there is none yet. Throws what `ask` throws. */
-  async with<T>(ask: () => Promise<T>): Promise<T | string> {
-    try {
-      const answer = await ask();
-      this.#since = undefined;
-      return answer;
-    } catch (error) {
-      if (!(error instanceof ServiceUnreachable)) throw error;
-      const now = this.now().getTime();
-      this.#since ??= now;
-      if (now - this.#since > UNREACHABLE_MS) throw error;
-      return `${error.message.replace(/: .*$/s, '')}, trying again`;
-    }
+  longerThan(ms: number): boolean {
+    const now = this.now().getTime();
+    this.#since ??= now;
+    return now - this.#since > ms;
+  }
+
+  ends(): void {
+    this.#since = undefined;
   }
 }

@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto';
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { replaceDurably } from '../files/new-file.js';
 
 /** The last `plants backup`. */
 const LastBackup = z.object({ at: z.iso.datetime(), head: z.string(), events: z.int() });
@@ -15,13 +15,13 @@ export type LastVerify = z.infer<typeof LastVerify>;
 const backupFile = (dataDir: string): string => join(dataDir, 'last-backup.json');
 const verifyFile = (dataDir: string): string => join(dataDir, 'last-verify.json');
 
-/** Records a backup in DATA_DIR, for the metrics of the processes there. Throws what the file system throws. */
+/** Records a backup in DATA_DIR, for the metrics of the processes there. Rejects with what the file system throws. */
 export const recordBackup = (dataDir: string, backup: LastBackup): Promise<void> =>
-  write(backupFile(dataDir), backup);
+  record(backupFile(dataDir), backup);
 
-/** Records a comparison in DATA_DIR, for the metrics of the processes there. Throws what the file system throws. */
+/** Records a comparison in DATA_DIR, for the metrics of the processes there. Rejects as above. */
 export const recordVerify = (dataDir: string, verified: LastVerify): Promise<void> =>
-  write(verifyFile(dataDir), verified);
+  record(verifyFile(dataDir), verified);
 
 /** The last backup that was recorded. Undefined where there is none, or it cannot be parsed. */
 export const lastBackup = async (dataDir: string): Promise<LastBackup | undefined> =>
@@ -31,23 +31,11 @@ export const lastBackup = async (dataDir: string): Promise<LastBackup | undefine
 export const lastVerify = async (dataDir: string): Promise<LastVerify | undefined> =>
   LastVerify.safeParse(await read(verifyFile(dataDir))).data;
 
-/** Writes the file under another name first: readers find the old record or the new one, also after a power failure. */
-const write = async (file: string, record: LastBackup | LastVerify): Promise<void> => {
-  const partial = `${file}.${randomUUID()}`;
-  try {
-    const handle = await open(partial, 'wx', 0o644);
-    try {
-      await handle.writeFile(`${JSON.stringify(record)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(partial, file);
-  } catch (error) {
-    await rm(partial, { force: true });
-    throw error;
-  }
-};
+const record = (file: string, run: LastBackup | LastVerify): Promise<void> =>
+  new Promise((resolve) => {
+    replaceDurably(file, `${JSON.stringify(run)}\n`);
+    resolve();
+  });
 
 /** The value of a JSON file; undefined where the file does not exist or is no JSON. */
 const read = async (file: string): Promise<unknown> => {

@@ -3,16 +3,10 @@ import { tryDecode } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
 import { OPERATION_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
-import {
-  type EventLog,
-  type EventMetadata,
-  type Position,
-  type RecordedEvent,
-  START,
-} from '../ports/event-log.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
-import { OperationRefused, readOperation } from '../rebuilds/rebuilds.js';
-import { type Operator, skipEvent } from '../write/rebuilds.js';
+import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { eventOf, type Operator, skipEvent } from '../write/rebuilds.js';
 import { type System } from './status.js';
 
 /** An event that cannot be read, and that an operator may leave out of the lists. */
@@ -53,25 +47,26 @@ export interface SkipRequest {
 
 /**
  * Leaves the event at a position out of the lists; resolves with its place. A request that is repeated with the same
- * `commandId` changes nothing. Throws OperationRefused where the status names no such event, where it was skipped, and
- * where a newer version can read it, unless `force`; DomainError `idempotency_key_reused` where the command id was used
- * for another request; and what the stores throw.
+ * `commandId` changes nothing. Throws as `readUnread`, and where a newer version can read it, unless `force`; DomainError
+ * `idempotency_key_reused` where the command id was used for another request; and what the stores throw.
  */
 export const skipUnread = async (
   { log, now }: Pick<System, 'log' | 'now'>,
   { position, reason, force }: SkipRequest,
   operator: Operator,
 ): Promise<Place> => {
-  const earlier = await skippedBy(log, operator.commandId);
-  if (earlier) {
-    const event = await eventIn(log, earlier);
-    if (event?.position === position && earlier.reason === reason) return placeOf(earlier);
+  const earlier = eventOf(operator.commandId, await log.readStream(SKIPS_STREAM));
+  if (earlier?.type === 'EventSkipped') {
+    const { stream, revision } = earlier.data;
+    const event = await eventIn(log, earlier.data);
+    if (event?.position === position && earlier.data.reason === reason) return { stream, revision };
     throw idempotencyKeyReused();
   }
-  const { event, refusal } = await assertUnread(log, await log.eventAt(position as Position));
-  assertNotNewer(refusal, force, 'send "force": true');
-  await skipEvent(log, event, reason, operator, now);
-  return placeOf(event);
+  const unread = await readUnread({ log }, position);
+  assertNotNewer(unread, force, 'send "force": true');
+  const { stream, revision } = unread;
+  await skipEvent(log, unread, reason, operator, now);
+  return { stream, revision };
 };
 
 /**
@@ -79,57 +74,24 @@ export const skipUnread = async (
  * where it was skipped; and what the stores throw.
  */
 export const readUnread = async ({ log }: Pick<System, 'log'>, position: string): Promise<UnreadEvent> => {
-  const { event, refusal } = await assertUnread(log, await log.eventAt(position as Position));
-  const { stream, revision, type, data } = event;
-  return {
-    position,
-    stream,
-    revision: Number(revision),
-    type,
-    data,
-    kind: refusal.kind,
-    reason: refusal.reason,
-  };
-};
-
-const placeOf = ({ stream, revision }: Pick<RecordedEvent, 'stream' | 'revision'> | Place): Place => ({
-  stream,
-  revision: Number(revision),
-});
-
-/** What a command has skipped, if it has. */
-const skippedBy = async (
-  log: EventLog,
-  commandId: string | undefined,
-): Promise<(Place & { readonly reason: string }) | undefined> => {
-  if (commandId === undefined) return undefined;
-  for (const stored of await log.readStream(SKIPS_STREAM)) {
-    const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
-    const event = causationId === commandId ? readOperation(stored) : undefined;
-    if (event && !(event instanceof EventRefused) && event.type === 'EventSkipped') return event.data;
-  }
-  return undefined;
-};
-
-/** Throws OperationRefused where there is no event, where it was skipped, and where it can be read. */
-const assertUnread = async (
-  log: EventLog,
-  event: RecordedEvent | undefined,
-): Promise<{ readonly event: RecordedEvent; readonly refusal: EventRefused }> => {
+  const event = await log.eventAt(position as Position);
   if (!event)
     throw new OperationRefused(
       'there is no event at that position: plants status shows those that cannot be read',
     );
+  const { stream, revision, type, data } = event;
   // An operation's event that was skipped is never read again.
-  const ofOperation = event.stream.startsWith(OPERATION_STREAMS);
-  const skips = ofOperation ? await readSkips(log, START) : await readSkipsInForce(log);
+  const skips = stream.startsWith(OPERATION_STREAMS)
+    ? await readSkips(log, START)
+    : await readSkipsInForce(log);
   if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
   const refusal = tryDecode(event);
   if (!(refusal instanceof EventRefused))
     throw new OperationRefused(
       'that event can be read, so it blocks nothing: only one that cannot is ever skipped',
     );
-  return { event, refusal };
+  const { kind, reason } = refusal;
+  return { position, stream, revision: Number(revision), type, data, kind, reason };
 };
 
 /** Throws OperationRefused for an event of a newer version, unless `force`; `how` says how to skip it all the same. */

@@ -1,7 +1,7 @@
 import { v5 as uuidV5 } from 'uuid';
 import { encode, versionOf } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
-import { type RebuildEvent } from '../plants/operation.js';
+import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
 import { type LoggedEvent } from '../plants/upcasters.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import {
@@ -100,7 +100,7 @@ const run = async (
     races: RACES,
     read: async () => {
       const { recorded, state } = await readRebuildStream(log);
-      const earlier = eventOf(operator.commandId, recorded);
+      const earlier = eventOf(operator.commandId, recorded) as RebuildEvent | undefined;
       if (!earlier) return { state, revision: state.revision };
       if (!isOutcomeOf(command, earlier)) throw idempotencyKeyReused();
       return { done: earlier.data.rebuild };
@@ -115,17 +115,17 @@ const run = async (
   return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
 };
 
-/** The event that a command has appended, if any. */
-const eventOf = (
+/** The event of an operation that a command has appended, if any. */
+export const eventOf = (
   commandId: string | undefined,
   recorded: readonly RecordedEvent[],
-): RebuildEvent | undefined => {
+): OperationEvent | undefined => {
   if (commandId === undefined) return undefined;
   for (const stored of recorded) {
     const { causationId } = (stored.metadata ?? {}) as Partial<EventMetadata>;
     if (causationId !== commandId) continue;
     const event = readOperation(stored);
-    if (!(event instanceof EventRefused)) return event as RebuildEvent;
+    if (!(event instanceof EventRefused)) return event;
   }
   return undefined;
 };
@@ -160,7 +160,7 @@ export const requestRollback = (
 /** Leaves an event out of the lists from now on. Throws what the log throws, and OperationRefused after too many lost races. */
 export const skipEvent = async (
   log: EventLog,
-  event: Pick<RecordedEvent, 'stream' | 'revision'>,
+  event: Readonly<{ stream: string; revision: bigint | number }>,
   reason: string,
   operator: Operator,
   now: () => Date,

@@ -1,28 +1,13 @@
 import { type Command } from 'commander';
-import { type VerifierKey } from '../../audit/note.js';
 import { isThere } from '../../files/new-file.js';
-import { positiveInteger } from '../arguments.js';
 import { readWhole } from '../check-files.js';
-import { EXIT, UsageError } from '../exit-status.js';
-import { demandOf, verifierKeysOf } from '../verifier-keys.js';
+import { exitBy, UsageError } from '../exit-status.js';
+import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
 
 /** Defines `plants check`. */
-export const checkCommand = (command: Command): void => {
-  command
-    .argument('<file>', 'what plants export wrote, or a list proof (GET /log/list)')
-    .option(
-      '--key <vkey>',
-      "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
-      verifierKeysOf('ed25519'),
-      [],
-    )
-    .option(
-      '--witness <vkey>',
-      'the key of a witness that has to have cosigned the checkpoint, or a file with one in each line; several times',
-      verifierKeysOf('cosignature'),
-      [],
-    )
-    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger)
+export const define = (command: Command): void => {
+  const cosigned = 'has to have cosigned the checkpoint, or a file with one in each line; several times';
+  addKeys(command.argument('<file>', 'what plants export wrote, or a list proof (GET /log/list)'), cosigned)
     .option('--against <file>', 'a checkpoint kept from before: the events go on from it')
     .option(
       '--previous <file>',
@@ -42,39 +27,30 @@ Example:
 
 Exit status: 0 if all of it holds, 1 if something does not or cannot be proven, 2 wrong usage.`,
     )
-    .action(checkFile);
+    .action(async (file: string, options: CheckOptions) => {
+      exitBy(await checkFile(file, options));
+    });
 };
 
-interface CheckOptions {
-  readonly key: readonly VerifierKey[];
-  readonly witness: readonly VerifierKey[];
-  readonly witnessesRequired?: number;
+interface CheckOptions extends KeyOptions {
   readonly against?: string;
   readonly previous?: string;
   readonly owner?: string;
-  readonly json?: true;
+  readonly json?: boolean;
 }
 
-const checkFile = async (
-  file: string,
-  { key, witness, witnessesRequired, against, previous, owner, json }: CheckOptions,
-): Promise<void> => {
+const checkFile = async (file: string, options: CheckOptions): Promise<boolean> => {
+  const { key: keys, against, previous, owner, json = false } = options;
   for (const needed of [file, against, previous])
     if (needed !== undefined && !isThere(needed)) throw new UsageError(`there is no file ${needed}`);
-  const demand = demandOf(witness, witnessesRequired);
-  const lists = await import('../check-list.js');
-  if (await lists.isListProof(file)) {
+  const question = { file, keys, demand: demandOf(options), owner };
+  const { checkList, isListProof } = await import('../check-list.js');
+  if (await isListProof(file)) {
     if (against !== undefined || previous !== undefined)
       throw new UsageError('--against and --previous are for bundles: a list proof is of one moment');
-    const well = await lists.checkList({ json: json ?? false }, { file, keys: key, demand, owner });
-    process.exitCode = well ? EXIT.ok : EXIT.failed;
-    return;
+    return checkList({ json }, question);
   }
   const { check } = await import('../check.js');
   const kept = against === undefined ? undefined : await readWhole(against);
-  const well = await check(
-    { json: json ?? false },
-    { file, keys: key, demand, against: kept, previous, owner },
-  );
-  process.exitCode = well ? EXIT.ok : EXIT.failed;
+  return check({ json }, { ...question, against: kept, previous });
 };

@@ -6,11 +6,12 @@ import { StartError } from '../../service/start-error.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { openBrowser } from '../open-browser.js';
 import { settings } from '../settings.js';
+import { print } from '../terminal.js';
 import { signToken } from '../token.js';
 import { checkedUrl } from '../with-operations.js';
 
 /** Defines `plants console`. */
-export const consoleCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .option(
       '--owner <name>',
@@ -31,11 +32,8 @@ export const consoleCommand = (command: Command): void => {
     .action(openConsole);
 };
 
-interface ConsoleOptions {
+interface ConsoleOptions extends Omit<ConsoleRequest, 'owner'> {
   readonly owner?: string;
-  readonly scope?: string;
-  readonly expires: string;
-  readonly url?: string;
   readonly open: boolean;
   readonly json?: true;
 }
@@ -49,12 +47,12 @@ const openConsole = async ({
   const { link, page, expiresAt } = await consoleLink(settings(), { owner, ...request }, new Date());
   if (open && !json) process.stdout.write(`Opening ${page} for ${owner}.\n`);
   const opened = open && (await openBrowser(link));
-  if (json) process.stdout.write(`${JSON.stringify({ link, expiresAt: expiresAt.toISOString(), opened })}\n`);
-  else if (!open) process.stdout.write(`${link}\n`);
-  else
-    process.stdout.write(
-      `${opened ? 'If nothing has opened' : 'No browser could be opened here'}, use this link, until ${expiresAt.toISOString()}:\n\n${link}\n`,
-    );
+  const until = `use this link, until ${expiresAt.toISOString()}:\n\n${link}`;
+  print(
+    { json },
+    { link, expiresAt, opened },
+    open ? `${opened ? 'If nothing has opened' : 'No browser could be opened here'}, ${until}` : link,
+  );
 };
 
 /** How long a token of the console is good where nothing else is said: as long as somebody looks at it. */
@@ -97,9 +95,7 @@ export const consoleLink = async (
 
 /** The address of the service, without a slash at its end. */
 const baseOf = ({ host, port }: Pick<Config, 'host' | 'port'>, url: string | undefined): string => {
-  if (url !== undefined) {
-    return new URL(checkedUrl(url)).href.replace(/\/$/, '');
-  }
+  if (url !== undefined) return new URL(checkedUrl(url)).href.replace(/\/$/, '');
   if (port === 0) throw new UsageError('PORT is 0: name the address that the service has told, by --url');
   // Every interface is reached at the one of this machine.
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;

@@ -7,9 +7,10 @@ import { refusePlaintext } from '../../service/config.js';
 import { copyLog } from '../copy-log.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
+import { print, stopwatch } from '../terminal.js';
 
 /** Defines `plants copy`. */
-export const copyCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .requiredOption('--from <url>', 'the log to read: sqlite:FILE or esdb://HOST:2113')
     .requiredOption('--to <url>', 'the log to write: empty, or the beginning of such a copy')
@@ -33,10 +34,10 @@ ${EXITS}`,
 interface CopyOptions {
   readonly from: string;
   readonly to: string;
-  readonly json?: true;
+  readonly json?: boolean;
 }
 
-const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
+const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
   const source = locationOf('--from', from);
   const target = locationOf('--to', to);
   if (isSameLocation(source, target)) throw new UsageError('--from and --to name the same log');
@@ -48,8 +49,8 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
     import('../../adapters/stores.js'),
     import('../progress.js'),
   ]);
-  const progress = new Progress('events', process.stderr, json);
-  const began = performance.now();
+  const progress = new Progress({ json });
+  const time = stopwatch();
   const opened: EventLog[] = [];
   try {
     const open = async (one: EventLogLocation, access: 'read' | 'write'): Promise<EventLog> => {
@@ -66,16 +67,16 @@ const copy = async ({ from, to, json }: CopyOptions): Promise<void> => {
       from,
       to,
       ({ phase, events, total }) => {
-        progress.show(phase, events, total);
+        progress.show({ phase, unit: 'events', done: events, total: total ?? null });
       },
       stopping,
     );
     progress.end();
-    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
-    process.stdout.write(
-      json
-        ? `${JSON.stringify({ events, appended, seconds })}\n`
-        : `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one\n`,
+    const seconds = time();
+    print(
+      { json },
+      { events, appended, seconds },
+      `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one`,
     );
   } finally {
     progress.end();

@@ -8,7 +8,7 @@ import { version } from '../package.js';
 import { printable } from '../terminal.js';
 
 /** Defines `plants demo`. */
-export const demoCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .option('--no-open', 'print the link, and open nothing')
     .option('--json', 'print objects: {url, link, folder}, then {altered} and {alarm}')

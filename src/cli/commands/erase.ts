@@ -3,26 +3,19 @@ import { followErasure } from '../../operations/follow.js';
 import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
-import { print } from '../context.js';
-import { followed } from '../progress.js';
-import { printable } from '../terminal.js';
-import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
+import { watched } from '../progress.js';
+import { print, printable } from '../terminal.js';
+import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** Defines `plants erase`. */
-export const eraseCommand = (command: Command): void => {
-  operable(
-    command
-      .requiredOption('--owner <name>', 'who is erased', nonEmptyText)
-      .requiredOption(
-        '--reason <text>',
-        'why: it stays in the log, and must not name the owner',
-        nonEmptyText,
-      )
-      .option('--dry-run', 'only say how many events would be erased')
-      .option('--yes', 'do not ask')
-      .option('--no-wait', 'order it, and do not wait for its end')
-      .option('--json', 'print one object; needs --yes'),
-  )
+export const define = (command: Command): void => {
+  command
+    .requiredOption('--owner <name>', 'who is erased', nonEmptyText)
+    .requiredOption('--reason <text>', 'why: it stays in the log, and must not name the owner', nonEmptyText)
+    .option('--dry-run', 'only say how many events would be erased')
+    .option('--yes', 'do not ask')
+    .option('--no-wait', 'order it, and do not wait for its end')
+    .option('--json', 'print one object; needs --yes')
     .addHelpText(
       'after',
       `
@@ -33,20 +26,17 @@ others and request logs: docs/erasure.md lists them.
 Example:
   npx plants erase --owner alice --reason 'request 4711'
 ${EXITS} Not confirmed is failure, and so is an erasure of which something remains to be done by hand.`,
-    )
-    .action((options: EraseOptions) =>
-      withOperations(
-        options,
-        {
-          scope: 'plants:erase',
-          stores: { log: options.dryRun ? 'read' : 'write' },
-          isCarriedOut: options.wait && !options.dryRun,
-          interrupted: 'no longer waiting: what was ordered is carried out. plants status shows it',
-        },
-        (operating) => erase(operating, options),
-      ),
     );
+  operable(command, needsOf, erase);
 };
+
+const needsOf = ({ dryRun, wait }: EraseOptions) =>
+  ({
+    scope: 'plants:erase',
+    stores: { log: dryRun ? 'read' : 'write' },
+    isCarriedOut: wait && !dryRun,
+    interrupted: 'no longer waiting: what was ordered is carried out. plants status shows it',
+  }) as const;
 
 interface EraseOptions extends OperateOptions {
   readonly owner: string;
@@ -84,7 +74,7 @@ export const erase = async (
     print(operating, { erasure }, `erasure ${erasure} is ordered`);
     return true;
   }
-  const { state, events, remains } = await followed(operating, followErasure(operating, erasure));
+  const { state, events, remains } = await watched(operating, followErasure(operating, erasure));
   const erased = `erasure ${erasure}: ${events ?? 0} events are erased, and`;
   print(
     operating,

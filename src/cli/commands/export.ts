@@ -10,16 +10,16 @@ import { keptCosignatures } from '../../audit/cosigned-notes.js';
 import { type EventLog } from '../../ports/event-log.js';
 import { type TreeStore } from '../../ports/tree-store.js';
 import { nonEmptyText } from '../arguments.js';
-import { type CliContext } from '../context.js';
 import { EXITS } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 import { Progress } from '../progress.js';
 import { settings } from '../settings.js';
-import { duration, printable } from '../terminal.js';
-import { withTree } from '../with-stores.js';
+import { StartError } from '../../service/start-error.js';
+import { duration, printable, stopwatch } from '../terminal.js';
+import { treeFile, withLog, withTreeOf } from '../with-stores.js';
 
 /** Defines `plants export`. */
-export const exportCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .requiredOption(
       '--out <file>',
@@ -58,30 +58,36 @@ interface ExportOptions {
   readonly from?: string;
   readonly owner?: string;
   readonly altered?: true;
-  readonly json?: true;
+  readonly json?: boolean;
 }
 
-const exportEvents = ({ out, from, owner, altered, json }: ExportOptions): Promise<void> => {
+const exportEvents = ({ out: file, from, owner, altered, json = false }: ExportOptions) => {
   const signal = stopSignal('interrupted: nothing was exported');
-  return withTree(
-    (tree) =>
-      `there is no tree ${tree}: run a service with the role auditor first, and give this command its DATA_DIR`,
-    async (log, tree) => {
+  const { dataDir } = settings();
+  return withLog((log) =>
+    withTreeOf(log, dataDir, async (tree) => {
+      if (!tree)
+        throw new StartError(
+          `there is no tree ${treeFile(dataDir)}: run a service with the role auditor first, and give this command its DATA_DIR`,
+        );
       const { published } = await import('../../adapters/sqlite/backup.js');
-      const file = join(settings().dataDir, 'witnessed.json');
-      const cosignatures = (note: string): string => keptCosignatures(file, note);
+      const kept = join(dataDir, 'witnessed.json');
+      const cosignatures = (note: string): string => keptCosignatures(kept, note);
       await exportBundle(
-        { log, tree, signal, json: json ?? false, published },
-        { file: out, from, owner, altered: altered ?? false, cosignatures },
+        { log, tree, signal, json, published },
+        { file, from, owner, altered: altered ?? false, cosignatures },
       );
-    },
+    }),
   );
 };
 
 /** The log, the tree and the files that an export uses. */
-export interface ExportContext extends Pick<CliContext, 'log' | 'signal' | 'json'> {
+export interface ExportContext {
   readonly log: EventLog;
   readonly tree: TreeStore;
+  readonly signal: AbortSignal;
+  /** Print one JSON object, and no progress. */
+  readonly json: boolean;
   /** Makes a file under a temporary name, and renames it once it is complete. Overwrites nothing. */
   readonly published: (file: string, make: (partial: string) => Promise<Bundled>) => Promise<Bundled>;
 }
@@ -110,15 +116,15 @@ export const exportBundle = async (
         `plants: an alarm of the auditor stands${question.altered ? '' : ', and what is exported is what it signed before'}: ${alarm.message}`,
       ) + '\n',
     );
-  const progress = new Progress('events', process.stderr, json);
-  const began = performance.now();
+  const progress = new Progress({ json });
+  const time = stopwatch();
   const write = async (target: Writable): Promise<Bundled> => {
     const bundle = bundleOf(
       log,
       tree,
       question,
       (done, total) => {
-        progress.show('exporting', done, total);
+        progress.show({ phase: 'exporting', unit: 'events', done, total });
       },
       signal,
     );
@@ -149,7 +155,7 @@ export const exportBundle = async (
           return await write(handle.createWriteStream({ flush: true })); // the pipeline waits until it is closed
         }));
     progress.end();
-    const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+    const seconds = time();
     const { origin, size, from, events } = bundled;
     const text =
       `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +

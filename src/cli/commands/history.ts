@@ -2,18 +2,18 @@ import { once } from 'node:events';
 import { type Command } from 'commander';
 import { plantsAsOf } from '../../history/as-of.js';
 import { cloudEventText } from '../../history/cloud-event.js';
-import { type Instant } from '../../history/instant.js';
+import { type Plant } from '../../plants/plant.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../../history/read.js';
-import { START } from '../../ports/event-log.js';
+import { type EventLog, START } from '../../ports/event-log.js';
 import { type PointInTime, instant, nonEmptyText, plantId, pointInTime } from '../arguments.js';
-import { type CliContext } from '../context.js';
 import { eventLine } from '../event-line.js';
 import { EXITS, UsageError } from '../exit-status.js';
+import { stopSignal } from '../interrupted.js';
 import { printable } from '../terminal.js';
 import { withLog } from '../with-stores.js';
 
 /** Defines `plants history`. */
-export const historyCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .option('--owner <name>', "events of this owner's plants and requests", nonEmptyText)
     .option('--plant <id>', 'events of this plant; needs --owner', plantId)
@@ -44,32 +44,27 @@ ${EXITS}`,
     .action(runHistory);
 };
 
-interface HistoryOptions {
-  readonly owner?: string;
-  readonly plant?: number;
-  readonly type?: string;
-  readonly actor?: string;
-  readonly since?: Instant;
-  readonly until?: Instant;
+interface HistoryOptions extends EventFilter {
+  /** A position; undefined from the beginning. */
   readonly after?: string;
+  /** Goes on with the events that are appended from then on. */
   readonly follow?: true;
   readonly asOf?: PointInTime;
   readonly json?: true;
 }
 
 const runHistory = (options: HistoryOptions): Promise<void> => {
-  const { owner, plant, type, actor, since, until, after, follow, asOf } = options;
-  const filter = { owner, plant, type, actor, since, until };
-  if (plant !== undefined && owner === undefined)
+  const { json, owner, asOf, ...others } = options;
+  if (others.plant !== undefined && owner === undefined)
     throw new UsageError('--plant needs --owner: plants of different owners may have the same id');
-  if (!asOf)
-    return withLog(options, (context) => history(context, { ...filter, after, follow: follow ?? false }));
-  if (
-    owner === undefined ||
-    [plant, type, actor, since, until, after, follow].some((one) => one !== undefined)
-  )
+  if (asOf && (owner === undefined || Object.values(others).some((one) => one !== undefined)))
     throw new UsageError('--as-of needs --owner, and goes with no other option but --json');
-  return withLog(options, (context) => listAsOf(context, owner, asOf));
+  const signal = stopSignal('interrupted');
+  const forPeople = process.stdout.isTTY && !json;
+  return withLog((log) => {
+    const reading = { log, signal, forPeople };
+    return asOf && owner !== undefined ? listAsOf(reading, owner, asOf) : history(reading, options);
+  });
 };
 
 /** Plants held in memory at a time: about 100 MB. Each further so many of an owner take one more read of the log. */
@@ -78,24 +73,23 @@ const MAX_PLANTS = 250_000;
 /** Characters that are written at once: a write for each event would take most of the time. */
 const PIECE = 64 * 1024;
 
-/** The options of `plants history`. */
-interface HistoryQuestion extends EventFilter {
-  /** A position; undefined from the beginning. */
-  readonly after: string | undefined;
-  /** Whether it goes on with the events that are appended from then on. */
-  readonly follow: boolean;
+/** What is read, and how it is printed. */
+interface Reading {
+  readonly log: EventLog;
+  /** Aborts, with an Interrupted, at SIGINT and SIGTERM. */
+  readonly signal: AbortSignal;
+  readonly forPeople: boolean;
 }
 
 /**
  * Prints events, one line each: CloudEvents where JSON is wanted or the output is no terminal, else a summary. Ends at
- * the head that the log had at the beginning, or, following, at the signal of the context. Throws UnknownPosition, the
- * signal's reason, and LogUnavailable.
+ * the head that the log had at the beginning, or, following, at the signal. Throws UnknownPosition, the signal's reason,
+ * and LogUnavailable.
  */
-const history = async (context: CliContext, question: HistoryQuestion): Promise<boolean> => {
-  const { log, signal } = context;
+const history = async ({ log, signal, forPeople }: Reading, question: HistoryOptions): Promise<void> => {
   const head = await log.head();
   const after = question.after === undefined ? START : knownPosition(question.after, head, '--after');
-  const text = isForPeople(context) ? eventLine : cloudEventText;
+  const text = forPeople ? eventLine : cloudEventText;
   const batches = question.follow
     ? followHistory(log, question, after, signal)
     : readHistory(log, question, after, head, signal);
@@ -106,37 +100,29 @@ const history = async (context: CliContext, question: HistoryQuestion): Promise<
     await write(events, (event) => `${text(event)}\n`, signal);
   }
   if (!question.follow) signal.throwIfAborted();
-  return true;
 };
 
 /** Prints an owner's list as it was. Throws as `history`, and EventRefused for an event that cannot be read. */
 const listAsOf = async (
-  context: CliContext,
+  { log, signal, forPeople }: Reading,
   owner: string,
-  asOf: { readonly position: string } | { readonly instant: Instant },
-): Promise<boolean> => {
-  const { log, signal } = context;
+  asOf: PointInTime,
+): Promise<void> => {
   const head = await log.head();
   const point = 'position' in asOf ? { position: knownPosition(asOf.position, head, '--as-of') } : asOf;
   const width = String(Number.MIN_SAFE_INTEGER).length;
-  for (let after: number | undefined, more = true; more;) {
+  const lineOf = ({ id, name, tag }: Plant): string =>
+    forPeople
+      ? `${String(id).padStart(width)}  ${printable(tag === '' ? name : `${name}  (${tag})`)}\n`
+      : `${JSON.stringify({ id, name, tag })}\n`;
+  let after: number | undefined;
+  do {
     const page = await plantsAsOf(log, owner, point, { after, limit: Infinity }, head, signal, MAX_PLANTS);
-    await write(
-      page.plants,
-      ({ id, name, tag }) =>
-        isForPeople(context)
-          ? `${String(id).padStart(width)}  ${printable(tag === '' ? name : `${name}  (${tag})`)}\n`
-          : `${JSON.stringify({ id, name, tag })}\n`,
-      signal,
-    );
+    await write(page.plants, lineOf, signal);
     signal.throwIfAborted();
     after = page.more;
-    more = after !== undefined;
-  }
-  return true;
+  } while (after !== undefined);
 };
-
-const isForPeople = ({ json }: Pick<CliContext, 'json'>): boolean => process.stdout.isTTY && !json;
 
 /** Writes with back-pressure: reads on when the output has taken what was written. */
 const write = async <T>(

@@ -3,44 +3,33 @@ import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { backoffMs, withJitter } from '../../async/backoff.js';
 import { pause } from '../../async/pause.js';
-import { NoteRefused, type VerifierKey } from '../../audit/note.js';
+import { NoteRefused } from '../../audit/note.js';
 import { isThere, replaceDurably } from '../../files/new-file.js';
 import { askWitness } from '../../witness/ask.js';
 import {
   LogRefused,
   LogUnreachable,
   Monitor,
-  type MonitorOptions,
+  type MonitorOptions as Followed,
   type Seen,
   seenText,
 } from '../../witness/monitor.js';
 import { nonEmptyText, positiveInteger } from '../arguments.js';
-import { print } from '../context.js';
-import { EXIT, UsageError } from '../exit-status.js';
+import { exitBy, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
-import { printable } from '../terminal.js';
-import { demandOf, verifierKeysOf } from '../verifier-keys.js';
+import { print, printable } from '../terminal.js';
+import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';
 
 /** The longest time between two looks, in seconds: a day. */
 const MAX_SECONDS = 86_400;
 
 /** Defines `plants monitor`. */
-export const monitorCommand = (command: Command): void => {
-  command
-    .argument('<url>', 'where the service is, such as https://plants.example', serviceUrl)
-    .option(
-      '--key <vkey>',
-      "the log's key, or a file with one in each line: plants audit-key prints it; several times for old and new keys",
-      verifierKeysOf('ed25519'),
-      [],
-    )
-    .option(
-      '--witness <vkey>',
-      'the key of a witness that has to cosign, or a file with one in each line; several times for several',
-      verifierKeysOf('cosignature'),
-      [],
-    )
-    .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger)
+export const define = (command: Command): void => {
+  const cosigns = 'has to cosign, or a file with one in each line; several times for several';
+  addKeys(
+    command.argument('<url>', 'where the service is, such as https://plants.example', serviceUrl),
+    cosigns,
+  )
     .option('--state <file>', 'keeps the last verified checkpoint; a restart goes on from it', nonEmptyText)
     .option('--every <seconds>', `how long it waits between two looks, at most ${MAX_SECONDS}`, seconds, 10)
     .option('--once', 'look once, and end')
@@ -58,36 +47,19 @@ Example:
 
 Exit status: 0 if all of it holds, 1 if something does not, 2 wrong usage, 3 the log cannot be reached, 130 interrupted.`,
     )
-    .action(monitor);
+    .action(async (url: string, options: MonitorOptions) => {
+      exitBy(await monitor(url, options));
+    });
 };
 
-interface MonitorArguments {
-  readonly key: readonly VerifierKey[];
-  readonly witness: readonly VerifierKey[];
-  readonly witnessesRequired?: number;
+interface MonitorOptions extends KeyOptions {
+  /** The file with the last verified checkpoint. */
   readonly state?: string;
+  /** In seconds. */
   readonly every: number;
   readonly once?: true;
   readonly json?: true;
 }
-
-const monitor = async (url: string, given: MonitorArguments): Promise<void> => {
-  const { key: keys, witness, witnessesRequired } = given;
-  if (keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
-  const { witnesses, required } = demandOf(witness, witnessesRequired);
-  const { state, every, once = false, json = false } = given;
-  const holds = await monitorLog({
-    url,
-    keys,
-    witnesses,
-    required,
-    state,
-    once,
-    everyMs: every * 1_000,
-    json,
-  });
-  process.exitCode = holds ? EXIT.ok : EXIT.failed;
-};
 
 const tokenIsGone = (): never => {
   throw new InvalidArgumentError(
@@ -119,23 +91,16 @@ const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 /** A checkpoint's cosignatures come some milliseconds after it; 10 reads take 5 s. */
 const WITNESS_PAUSE_MS = 500;
 
-/** The options of `plants monitor`. */
-export interface MonitorQuestion extends Pick<MonitorOptions, 'url' | 'keys' | 'witnesses' | 'required'> {
-  /** The file with the last verified checkpoint. */
-  readonly state: string | undefined;
-  readonly once: boolean;
-  readonly everyMs: number;
-  readonly json: boolean;
-}
-
 /**
- * Follows a log until it is refused, or interrupted. Returns whether all of it holds. Throws UsageError for a state of
- * another log, LogUnreachable (with `once` only), and Interrupted.
+ * Follows a log until it is refused, or interrupted. Returns whether all of it holds. Throws UsageError without a key and
+ * for a state of another log, LogUnreachable (with `once` only), and Interrupted.
  */
-export const monitorLog = async (question: MonitorQuestion): Promise<boolean> => {
-  const { state, once, everyMs, json, ...options } = question;
+const monitor = async (url: string, options: MonitorOptions): Promise<boolean> => {
+  const { key: keys, state, every, once, json = false } = options;
+  if (keys.length === 0) throw new UsageError("a monitor needs the log's key: give it with --key");
+  const demand = demandOf(options);
   const signal = stopSignal('interrupted; the last verified checkpoint is kept where --state names a file');
-  const monitor = openMonitor(options, state);
+  const monitor = openMonitor({ url, keys, ...demand }, state);
   let failures = 0;
   for (;;) {
     const before = monitor.last;
@@ -155,7 +120,7 @@ export const monitorLog = async (question: MonitorQuestion): Promise<boolean> =>
       if (!once && failures === 1) process.stderr.write(`${printable(error.message)}; it is tried again\n`);
     }
     if (once && failures === 0) return true;
-    await pause(failures === 0 ? everyMs : withJitter(backoffMs(failures - 1, PAUSES)), signal);
+    await pause(failures === 0 ? every * 1_000 : withJitter(backoffMs(failures - 1, PAUSES)), signal);
     signal.throwIfAborted();
   }
 };
@@ -170,7 +135,7 @@ const printSeen = (seen: Seen, before: number | undefined, json: boolean): void 
 };
 
 const openMonitor = (
-  options: Pick<MonitorOptions, 'url' | 'keys' | 'witnesses' | 'required'>,
+  options: Pick<Followed, 'url' | 'keys' | 'witnesses' | 'required'>,
   state: string | undefined,
 ): Monitor => {
   const keep = (note: string): void => {

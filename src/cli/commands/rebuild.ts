@@ -1,27 +1,21 @@
 import { type Command } from 'commander';
-import { followRebuild, followRollback, idleReason } from '../../operations/follow.js';
-import { nonEmptyText, positiveInteger } from '../arguments.js';
+import { followRebuild, idleReason } from '../../operations/follow.js';
+import { positiveInteger } from '../arguments.js';
 import { EXITS, UsageError } from '../exit-status.js';
-import { print } from '../context.js';
-import { followed, watched } from '../progress.js';
-import { duration } from '../terminal.js';
+import { watched } from '../progress.js';
+import { duration, print, stopwatch } from '../terminal.js';
 import { GRACE_MS } from '../../rebuilds/rebuilds.js';
-import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
-
-const OPERATE = { scope: 'plants:operate', stores: { log: 'write', lists: true } } as const;
-const ESTIMATE = { scope: 'plants:operate', stores: { log: 'read', lists: true } } as const;
+import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** Defines `plants rebuild`. */
-export const rebuildCommand = (command: Command): void => {
-  operable(
-    command
-      .option('--rate <n>', 'at most so many events a second', positiveInteger)
-      .option('--unskip', 'look again at events that were skipped')
-      .option('--dry-run', 'only say how many events there are, and how long it would take')
-      .option('--cancel', 'give up the rebuild that is under way')
-      .option('--no-wait', 'ask for it, and do not watch it')
-      .option('--json', 'print one object, and no progress'),
-  )
+export const define = (command: Command): void => {
+  command
+    .option('--rate <n>', 'at most so many events a second', positiveInteger)
+    .option('--unskip', 'look again at events that were skipped')
+    .option('--dry-run', 'only say how many events there are, and how long it would take')
+    .option('--cancel', 'give up the rebuild that is under way')
+    .option('--no-wait', 'ask for it, and do not watch it')
+    .option('--json', 'print one object, and no progress')
     .addHelpText(
       'after',
       `
@@ -31,66 +25,43 @@ fails by it. Where no service runs on an embedded log, this command does the wor
 Example:
   npx plants rebuild --rate 5000
 ${EXITS} Cancelled or refused is failure.`,
-    )
-    .action(runRebuild);
-};
-
-/** Defines `plants rollback`. */
-export const rollbackCommand = (command: Command): void => {
-  operable(
-    command
-      .option('--reason <text>', 'why, for the history', nonEmptyText, 'none given')
-      .option('--json', 'print {rolledBack, generation}'),
-  )
-    .addHelpText(
-      'after',
-      `
-The way back is open for 15 minutes after a rebuild, or until the next one is promoted; while one is under way it waits.
-plants status shows it.
-
-Example:
-  npx plants rollback --reason 'lists are slower than before'
-${EXITS}`,
-    )
-    .action((options: OperateOptions & { readonly reason: string }) =>
-      withOperations(
-        options,
-        { ...OPERATE, isCarriedOut: true, interrupted: NO_LONGER_WAITING },
-        (operating) => rollback(operating, options.reason),
-      ),
     );
+  operable(command, needsOf, (operating, options: RebuildOptions) =>
+    options.cancel
+      ? cancel(operating)
+      : options.dryRun
+        ? estimate(operating, options)
+        : rebuild(operating, options),
+  );
 };
 
 interface RebuildOptions extends OperateOptions {
   readonly rate?: number;
-  readonly unskip?: true;
+  readonly unskip?: boolean;
   readonly dryRun?: true;
   readonly cancel?: true;
   readonly wait: boolean;
 }
 
-const NO_LONGER_WATCHING =
-  'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up';
-
-const NO_LONGER_WAITING =
-  'no longer waiting: what was asked for is done as soon as a projector runs. plants status shows it';
-
-const runRebuild = (options: RebuildOptions): Promise<void> => {
-  const { rate = null, unskip = false, dryRun, wait } = options;
-  if (options.cancel && (dryRun ?? options.rate ?? options.unskip ?? !wait))
+const needsOf = ({ rate, unskip, dryRun, cancel, wait }: RebuildOptions) => {
+  if (cancel && (dryRun ?? rate ?? unskip ?? !wait))
     throw new UsageError('--cancel goes with no other option but --json');
   if (dryRun && !wait)
     throw new UsageError('--dry-run and --no-wait exclude each other: a dry run asks for nothing');
-  if (options.cancel) return withOperations(options, OPERATE, cancel);
-  if (dryRun) return withOperations(options, ESTIMATE, (operating) => estimate(operating, rate, unskip));
-  const needs = { ...OPERATE, isCarriedOut: wait, interrupted: NO_LONGER_WATCHING };
-  return withOperations(options, needs, (operating) => rebuild(operating, { rate, unskip, wait }));
+  return {
+    stores: { log: dryRun ? 'read' : 'write', lists: true },
+    isCarriedOut: wait && !cancel && !dryRun,
+    ...(!cancel && !dryRun && { interrupted: NO_LONGER_WATCHING }),
+  } as const;
 };
+
+const NO_LONGER_WATCHING =
+  'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up';
 
 /** Requests a rebuild, and with `wait` shows its progress. Returns whether it was promoted. */
 export const rebuild = async (
   operating: Operating,
-  { rate, unskip, wait }: Readonly<{ rate: number | null; unskip: boolean; wait: boolean }>,
+  { rate = null, unskip = false, wait }: Readonly<{ rate?: number | null; unskip?: boolean; wait: boolean }>,
 ): Promise<boolean> => {
   const { operations, signal } = operating;
   signal.throwIfAborted();
@@ -104,13 +75,9 @@ export const rebuild = async (
     );
     return true;
   }
-  const began = performance.now();
-  const { outcome, generation } = await followed(
-    operating,
-    followRebuild(operating, id),
-    `rebuild ${id} is requested`,
-  );
-  const seconds = Number(((performance.now() - began) / 1_000).toFixed(1));
+  const time = stopwatch();
+  const { outcome, generation } = await watched(operating, followRebuild(operating, id));
+  const seconds = time();
   const promoted = outcome === 'promoted';
   print(
     operating,
@@ -125,8 +92,7 @@ export const rebuild = async (
 /** Prints what a rebuild would do, and requests none. */
 export const estimate = async (
   operating: Operating,
-  rate: number | null,
-  unskip: boolean,
+  { rate = null, unskip }: Readonly<{ rate?: number | null; unskip?: boolean }>,
 ): Promise<boolean> => {
   const { operations, signal } = operating;
   const { sampled, ...found } = await watched(operating, operations.estimate(rate, signal));
@@ -160,20 +126,4 @@ export const cancel = async (operating: Operating): Promise<boolean> => {
     `rebuild ${rebuild} is cancelled: what it has built is dropped`,
   );
   return true;
-};
-
-/** Requests a rollback to what the last rebuild replaced. Returns whether lists are answered from it. */
-export const rollback = async (operating: Operating, reason: string): Promise<boolean> => {
-  const { operations, signal } = operating;
-  signal.throwIfAborted();
-  const id = await operations.rollback(reason);
-  const { rolledBack, generation } = await followed(operating, followRollback(operating, id));
-  print(
-    operating,
-    { rolledBack, generation },
-    rolledBack
-      ? `lists are answered from generation ${generation ?? ''} again`
-      : 'there is no way back any more: the generation before is gone',
-  );
-  return rolledBack;
 };

@@ -22,7 +22,7 @@ const settingsHelp = (): string => {
 };
 
 /** Defines `plants serve`. */
-export const serveCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .option('--json', 'log JSON on a terminal too')
     .addHelpText('after', settingsHelp() + EXITS)

@@ -5,20 +5,17 @@ import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';
 import { EXITS } from '../exit-status.js';
-import { print } from '../context.js';
-import { printable } from '../terminal.js';
-import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
+import { print, printable } from '../terminal.js';
+import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** Defines `plants skip`. */
-export const skipCommand = (command: Command): void => {
-  operable(
-    command
-      .requiredOption('--position <position>', 'where it stands: plants status shows it')
-      .requiredOption('--reason <text>', 'why, for the history', nonEmptyText)
-      .option('--yes', 'do not ask')
-      .option('--force', 'also an event that a newer version of this service has written')
-      .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes'),
-  )
+export const define = (command: Command): void => {
+  command
+    .requiredOption('--position <position>', 'where it stands: plants status shows it')
+    .requiredOption('--reason <text>', 'why, for the history', nonEmptyText)
+    .option('--yes', 'do not ask')
+    .option('--force', 'also an event that a newer version of this service has written')
+    .option('--json', 'print {skipped, position, stream, revision, reason}; needs --yes')
     .addHelpText(
       'after',
       `
@@ -30,14 +27,8 @@ it is not warned of any more.
 Example:
   npx plants skip --position 00000000000000000042 --reason 'written by a test, ticket 123'
 ${EXITS} Not skipped is failure.`,
-    )
-    .action((options: SkipOptions) =>
-      withOperations(
-        options,
-        { scope: 'plants:operate', stores: { log: 'write', lists: true } },
-        (operating) => skip(operating, options),
-      ),
     );
+  operable(command, () => ({ stores: { log: 'write', lists: true } }), skip);
 };
 
 interface SkipOptions extends OperateOptions {

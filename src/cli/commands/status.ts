@@ -5,20 +5,17 @@ import { type ProcessReport } from '../../operations/process-report.js';
 import { lastVerified } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { PARTITIONS } from '../../ports/read-model.js';
-import { print } from '../context.js';
-import { duration, printable, table } from '../terminal.js';
-import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
+import { duration, print, printable, table } from '../terminal.js';
+import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** How often `--watch` reads the status, in milliseconds. */
 const WATCH_EVERY_MS = 1_000;
 
 /** Defines `plants status`. */
-export const statusCommand = (command: Command): void => {
-  operable(
-    command
-      .option('--watch', 'show it each second, until Ctrl-C')
-      .option('--json', 'print one object; with --watch, one in each line'),
-  )
+export const define = (command: Command): void => {
+  command
+    .option('--watch', 'show it each second, until Ctrl-C')
+    .option('--json', 'print one object; with --watch, one in each line')
     .addHelpText(
       'after',
       `
@@ -31,14 +28,14 @@ Example:
 
 Exit status: 0 if all is well, 1 if something is blocked or disconnected, nothing projects, or a list is not answered
 (or on failure), 2 wrong usage or settings. Warnings do not count.`,
-    )
-    .action((options: OperateOptions & { readonly watch?: true }) =>
-      withOperations(
-        options,
-        { scope: 'plants:operate', stores: { log: 'read', lists: true, partial: true } },
-        options.watch ? watchStatus : status,
-      ),
     );
+  const needs = { stores: { log: 'read', lists: true, partial: true } } as const;
+  operable(
+    command,
+    () => needs,
+    (operating, { watch }: OperateOptions & { readonly watch?: true }) =>
+      watch ? watchStatus(operating) : status(operating),
+  );
 };
 
 /** Prints the status. Returns whether it names no problem. */
@@ -74,19 +71,18 @@ export const watchStatus = async (operating: Operating): Promise<boolean> => {
 
 /** The status as a person reads it. */
 const statusText = (status: SystemStatus, now: Date): string => {
-  const { problems, warnings, processes, generations, leaseHolder } = status;
   const since = (at: string): string => duration(Math.max(0, (now.getTime() - Date.parse(at)) / 1_000));
-  const processRows = processes.map((one) => [
-    `${one.host}/${one.pid}`,
+  const processes = status.processes.map((one) => [
+    whoIs(one),
     one.roles.join(','),
     one.version,
     one.address,
     since(one.since),
     one.projector?.state.replace('_', ' ') ?? '-',
     one.projector?.position === undefined ? '-' : one.projector.position || 'start',
-    one.process === leaseHolder ? 'yes' : '-',
+    one.process === status.leaseHolder ? 'yes' : '-',
   ]);
-  const generationRows = generations.map((one) => [
+  const generations = status.generations.map((one) => [
     String(one.generation),
     one.active ? 'yes' : '-',
     one.slowest || 'start',
@@ -94,76 +90,64 @@ const statusText = (status: SystemStatus, now: Date): string => {
     `${one.behind} of ${PARTITIONS}`,
   ]);
   return [
-    ...(problems.length === 0 ? ['all is well'] : problems.map((problem) => `PROBLEM  ${problem}`)),
-    ...warnings.map((warning) => `WARNING  ${warning}`),
+    ...(status.problems.length === 0 ? ['all is well'] : status.problems.map((one) => `PROBLEM  ${one}`)),
+    ...status.warnings.map((one) => `WARNING  ${one}`),
     '',
     table(factRows(status, since)),
     '',
     table([
       ['PROCESS', 'ROLES', 'VERSION', 'ADDRESS', 'UP FOR', 'PROJECTOR', 'POSITION', 'LEASE'],
-      ...processRows,
+      ...processes,
     ]),
     '',
-    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generationRows]),
+    table([['GENERATION', 'ACTIVE', 'SLOWEST', 'FASTEST', 'BEHIND'], ...generations]),
   ]
     .map((part) => part.split('\n').map(printable).join('\n'))
     .join('\n');
 };
 
+const whoIs = ({ host, pid }: ProcessReport): string => `${host}/${pid}`;
+
+type Since = (at: string) => string;
+
 /** What is true of the service as a whole, one row each. */
-const factRows = (status: SystemStatus, since: (at: string) => string): string[][] => {
-  const { head, lag, processes } = status;
-  return [
-    ['log', `head ${head || 'empty'}`],
-    [
-      'lists',
-      `${lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`}${lag.events === null ? '' : `, ${lag.events} events`}`,
-    ],
-    ['rebuild', rebuildText(status)],
-    ...status.erasures.map((one) => [
-      'erasure',
-      `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`,
-    ]),
-    ['checked', verifiedText(lastVerified(processes), since)],
-    ...processes.flatMap((one) => (one.auditor ? [['tree', treeText(one, since)]] : [])),
-    ...processes.flatMap(({ host, pid, auditor }) =>
-      auditor?.signing ? [['signing', signingText(`${host}/${pid}`, auditor.signing)]] : [],
-    ),
-    ...processes.flatMap(({ host, pid, auditor }) =>
-      auditor?.witnessing ? [['witnesses', witnessingText(`${host}/${pid}`, auditor.witnessing)]] : [],
-    ),
-    ...(status.wayBack
-      ? [
-          [
-            'way back',
-            `to generation ${status.wayBack.generation} until ${status.wayBack.until} (plants rollback)`,
-          ],
-        ]
-      : []),
-    ...status.parked.events.map(({ position, stream, revision, reason }) => [
-      'parked',
-      `at ${position}: event ${revision} of ${stream}: ${reason}`,
-    ]),
-    ...(status.parked.owners > status.parked.events.length
-      ? [['parked', `and ${status.parked.owners - status.parked.events.length} more owners`]]
-      : []),
-    ...status.skipped.map(({ stream, revision, reason, by, at, inForce }) => [
-      inForce ? 'skipped' : 'unskipped',
-      `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`,
-    ]),
-  ];
+const factRows = (status: SystemStatus, since: Since): string[][] => {
+  const { head, lag, processes, wayBack, parked } = status;
+  const rows: string[][] = [];
+  const row = (name: string, text: string): unknown => rows.push([name, text]);
+  const age = lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`;
+  const moreParked = parked.owners - parked.events.length;
+  row('log', `head ${head || 'empty'}`);
+  row('lists', `${age}${lag.events === null ? '' : `, ${lag.events} events`}`);
+  row('rebuild', rebuildText(status));
+  for (const one of status.erasures)
+    row('erasure', `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`);
+  row('checked', verifiedText(lastVerified(processes), since));
+  for (const one of processes) if (one.auditor) row('tree', treeText(whoIs(one), one.auditor, since));
+  for (const one of processes)
+    if (one.auditor?.signing) row('signing', signingText(whoIs(one), one.auditor.signing));
+  for (const one of processes)
+    if (one.auditor?.witnessing) row('witnesses', witnessingText(whoIs(one), one.auditor.witnessing));
+  if (wayBack)
+    row('way back', `to generation ${wayBack.generation} until ${wayBack.until} (plants rollback)`);
+  for (const one of parked.events)
+    row('parked', `at ${one.position}: event ${one.revision} of ${one.stream}: ${one.reason}`);
+  if (moreParked > 0) row('parked', `and ${moreParked} more owners`);
+  for (const { stream, revision, reason, by, at, inForce } of status.skipped)
+    row(inForce ? 'skipped' : 'unskipped', `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`);
+  return rows;
 };
 
-type WitnessingReport = NonNullable<NonNullable<ProcessReport['auditor']>['witnessing']>;
-type SigningReport = NonNullable<NonNullable<ProcessReport['auditor']>['signing']>;
+type AuditorReport = NonNullable<ProcessReport['auditor']>;
+type WitnessingReport = NonNullable<AuditorReport['witnessing']>;
+type SigningReport = NonNullable<AuditorReport['signing']>;
 
-const verifiedText = (verified: ProcessReport['verified'], since: (at: string) => string): string =>
+const verifiedText = (verified: ProcessReport['verified'], since: Since): string =>
   verified
     ? `${verified.differing === 0 ? 'the lists are the fold of the log' : `${verified.differing} plants differ`}, compared ${since(verified.at)} ago`
     : 'never';
 
-const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => string): string => {
-  if (!auditor) return '';
+const treeText = (who: string, auditor: AuditorReport, since: Since): string => {
   const { size, position, checkpoint, state, recheckedAt, rechecking } = auditor;
   const signed = checkpoint
     ? `last checkpoint of ${checkpoint.size}, ${since(checkpoint.signedAt)} ago`
@@ -172,7 +156,7 @@ const treeText = ({ host, pid, auditor }: ProcessReport, since: (at: string) => 
   const reading = rechecking
     ? `; being re-read for ${since(rechecking.since)}, ${rechecking.events} events so far`
     : '';
-  return `${size} events up to ${position || 'start'}; ${signed}; ${read}${reading}; ${host}/${pid} is ${state.replace('_', ' ')}`;
+  return `${size} events up to ${position || 'start'}; ${signed}; ${read}${reading}; ${who} is ${state.replace('_', ' ')}`;
 };
 
 const signingText = (who: string, { key, since, recorded, before }: SigningReport): string =>

@@ -2,10 +2,11 @@ import { type Command } from 'commander';
 import { SCOPES } from '../../http/auth/principal.js';
 import { EXITS } from '../exit-status.js';
 import { settings } from '../settings.js';
+import { print } from '../terminal.js';
 import { signToken } from '../token.js';
 
 /** Defines `plants token`. */
-export const tokenCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .requiredOption('--owner <name>', 'whose plants it is for')
     .option(
@@ -27,10 +28,12 @@ interface TokenOptions {
   readonly json?: true;
 }
 
-const token = async ({ owner, scope, expires, client, json }: TokenOptions): Promise<void> => {
-  const signed = await signToken(settings(), { owner, scope, expires, clientId: client }, new Date());
-  if (signed.keyCreated) process.stderr.write(`made the signing key ${signed.keyFile}\n`);
-  process.stdout.write(
-    `${json ? JSON.stringify({ token: signed.token, expiresAt: signed.expiresAt.toISOString() }) : signed.token}\n`,
+const token = async ({ client: clientId, json, ...request }: TokenOptions): Promise<void> => {
+  const { token, expiresAt, keyFile, keyCreated } = await signToken(
+    settings(),
+    { ...request, clientId },
+    new Date(),
   );
+  if (keyCreated) process.stderr.write(`made the signing key ${keyFile}\n`);
+  print({ json }, { token, expiresAt }, token);
 };

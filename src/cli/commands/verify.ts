@@ -1,18 +1,16 @@
 import { type Command } from 'commander';
 import { isWell, type Verification } from '../../operations/verification.js';
-import { print } from '../context.js';
 import { watched } from '../progress.js';
-import { printable } from '../terminal.js';
-import { operable, type OperateOptions, type Operating, withOperations } from '../with-operations.js';
+import { print, printable } from '../terminal.js';
+import { operable, type Operating } from '../with-operations.js';
 
 /** Defines `plants verify`. */
-export const verifyCommand = (command: Command): void => {
-  operable(
-    command.option(
+export const define = (command: Command): void => {
+  command
+    .option(
       '--json',
       'print {generation, plants, owners, position, differing, parked, unreadable, erasing, differences, state}, and no progress',
-    ),
-  )
+    )
     .addHelpText(
       'after',
       `
@@ -30,10 +28,8 @@ Where there is the tree of an auditor, each plant is also compared with the stat
 "state" is null where there is none.
 
 Exit status: 0 if nothing differs, 1 if something does or cannot be compared, or on failure, 2 wrong usage or settings.`,
-    )
-    .action((options: OperateOptions) =>
-      withOperations(options, { scope: 'plants:operate', stores: { apart: true } }, verify),
     );
+  operable(command, () => ({ stores: { apart: true } }), verify);
 };
 
 /** Compares the lists with the log and the signed state, and prints the differences. Returns whether there is none. */

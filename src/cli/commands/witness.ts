@@ -4,7 +4,6 @@ import { type Command } from 'commander';
 import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../../audit/key.js';
 import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../audit/note.js';
 import { isThere } from '../../files/new-file.js';
-import { type WitnessStore } from '../../ports/witness-store.js';
 import { createLogger } from '../../service/logging/logger.js';
 import { StartError } from '../../service/start-error.js';
 import { type ListeningWitness, serveWitness } from '../../witness/witness-server.js';
@@ -15,7 +14,7 @@ import { version } from '../package.js';
 import { verifierKeysOf } from '../verifier-keys.js';
 
 /** Defines `plants witness`. */
-export const witnessCommand = (command: Command): void => {
+export const define = (command: Command): void => {
   command
     .requiredOption('--name <name>', 'what the witness is called, such as witness.example/w1')
     .option(
@@ -50,29 +49,13 @@ interface WitnessOptions {
   readonly port: number;
 }
 
-const witness = async ({ name, log, data, host, port }: WitnessOptions): Promise<void> => {
-  if (log.length === 0) throw new UsageError('a witness follows at least one log: give its key with --log');
-  const { openWitnessStore } = await import('../../adapters/sqlite/witness-store.js');
-  await runWitness({ name, logs: log, folder: data, host, port }, openWitnessStore);
-};
-
-/** The options of `plants witness`. */
-interface WitnessQuestion {
-  readonly name: string;
-  readonly logs: readonly VerifierKey[];
-  readonly folder: string;
-  readonly host: string;
-  readonly port: number;
-}
-
 /**
- * Runs a witness until SIGTERM or SIGINT. Throws UsageError for a name that notes cannot hold, AuditKeyError,
- * WitnessStoreUnavailable, and StartError where it cannot listen.
+ * Runs a witness until SIGTERM or SIGINT. Throws UsageError without a log and for a name that notes cannot hold,
+ * AuditKeyError, WitnessStoreUnavailable, and StartError where it cannot listen.
  */
-export const runWitness = async (
-  { name, logs, folder, host, port }: WitnessQuestion,
-  openStore: (file: string) => WitnessStore,
-): Promise<void> => {
+const witness = async ({ name, log: logs, data: folder, host, port }: WitnessOptions): Promise<void> => {
+  if (logs.length === 0) throw new UsageError('a witness follows at least one log: give its key with --log');
+  const { openWitnessStore } = await import('../../adapters/sqlite/witness-store.js');
   const stopping = new Promise<NodeJS.Signals>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
   });
@@ -81,7 +64,7 @@ export const runWitness = async (
     throw new AuditKeyError(
       `there is no ${file} beside the key: a key that has lost its memory could cosign a second history. Put the file back; if it is lost, move the key away, and give the logs the new one (docs/witnesses.md)`,
     );
-  const store = openStore(file); // before the key is made: a start that is cut off here can be repeated
+  const store = openWitnessStore(file); // before the key is made: a start that is cut off here can be repeated
   try {
     const key = await openWitnessKey(folder, name).catch((error: unknown) => {
       throw error instanceof NoteRefused ? new UsageError(error.message) : error;

@@ -61,7 +61,10 @@ describe('a check that wants cosignatures', () => {
     const file = join(folder, 'bundle');
     writeFileSync(file, text);
     out = '';
-    const demand = demandOf(witnesses, required);
+    const demand = demandOf({
+      witness: witnesses,
+      ...(required !== undefined && { witnessesRequired: required }),
+    });
     const question = { file, keys: [log.key], demand, owner: undefined };
     const taken = text.startsWith('{"format":"plants-list"')
       ? await checkList({ json: false }, question)

@@ -14,17 +14,7 @@ class Screen extends Writable {
     this.text += chunk.toString();
     done();
   }
-  /** What was drawn, each time. */
-  get drawn(): string {
-    return stripVTControlCharacters(this.text);
-  }
 }
-
-const shown = (isTTY: boolean, quiet?: true) => {
-  const screen = new Screen(isTTY);
-  const stream = screen as unknown as NodeJS.WriteStream;
-  return { screen, progress: quiet ? new Progress('events', stream, quiet) : new Progress('events', stream) };
-};
 
 describe('progress', () => {
   let time = 0;
@@ -36,101 +26,96 @@ describe('progress', () => {
     jest.restoreAllMocks();
   });
 
-  describe('in a file', () => {
-    it('is a line every five seconds, and one at the end', () => {
-      const { screen, progress } = shown(false);
-      progress.show('reading', 0, 100);
-      time += 4_999;
-      progress.show('reading', 10, 100);
-      expect(screen.text).toBe('');
-      time += 1;
-      progress.show('reading', 20, 100);
-      expect(screen.text).toBe('reading: 20 of 100 events, 4/s, 20 s left\n');
-      time += 5_000;
-      progress.show('reading', 100, 100);
-      progress.end();
-      expect(screen.text.split('\n').slice(1)).toEqual([
-        'reading: 100 of 100 events, 10/s, 0 s left',
-        'reading: 100 of 100 events, 10/s, 0 s left',
-        '',
-      ]);
-    });
+  type Step = readonly [afterMs: number, phase: string, done: number, total?: number | null, detail?: string];
 
-    it('tells no time left where there is no total, or no rate yet', () => {
-      const { screen, progress } = shown(false);
-      progress.show('counting', 3, undefined);
-      time += 1_000;
-      progress.show('reading', 0, 100);
-      time += 1_000;
-      progress.end();
-      expect(screen.text).toBe('counting: 3 events, 3/s\nreading: 0 of 100 events, 0/s\n');
-    });
-
-    it('is silent where nothing was begun, and after its end', () => {
-      const { screen, progress } = shown(false);
-      progress.end();
-      expect(screen.text).toBe('');
-      progress.show('reading', 1, 1);
-      progress.end();
-      progress.end();
-      expect(screen.text.trimEnd().split('\n')).toHaveLength(1);
-    });
-  });
-
-  describe('on a terminal', () => {
-    it('is a bar with rate and time left, and the terminal is given back at the end', () => {
-      const { screen, progress } = shown(true);
-      progress.show('reading', 0, 200);
-      time += 10_000;
-      progress.show('reading', 50, 200);
-      progress.end();
-      expect(screen.drawn).toMatch(/reading .* 0% 0 of 200 events, 0\/s, .* left/);
-      expect(screen.drawn).toMatch(/reading .* 25% 50 of 200 events, 5\/s, .* left\s*$/);
-      expect(screen.text).toContain('\x1b[?25l');
-      expect(screen.text.lastIndexOf('\x1b[?25h')).toBeGreaterThan(screen.text.lastIndexOf('\x1b[?25l'));
-    });
-
-    it('counts only, where there is no total; another phase is another bar', () => {
-      const { screen, progress } = shown(true);
-      progress.show('counting', 0, undefined);
-      time += 1_000;
-      progress.show('counting', 7, undefined);
-      progress.show('comparing', 1, undefined);
-      progress.end();
-      expect(screen.drawn).toContain('counting  7 events, 7/s');
-      expect(screen.drawn).toMatch(/comparing 1 events/);
-      expect(screen.drawn).not.toMatch(/%|left/);
-    });
-  });
-
-  describe('of which a share is known', () => {
-    it('is a bar of that share on a terminal', () => {
-      const { screen, progress } = shown(true);
-      progress.showShare('rebuild', 0, 'waiting');
-      time += 1_000;
-      progress.showShare('rebuild', 0.259, 'building, 3 s left');
-      progress.end();
-      expect(screen.drawn).toMatch(/rebuild .* 0% /);
-      expect(screen.drawn).toMatch(/rebuild .* 25% building, 3 s left\s*$/);
-    });
-
-    it('is a line every five seconds in a file, and one at the end', () => {
-      const { screen, progress } = shown(false);
-      progress.showShare('rebuild', 0, 'waiting');
-      time += 5_000;
-      progress.showShare('rebuild', 0.5, 'building');
-      time += 1_000;
-      progress.showShare('rebuild', 1, 'promoting');
-      progress.end();
-      expect(screen.text).toBe('rebuild: 50% building\nrebuild: 100% promoting\n');
-    });
-  });
-
-  it('is nothing where it is to be quiet', () => {
-    const { screen, progress } = shown(true, true);
-    progress.showShare('rebuild', 0.5, 'building');
-    progress.show('reading', 50, 200);
+  /** What is written of these steps, and after how much time it ends, twice. */
+  const written = (isTTY: boolean, steps: readonly Step[], endsAfterMs = 0, json = false): string => {
+    const screen = new Screen(isTTY);
+    const progress = new Progress({ json }, screen as unknown as typeof process.stderr);
     progress.end();
-    expect(screen.text).toBe('');
+    for (const [afterMs, phase, done, total = null, detail] of steps) {
+      time += afterMs;
+      const unit = detail === undefined ? 'events' : '%';
+      progress.show({ phase, unit, done, total, ...(detail !== undefined && { detail }) });
+    }
+    time += endsAfterMs;
+    progress.end();
+    progress.end();
+    return screen.text;
+  };
+
+  it.each<readonly [string, number, readonly Step[], string]>([
+    ['nothing where nothing was begun', 0, [], ''],
+    ['the end, where it was quick', 0, [[0, 'reading', 1, 1]], 'reading: 1 of 1 events, 1000/s, 0 s left\n'],
+    [
+      'a line every five seconds, and one at the end',
+      0,
+      [
+        [0, 'reading', 0, 100],
+        [4_999, 'reading', 10, 100],
+        [1, 'reading', 20, 100],
+        [5_000, 'reading', 100, 100],
+      ],
+      'reading: 20 of 100 events, 4/s, 20 s left\n' +
+        'reading: 100 of 100 events, 10/s, 0 s left\n'.repeat(2),
+    ],
+    [
+      'no time left where there is no total, or no rate yet',
+      1_000,
+      [
+        [0, 'counting', 3],
+        [1_000, 'reading', 0, 100],
+      ],
+      'counting: 3 events, 3/s\nreading: 0 of 100 events, 0/s\n',
+    ],
+    [
+      'a share, with what is known beside it',
+      0,
+      [
+        [0, 'rebuild', 0, 100, 'waiting'],
+        [5_000, 'rebuild', 50, 100, 'building'],
+        [1_000, 'rebuild', 100, 100, 'promoting'],
+      ],
+      'rebuild: 50% building\nrebuild: 100% promoting\n',
+    ],
+  ])('in a file is %s', (_what, endsAfterMs, steps, text) => {
+    expect(written(false, steps, endsAfterMs)).toBe(text);
+  });
+
+  it.each<readonly [string, readonly Step[], RegExp]>([
+    [
+      'a bar with rate and time left',
+      [
+        [0, 'reading', 0, 200],
+        [10_000, 'reading', 50, 200],
+      ],
+      /reading .* 0% 0 of 200 events, 0\/s, .* left.*reading .* 25% 50 of 200 events, 5\/s, .* left\s*$/s,
+    ],
+    [
+      'a count where there is no total; another phase is another bar',
+      [
+        [0, 'counting', 0],
+        [1_000, 'counting', 7],
+        [0, 'comparing', 1],
+      ],
+      /^(?!.*(%|left)).*counting {2}7 events, 7\/s.*comparing 1 events/s,
+    ],
+    [
+      'a bar of a share',
+      [
+        [0, 'rebuild', 0, 100, 'waiting'],
+        [1_000, 'rebuild', 25, 100, 'building, 3 s left'],
+      ],
+      /rebuild .* 0% .*rebuild .* 25% building, 3 s left\s*$/s,
+    ],
+  ])('on a terminal is %s, and the terminal is given back', (_what, steps, drawn) => {
+    const text = written(true, steps);
+    expect(stripVTControlCharacters(text)).toMatch(drawn);
+    expect(text).toContain('\x1b[?25l');
+    expect(text.lastIndexOf('\x1b[?25h')).toBeGreaterThan(text.lastIndexOf('\x1b[?25l'));
+  });
+
+  it('is nothing where JSON is printed', () => {
+    expect(written(true, [[0, 'reading', 50, 200]], 0, true)).toBe('');
   });
 });

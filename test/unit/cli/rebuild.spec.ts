@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/cli/interrupted.js';
-import { cancel, estimate, rebuild, rollback } from '../../../src/cli/commands/rebuild.js';
+import { cancel, estimate, rebuild } from '../../../src/cli/commands/rebuild.js';
+import { rollback } from '../../../src/cli/commands/rollback.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
@@ -208,7 +209,7 @@ describe('an operator', () => {
 
   describe('who asks what a rebuild would do', () => {
     it('hears how much it would read, that nothing was asked for, and of no lists to keep', async () => {
-      expect(await estimate(office.desk(), null, false)).toBe(true);
+      expect(await estimate(office.desk(), {})).toBe(true);
       expect(office.out).toContain('The log holds 0 events. A rebuild would take about 0 s: ');
       expect(office.out).toContain('It would build a new generation, verify it, and answer\n');
       expect(office.out).toMatch(/\nNothing was asked for\.\n$/);
@@ -219,13 +220,13 @@ describe('an operator', () => {
       for (const plant of [1, 2, 3]) await run(office.log, 'anne', createPlant(plant));
       await office.answer();
       const underWay = await office.requested();
-      await estimate(office.desk(), 2, true);
+      await estimate(office.desk(), { rate: 2, unskip: true });
       expect(office.out).toContain('The log holds 4 events. A rebuild would take about 2 s: ');
       expect(office.out).toContain(
         'generation beside generation 1, which takes as much space again, with the events that were skipped, verify',
       );
       expect(office.out).toContain(`Now it would be refused: rebuild ${underWay} is under way.`);
-      await estimate(office.desk({ json: true, log: uncounted(office.log) }), 2, false);
+      await estimate(office.desk({ json: true, log: uncounted(office.log) }), { rate: 2 });
       expect(office.json).toMatchObject({ events: 4, estimatedSeconds: 2, active: 1, underWay });
     });
 
@@ -247,19 +248,19 @@ describe('an operator', () => {
       const log = new Faults(office.log)
         .every('head', () => Promise.resolve(position(25_000)))
         .every('readAll', manyEvents).port;
-      await estimate(office.desk({ log }), null, false);
+      await estimate(office.desk({ log }), {});
       expect(read).toBe(20_001);
       expect(office.out).toContain('The log holds 25000 events.');
       expect(office.out).toContain('from the time to read 20000 of them.');
       expect(office.out).toMatch(/^While requests never cease it gives way to them, and may take \S+ s\.$/m);
-      await estimate(office.desk({ log: uncounted(log) }), null, false);
+      await estimate(office.desk({ log: uncounted(log) }), {});
       expect(read).toBe(25_001); // counting is reading, up to what was the end
     });
 
     it('may stop it', async () => {
       await run(office.log, 'anne', createPlant(1));
       office.interrupt(new Interrupted('stopped'));
-      await expect(estimate(office.desk(), null, false)).rejects.toThrow('stopped');
+      await expect(estimate(office.desk(), {})).rejects.toThrow('stopped');
       expect(office.out).toBe('');
     });
   });

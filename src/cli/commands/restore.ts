@@ -1,0 +1,58 @@
+import { type Command } from 'commander';
+import { howToSetAside } from '../../adapters/store-locations.js';
+import { isThere } from '../../files/new-file.js';
+import { longOperation, watching } from '../../operations/long-operation.js';
+import { asOwner } from '../../service/service-file.js';
+import { EXITS, UsageError } from '../exit-status.js';
+import { stopSignal } from '../interrupted.js';
+import { settings } from '../settings.js';
+import { treeFile } from '../with-stores.js';
+import { copied, inFile } from './backup.js';
+
+/** Defines `plants restore`. */
+export const define = (command: Command): void => {
+  command
+    .requiredOption('--from <file>', 'what plants backup made')
+    .option('--json', 'print {file, events, head, bytes, seconds}, and no progress')
+    .addHelpText(
+      'after',
+      `
+The backup is checked first. It becomes the log of the settings (DATA_DIR, EVENT_LOG), which must not be there: stop
+the service, and move what is left of its log away.
+
+Example:
+  npx plants restore --from /backups/events-2026-11-21.db
+${EXITS}`,
+    )
+    .action(restore);
+};
+
+const restore = async ({ from, json = false }: { readonly from: string; readonly json?: boolean }) => {
+  const { eventLog, readModel, dataDir } = settings();
+  const { file } = inFile(eventLog);
+  if (!isThere(from)) throw new UsageError(`--from: there is no file ${from}`);
+  const [adapter, { leavesIn }] = await Promise.all([
+    import('../../adapters/sqlite/backup.js'),
+    import('../../adapters/sqlite/start-check.js'),
+  ]);
+  const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (report, signal) =>
+    adapter.restore(from, file, watching(report, signal)),
+  );
+  const { events } = await asOwner({ dataDir, eventLog }, 'restore to another file', () =>
+    copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`),
+  );
+  if (readModel.kind === 'redis' || isThere(readModel.folder))
+    advise(
+      `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,
+    );
+  const tree = treeFile(dataDir);
+  const leaves = leavesIn(tree);
+  if (leaves !== undefined && leaves > events)
+    advise(
+      `move ${tree} with its -wal and -shm aside, and keep them: they hold ${leaves} events, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them`,
+    );
+};
+
+const advise = (what: string): void => {
+  process.stderr.write(`plants: before the next start, ${what}\n`);
+};
