@@ -8,6 +8,7 @@ import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { eventOf, type Operator, skipEvent } from '../write/rebuilds.js';
 import { type System } from './status.js';
+import { UnreadKind } from './system-status.js';
 
 /** An event that cannot be read, and that an operator may leave out of the lists. */
 export const UnreadEvent = z
@@ -17,11 +18,8 @@ export const UnreadEvent = z
     revision: z.number().int(),
     type: z.string(),
     data: z.unknown(),
-    kind: z.string().meta({
-      description: 'newer_version, unknown_type or invalid.',
-      examples: ['newer_version'],
-    }),
-    reason: z.string().meta({ description: 'Why it cannot be read.' }),
+    kind: UnreadKind,
+    reason: z.string().describe('Why it cannot be read.'),
   })
   .meta({
     id: 'UnreadEvent',
