@@ -346,19 +346,7 @@ describe('the commands of operators, beside a running service', () => {
 
 // The stores have no part in it, so that once is enough.
 (STORES === 'embedded' ? describe : describe.skip)('how they are called', () => {
-  it.each(['status', 'rebuild', 'rollback', 'verify', 'skip', 'history', 'console'])(
-    'plants %s --help shows an example',
-    async (name) => {
-      const { status, stdout } = await runCli([name, '--help'], {});
-      expect(status).toBe(0);
-      expect(stdout).toMatch(new RegExp(`^Example:\n {2}npx plants ${name}`, 'm'));
-      expect(stdout).toContain('--json');
-      expect(stdout).toContain('Exit status: 0');
-    },
-  );
-
   it.each([
-    ['a rate of nothing', ['rebuild', '--rate', '0']],
     ['to cancel at a rate', ['rebuild', '--cancel', '--rate', '5']],
     ['to skip without a reason', ['skip', '--position', '1', '--reason', ' ']],
   ])('refuses %s with status 2', async (_what, args) => {

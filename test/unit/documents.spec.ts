@@ -68,6 +68,20 @@ it.each(DOCUMENTS)('%s: commands and options of plants that it names exist', (fi
   expect(named.flatMap(unknownIn)).toEqual([]);
 });
 
+/** They need no example: they are called by their names. */
+const PLAIN = ['serve', 'demo'];
+
+it.each(COMMANDS.commands.map((command) => command.name()).filter((name) => name !== 'complete'))(
+  'plants %s --help shows an example, and its exit statuses',
+  (name) => {
+    let help = '';
+    const command = COMMANDS.commands.find((one) => one.name() === name);
+    command?.configureOutput({ writeOut: (text) => (help += text) }).outputHelp();
+    expect(help).toMatch(/^Exit status: 0/m);
+    if (!PLAIN.includes(name)) expect(help).toMatch(new RegExp(`^Examples?:\n.*npx plants ${name}`, 'm'));
+  },
+);
+
 const FORBIDDEN = Object.keys(JSON.parse(readFileSync('forbidden-words.json', 'utf8')) as object);
 
 it.each(DOCUMENTS)('%s: uses no word of forbidden-words.json', (file) => {

@@ -8,7 +8,7 @@ import { exportBundle } from '../../../src/cli/commands/export.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { newEvent } from '../../support/log-events.js';
-import { temporaryFolder } from '../../support/temporary-folder.js';
+import { keepPrinted } from './command-for-tests.js';
 
 /** One block and some more. */
 const EVENTS = 270;
@@ -16,41 +16,34 @@ const EVENTS = 270;
 /** What docs/audit.md has an auditor do under an alarm, with a bundle that was kept from before. */
 describe('an altered log beside a bundle of what it was', () => {
   let log: AuditedLog;
-  let folder: string;
-  let said: string;
+  let printed: ReturnType<typeof keepPrinted>;
 
   beforeEach(async () => {
-    folder = temporaryFolder();
     log = await AuditedLog.open();
     await log.fill(EVENTS);
     await log.sign();
-    jest.spyOn(process.stderr, 'write').mockReturnValue(true); // progress
-    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      said += String(text);
-      return true;
-    });
-    said = '';
+    printed = keepPrinted();
     await exported('kept');
   });
   afterEach(async () => {
     jest.restoreAllMocks();
     await log.remove();
-    rmSync(folder, { recursive: true });
   });
 
+  const file = (name: string): string => join(log.folder, name);
   const exported = async (name: string, question: Partial<BundleQuestion> = {}): Promise<string> => {
-    said = '';
+    printed.stdout = '';
     await exportBundle(
       { log: log.log, tree: log.tree, signal: new AbortController().signal, json: false, published },
-      { file: join(folder, name), from: undefined, owner: undefined, ...question },
+      { file: file(name), from: undefined, owner: undefined, ...question },
     );
-    return said;
+    return printed.stdout;
   };
   const compared = async (name: string, json = false): Promise<string> => {
-    said = '';
-    const question = { file: join(folder, name), keys: [log.key], against: undefined };
-    await check({ json }, { ...question, previous: join(folder, 'kept') });
-    return said;
+    printed.stdout = '';
+    const question = { file: file(name), keys: [log.key], against: undefined, previous: file('kept') };
+    await check({ json }, question);
+    return printed.stdout;
   };
 
   it.each([
@@ -89,13 +82,7 @@ describe('an altered log beside a bundle of what it was', () => {
       expect(await compared('altered')).toMatch(text);
       expect(JSON.parse(await compared('altered', true))).toMatchObject({ verdict: 'refused', index });
       // Nothing of it is taken for proven without the older bundle either.
-      said = '';
-      const question = {
-        file: join(folder, 'altered'),
-        keys: [log.key],
-        against: undefined,
-        previous: undefined,
-      };
+      const question = { file: file('altered'), keys: [log.key], against: undefined, previous: undefined };
       expect(await check({ json: false }, question)).toBe(false);
     },
   );
@@ -156,7 +143,7 @@ describe('an altered log beside a bundle of what it was', () => {
     await log.log.append(plantStream('carol', id), 'none', [{ ...newEvent(data), type: 'PlantCreated' }]);
     await exported('owner', { owner: 'alice' });
     await log.sign();
-    rmSync(join(folder, 'kept'));
+    rmSync(file('kept'));
     await exported('kept');
     expect(await compared('owner')).toMatch(
       /^refused: .*of 271 events, and this is of 270: it is the older one/,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RecordedCheckpoints } from '../../../src/audit/recorded-checkpoints.js';
@@ -9,24 +9,18 @@ import { check } from '../../../src/cli/check.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
-import { temporaryFolder } from '../../support/temporary-folder.js';
+import { keepPrinted } from './command-for-tests.js';
 
 const nameOf = ({ name, id }: VerifierKey): string => `${name}+${id}`;
 
 describe('a check of a log whose key was changed', () => {
   const [old, next] = [newSigner(), newSigner()];
-  let folder: string;
   let log: AuditedLog;
-  let out: string;
+  let printed: ReturnType<typeof keepPrinted>;
   let kept: string;
   beforeEach(async () => {
-    folder = temporaryFolder();
     log = await AuditedLog.open(old);
-    out = '';
-    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      out += String(text);
-      return true;
-    });
+    printed = keepPrinted();
     await log.fill(4);
     kept = await log.sign();
     await record(old);
@@ -35,7 +29,6 @@ describe('a check of a log whose key was changed', () => {
   afterEach(async () => {
     jest.restoreAllMocks();
     await log.remove();
-    rmSync(folder, { recursive: true });
   });
 
   const record = async (key: SignerKey, previousKey?: SignerKey): Promise<void> => {
@@ -51,25 +44,25 @@ describe('a check of a log whose key was changed', () => {
     await record(next, previousKey);
     await log.fill(2);
     await log.sign(next);
-    const file = join(folder, 'bundle');
+    const file = join(log.folder, 'bundle');
     writeFileSync(file, await log.bundle());
     return file;
   };
   const checked = async (file: string, keys: readonly VerifierKey[], json = false): Promise<boolean> => {
-    out = '';
+    printed.stdout = '';
     return check({ json }, { file, keys, against: Buffer.from(kept), previous: undefined });
   };
 
   it('takes both keys, and says whether the old one has signed the change', async () => {
     const file = await bundle(old);
     expect(await checked(file, [old, next])).toBe(true);
-    expect(out).toMatch(`signed by ${nameOf(next)}\n`);
-    expect(out).toMatch('It goes on from the older checkpoint of 4 events, which are the same.');
-    expect(out).toMatch(
+    expect(printed.stdout).toMatch(`signed by ${nameOf(next)}\n`);
+    expect(printed.stdout).toMatch('It goes on from the older checkpoint of 4 events, which are the same.');
+    expect(printed.stdout).toMatch(
       `Event 5 records that the key was changed from ${nameOf(old)} to ${nameOf(next)}: the old key has signed that.`,
     );
     await checked(file, [next, old], true);
-    expect(JSON.parse(out)).toMatchObject({
+    expect(JSON.parse(printed.stdout)).toMatchObject({
       signedBy: nameOf(next),
       keyChanges: [{ index: 5, from: nameOf(old), to: nameOf(next), confirmed: true }],
     });
@@ -78,15 +71,19 @@ describe('a check of a log whose key was changed', () => {
   it('says where the old key has not signed it', async () => {
     const file = await bundle();
     expect(await checked(file, [old, next])).toBe(true);
-    expect(out).toMatch(`to ${nameOf(next)}: the old key has NOT signed that. Ask why`);
+    expect(printed.stdout).toMatch(`to ${nameOf(next)}: the old key has NOT signed that. Ask why`);
   });
 
   it('is refused with one of the keys where the other one is needed', async () => {
     const file = await bundle(old);
     expect(await checked(file, [old])).toBe(false);
-    expect(out).toMatch(/refused: line 1: its checkpoint: it is signed by .*, and by none of the known keys/);
+    expect(printed.stdout).toMatch(
+      /refused: line 1: its checkpoint: it is signed by .*, and by none of the known keys/,
+    );
     expect(await checked(file, [next])).toBe(false);
-    expect(out).toMatch(/refused: the older checkpoint: it is signed by .*, and by none of the known keys/);
+    expect(printed.stdout).toMatch(
+      /refused: the older checkpoint: it is signed by .*, and by none of the known keys/,
+    );
   });
 
   it('passes over a record that cannot be used', async () => {
@@ -96,7 +93,7 @@ describe('a check of a log whose key was changed', () => {
     await log.sign();
     const file = await bundle(old);
     expect(await checked(file, [old, next])).toBe(true);
-    expect(out).toMatch('Event 6 records that the key was changed');
+    expect(printed.stdout).toMatch('Event 6 records that the key was changed');
   });
 
   (PYTHON ? it : it.skip)('is the same by docs/check.py', async () => {

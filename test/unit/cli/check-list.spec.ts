@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ListProofs } from '../../../src/audit/list-proofs.js';
@@ -10,14 +10,12 @@ import { checkList, isListProof, type ListQuestion } from '../../../src/cli/chec
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
-import { temporaryFolder } from '../../support/temporary-folder.js';
+import { keepPrinted } from './command-for-tests.js';
 
 describe('plants check of a list proof', () => {
-  let folder: string;
   let log: AuditedLog;
-  let out: string;
+  let printed: ReturnType<typeof keepPrinted>;
   beforeAll(async () => {
-    folder = temporaryFolder();
     log = await AuditedLog.open();
     await log.fill(120);
     const data = { id: 1, tag: 7 }; // as somebody else wrote it
@@ -28,14 +26,9 @@ describe('plants check of a list proof', () => {
   afterAll(async () => {
     jest.restoreAllMocks();
     await log.remove();
-    rmSync(folder, { recursive: true });
   });
   beforeEach(() => {
-    out = '';
-    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      out += String(text);
-      return true;
-    });
+    printed = keepPrinted();
   });
 
   const proofOf = async (owner: string, after?: number, limit = 1_000): Promise<string> => {
@@ -50,43 +43,48 @@ describe('plants check of a list proof', () => {
     question: Partial<ListQuestion> = {},
     json = false,
   ): Promise<boolean> => {
-    const file = join(folder, randomUUID());
+    const file = join(log.folder, randomUUID());
     writeFileSync(file, content);
-    out = '';
+    printed.stdout = '';
     return checkList({ json }, { file, keys: [log.key], demand: undefined, owner: undefined, ...question });
   };
 
   it('shows the first plants, and how many more there are', async () => {
     expect(await checked(await proofOf('alice'), { owner: 'alice' })).toBe(true);
-    expect(out).toMatch(
+    expect(printed.stdout).toMatch(
       /^proven: of the plants of "alice", after 121 events of .*, and there are no others; signed by/,
     );
-    expect(out).toContain(keyName(log.key));
-    expect(out.trim().split('\n')).toHaveLength(22);
-    expect(out).toMatch(/\n {2}and \d+ more \(--json shows all\)\n$/);
+    expect(printed.stdout).toContain(keyName(log.key));
+    expect(printed.stdout.trim().split('\n')).toHaveLength(22);
+    expect(printed.stdout).toMatch(/\n {2}and \d+ more \(--json shows all\)\n$/);
     expect(await checked(await proofOf('alice', 9, 2))).toBe(true);
-    expect(out).toMatch(
+    expect(printed.stdout).toMatch(
       /after the id 9, .* these are the first 2, none is left out between them, and more follow/,
     );
     expect(await checked(await proofOf('nobody'))).toBe(true);
-    expect(out).toMatch(
+    expect(printed.stdout).toMatch(
       /^proven: of the plants of "nobody", after 121 events of [^,]*, there are none; signed by/,
     );
     expect(await checked(gzipSync(await proofOf('odd')))).toBe(true);
-    expect(out).toMatch(/\n {2}1\s*\n$/);
+    expect(printed.stdout).toMatch(/\n {2}1\s*\n$/);
   });
 
   it('says that nobody has signed it where no key is given', async () => {
     expect(await checked(await proofOf('bob'), { keys: [] })).toBe(true);
-    expect(out).toMatch(/^consistent: of the plants of "bob"/);
-    expect(out).toContain('The signature was NOT checked');
+    expect(printed.stdout).toMatch(/^consistent: of the plants of "bob"/);
+    expect(printed.stdout).toContain('The signature was NOT checked');
     await checked(await proofOf('bob'), { keys: [] }, true);
-    expect(JSON.parse(out)).toMatchObject({ verdict: 'consistent', signedBy: null, after: null, last: true });
+    expect(JSON.parse(printed.stdout)).toMatchObject({
+      verdict: 'consistent',
+      signedBy: null,
+      after: null,
+      last: true,
+    });
   });
 
   it('prints all of it as one object', async () => {
     expect(await checked(await proofOf('alice', 9, 2), {}, true)).toBe(true);
-    const told = JSON.parse(out) as { plants: unknown[] };
+    const told = JSON.parse(printed.stdout) as { plants: unknown[] };
     expect(told).toMatchObject({ verdict: 'proven', owner: 'alice', after: 9, last: false, size: 121 });
     expect(told.plants).toHaveLength(2);
   });
@@ -104,9 +102,9 @@ describe('plants check of a list proof', () => {
       [Buffer.concat([Buffer.from(text), Buffer.of(0xff)]), {}, 'this is not UTF-8'],
     ] as const) {
       expect([reason, await checked(content, question)]).toEqual([reason, false]);
-      expect(out).toContain(`refused: ${reason}`);
+      expect(printed.stdout).toContain(`refused: ${reason}`);
       await checked(content, question, true);
-      expect(JSON.parse(out)).toMatchObject({ verdict: 'refused' });
+      expect(JSON.parse(printed.stdout)).toMatchObject({ verdict: 'refused' });
     }
   });
 
@@ -117,7 +115,7 @@ describe('plants check of a list proof', () => {
       [await log.bundle(), false],
       ['', false],
     ] as const) {
-      const file = join(folder, randomUUID());
+      const file = join(log.folder, randomUUID());
       writeFileSync(file, content);
       expect(await isListProof(file)).toBe(is);
     }

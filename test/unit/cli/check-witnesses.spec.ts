@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { keptCosignatures } from '../../../src/audit/cosigned-notes.js';
 import { cosign } from '../../../src/audit/cosignature.js';
@@ -12,31 +12,24 @@ import { checkList } from '../../../src/cli/check-list.js';
 import { demandOf } from '../../../src/cli/verifier-keys.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';
-import { temporaryFolder } from '../../support/temporary-folder.js';
+import { keepPrinted } from './command-for-tests.js';
 
 const newWitness = (name: string): SignerKey =>
   signerKey(name, generateKeyPairSync('ed25519').privateKey, 'cosignature');
 
 describe('a check that wants cosignatures', () => {
   const [one, other] = [newWitness('w.example/1'), newWitness('w.example/2')];
-  let folder: string;
   let log: AuditedLog;
-  let out: string;
+  let printed: ReturnType<typeof keepPrinted>;
   beforeEach(async () => {
-    folder = temporaryFolder();
     log = await AuditedLog.open();
-    out = '';
-    jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
-      out += String(text);
-      return true;
-    });
+    printed = keepPrinted();
     await log.fill(4);
     await log.sign();
   });
   afterEach(async () => {
     jest.restoreAllMocks();
     await log.remove();
-    rmSync(folder, { recursive: true });
   });
 
   const byOne = (note: string): string => cosign(parseNote(note).text, one, 1_700_000_000);
@@ -58,9 +51,9 @@ describe('a check that wants cosignatures', () => {
 
   /** Whether both checkers take it, which have to say the same. */
   const isTaken = async (text: string, witnesses: readonly SignerKey[], required?: number) => {
-    const file = join(folder, 'bundle');
+    const file = join(log.folder, 'bundle');
     writeFileSync(file, text);
-    out = '';
+    printed.stdout = '';
     const demand = demandOf({
       witness: witnesses,
       ...(required !== undefined && { witnessesRequired: required }),
@@ -92,14 +85,18 @@ describe('a check that wants cosignatures', () => {
 
   it('refuses one that too few of them have cosigned', async () => {
     expect(await isTaken(await bundle(() => ''), [one])).toBe(false);
-    expect(out).toBe('refused: line 1: its checkpoint: it is cosigned by 0 of the witnesses, and not by 1\n');
+    expect(printed.stdout).toBe(
+      'refused: line 1: its checkpoint: it is cosigned by 0 of the witnesses, and not by 1\n',
+    );
     expect(await isTaken(await bundle(byOne), [one, other])).toBe(false);
     expect(await isTaken(await bundle((note) => byOne(note).repeat(2)), [one, other])).toBe(false);
   });
 
   it('refuses a forged cosignature', async () => {
     expect(await isTaken(await bundle(forged), [one])).toBe(false);
-    expect(out).toMatch(/^refused: line 1: its checkpoint: .*is not by that key, or not of this text/);
+    expect(printed.stdout).toMatch(
+      /^refused: line 1: its checkpoint: .*is not by that key, or not of this text/,
+    );
   });
 
   describe('of the proof of a list', () => {
@@ -109,7 +106,7 @@ describe('a check that wants cosignatures', () => {
     it('takes one whose checkpoint enough of them have cosigned', async () => {
       expect(await isTaken(await listProof(() => ''), [])).toBe(true);
       expect(await isTaken(await listProof(byOne), [one])).toBe(true);
-      expect(out).toMatch(/^proven: of the plants of "bob"/);
+      expect(printed.stdout).toMatch(/^proven: of the plants of "bob"/);
       expect(await isTaken(await listProof(byOne), [one, other, third], 1)).toBe(true);
       const both = await listProof((note) => byOther(note) + byOne(note));
       expect(await isTaken(both, [one, other])).toBe(true);
@@ -118,19 +115,23 @@ describe('a check that wants cosignatures', () => {
 
     it('refuses one that too few of them have cosigned, and counts each witness once', async () => {
       expect(await isTaken(await listProof(() => ''), [one], 1)).toBe(false);
-      expect(out).toBe('refused: its checkpoint: it is cosigned by 0 of the witnesses, and not by 1\n');
+      expect(printed.stdout).toBe(
+        'refused: its checkpoint: it is cosigned by 0 of the witnesses, and not by 1\n',
+      );
       expect(await isTaken(await listProof(byOne), [one, other])).toBe(false);
       expect(await isTaken(await listProof(byOther), [one])).toBe(false);
       const twice = await listProof((note) => byOne(note).repeat(2));
       expect(await isTaken(twice, [one, other, third], 2)).toBe(false);
-      expect(out).toBe('refused: its checkpoint: it is cosigned by 1 of the witnesses, and not by 2\n');
+      expect(printed.stdout).toBe(
+        'refused: its checkpoint: it is cosigned by 1 of the witnesses, and not by 2\n',
+      );
       const again = (note: string): string => cosign(parseNote(note).text, one, 1_700_000_099);
       expect(await isTaken(await listProof((note) => byOne(note) + again(note)), [one, other])).toBe(false);
     });
 
     it('refuses a forged cosignature, even where enough others are there', async () => {
       expect(await isTaken(await listProof(forged), [one])).toBe(false);
-      expect(out).toMatch(/^refused: its checkpoint: .*is not by that key, or not of this text/);
+      expect(printed.stdout).toMatch(/^refused: its checkpoint: .*is not by that key, or not of this text/);
       expect(await isTaken(await listProof((note) => byOther(note) + forged(note)), [one, other], 1)).toBe(
         false,
       );
@@ -139,7 +140,7 @@ describe('a check that wants cosignatures', () => {
 
   it('finds in the file of an auditor what is known of a note', async () => {
     const note = (await log.tree.latestCheckpoint())?.note ?? '';
-    const file = join(folder, 'witnessed.json');
+    const file = join(log.folder, 'witnessed.json');
     expect(keptCosignatures(file, note)).toBe('');
     writeFileSync(file, JSON.stringify({ notes: [note + byOne(note)], expected: true }));
     expect(keptCosignatures(file, note)).toBe(byOne(note));

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type Operating } from '../../../src/cli/with-operations.js';
 import { LocalOperations, type OperatedSystem } from '../../../src/operations/local.js';
 import { verifyLists } from '../../../src/operations/verification.js';
-import { type ProcessReport, reportText } from '../../../src/operations/process-report.js';
+import { reportText } from '../../../src/operations/process-report.js';
 import { type RebuildEvent } from '../../../src/plants/operation.js';
 import { decorate } from '../../../src/ports/decorate.js';
 import { type EventLog } from '../../../src/ports/event-log.js';
@@ -13,12 +13,22 @@ import { type ProjectorStatus } from '../../../src/projector/projector.js';
 import { type RebuildProgress } from '../../../src/projector/runner.js';
 import { readRebuilds } from '../../../src/rebuilds/read.js';
 import { record, requestRebuild } from '../../../src/write/rebuilds.js';
-
 import { countGenerations } from '../../support/counted-generations.js';
 import { catchUp, NOON, noon, Stores } from '../../support/domain-stores.js';
 
 /** The log, as one whose positions do not say how many events there are. */
 export const uncounted = (log: EventLog): EventLog => decorate(log, { count: () => undefined });
+
+/** Keeps what is printed from now on, in place of printing it, until `jest.restoreAllMocks`. */
+export const keepPrinted = (): { stdout: string; stderr: string } => {
+  const texts = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const)
+    jest.spyOn(process[name], 'write').mockImplementation((text) => {
+      texts[name] += String(text);
+      return true;
+    });
+  return texts;
+};
 
 /** The stores, and what a command works with that operates on them in this process. */
 type Desk = OperatedSystem & Operating;
@@ -29,7 +39,7 @@ export const OLGA = { actor: { sub: 'cli:olga' }, correlationId: 'shift 7' };
 export class Office {
   readonly #stores: Stores;
   readonly #asked = new AbortController();
-  readonly #texts = { stdout: '', stderr: '' };
+  readonly #texts = keepPrinted();
 
   private constructor(
     stores: Stores,
@@ -37,11 +47,6 @@ export class Office {
     readonly model: ReadModelStore,
   ) {
     this.#stores = stores;
-    for (const name of ['stdout', 'stderr'] as const)
-      jest.spyOn(process[name], 'write').mockImplementation((text) => {
-        this.#texts[name] += String(text);
-        return true;
-      });
   }
 
   /** Its generations are called 1, 2, 3 … */
@@ -123,12 +128,6 @@ export class Office {
       'one',
       reportText(identity, { status, rebuild: rebuild as RebuildProgress | undefined }),
     );
-  }
-
-  /** A process of another version tells about its projector in its own words. */
-  async tellOtherwise(projector: Partial<ProcessReport['projector']>): Promise<void> {
-    const identity = { host: 'elm', pid: 8, roles: ['projector'], version: '9', address: '', since: '' };
-    await this.tellText('two', JSON.stringify({ ...identity, projector, rebuild: null }));
   }
 
   async tellText(process: string, text: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { pbkdf2 } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -8,42 +8,33 @@ import { published } from '../../../src/adapters/sqlite/backup.js';
 import { ExportRefused } from '../../../src/audit/bundle-write.js';
 import { exportBundle } from '../../../src/cli/commands/export.js';
 import { AuditedLog } from '../../support/audited-log.js';
-import { temporaryFolder } from '../../support/temporary-folder.js';
+import { keepPrinted } from './command-for-tests.js';
 
 const EVENTS = 20;
 
 describe('an export', () => {
   let log: AuditedLog;
   let folder: string;
-  let said: string;
+  let printed: ReturnType<typeof keepPrinted>;
 
   beforeEach(async () => {
-    folder = temporaryFolder();
     log = await AuditedLog.open();
+    folder = mkdtempSync(join(log.folder, 'exports'));
     await log.fill(EVENTS);
-    said = '';
-    for (const name of ['stdout', 'stderr'] as const)
-      jest.spyOn(process[name], 'write').mockImplementation((text) => {
-        said += String(text);
-        return true;
-      });
+    printed = keepPrinted();
   });
   afterEach(async () => {
     jest.restoreAllMocks();
     await log.remove();
-    rmSync(folder, { recursive: true });
   });
 
-  const exported = (name: string, changes: { json?: boolean; from?: string; signal?: AbortSignal } = {}) =>
+  const exported = (
+    name: string,
+    { json = false, from, signal }: { json?: boolean; from?: string; signal?: AbortSignal } = {},
+  ) =>
     exportBundle(
-      {
-        log: log.log,
-        tree: log.tree,
-        signal: changes.signal ?? new AbortController().signal,
-        json: changes.json ?? false,
-        published,
-      },
-      { file: join(folder, name), from: changes.from, owner: undefined },
+      { log: log.log, tree: log.tree, signal: signal ?? new AbortController().signal, json, published },
+      { file: join(folder, name), from, owner: undefined },
     );
 
   /** Keeps every thread of Node's pool busy, so that what is opened in one of them is opened late. */
@@ -68,12 +59,12 @@ describe('an export', () => {
   it('is compressed as its name says, and told of in words or as JSON', async () => {
     await log.sign();
     await exported('plain');
-    expect(said).toMatch(
+    expect(printed.stdout).toMatch(
       /^exported 20 events in .* to .*plain: verified against the checkpoint of 20 events/m,
     );
-    said = '';
+    printed.stdout = '';
     await exported('small.gz', { json: true, from: '5' });
-    expect(JSON.parse(said)).toMatchObject({ size: EVENTS, from: 5, events: 15, alarm: null });
+    expect(JSON.parse(printed.stdout)).toMatchObject({ size: EVENTS, from: 5, events: 15, alarm: null });
     const small = gunzipSync(readFileSync(join(folder, 'small.gz'))).toString();
     expect(small.match(/^\{"event":/gm)).toHaveLength(15);
   });
@@ -83,6 +74,8 @@ describe('an export', () => {
     const message = 'event 3 is not what it was';
     await log.tree.raise({ kind: 'changed', index: 3, message, raisedAt: '2026-01-31T12:00:00.000Z' });
     await exported('x', { json: true });
-    expect(said).toMatch(/^plants: an alarm of the auditor stands.*: event 3 is not what it was\n\{/);
+    expect(printed.stderr + printed.stdout).toMatch(
+      /^plants: an alarm of the auditor stands.*: event 3 is not what it was\n\{/,
+    );
   });
 });
