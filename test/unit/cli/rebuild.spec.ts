@@ -45,6 +45,8 @@ const id = async (): Promise<string> => {
 };
 const nothing: Look = () => Promise.resolve();
 const standby: Look = () => office.tell({ state: 'standby', since: NOON });
+const working: Look = () =>
+  office.tell({ state: 'live', since: NOON, generation: 1 as Generation, position: START });
 const passes =
   (ms: number): Look =>
   () =>
@@ -93,11 +95,7 @@ describe('who asks for a rebuild', () => {
   it.each<readonly [string, Look, string]>([
     ['none runs', nothing, `; ${NOBODY}`],
     ['none works', standby, `; ${STANDBY}`],
-    [
-      'one works',
-      () => office.tell({ state: 'live', since: NOON, generation: 1 as Generation, position: START }),
-      '',
-    ],
+    ['one works', working, ''],
   ])('without waiting is told whether it waits for a projector: %s', async (_what, look, told) => {
     await look();
     expect(await rebuild(office.desk(), { wait: false })).toBe(true);
@@ -145,7 +143,11 @@ describe('who asks for a rebuild', () => {
       [inTurn(promoted, lost, closed)],
       { outcome: 'promoted', generation: null },
     ],
-    ['it is cancelled', [cancelled], /^rebuild \S+ was cancelled: by cli:olga$/m],
+    [
+      'it is cancelled, while projectors come and go',
+      [standby, working, standby, cancelled],
+      /^rebuild \S+ was cancelled: by cli:olga$/m,
+    ],
     [
       'another one has followed it',
       [inTurn(cancelled, () => office.requested(), cancelled)],
