@@ -16,9 +16,10 @@ const [first = '', second = ''] = process.argv.slice(2).filter((word) => !word.s
 await addCommands(program, first === 'help' ? second : first);
 
 // A reader that ends early (plants … | head) is not a failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(EXIT.ok);
+process.stdout.on('error', ({ code = 'failed' }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE') process.exit(EXIT.ok);
+  printError(`standard output cannot be written (${code})`, EXIT.failed);
+  process.exit(EXIT.failed);
 });
 
 try {

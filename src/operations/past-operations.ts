@@ -75,16 +75,14 @@ const operationsIn = (recorded: readonly RecordedEvent[]): PastOperation[] => {
     const event = readOperation(stored);
     const first = firstOf(stored);
     if (event instanceof EventRefused) {
-      const detail = event.reason;
-      found.push({ ...first, operation: 'unreadable', about: skipName(stored), detail });
+      found.push({ ...first, operation: 'unreadable', about: skipName(stored), detail: event.reason });
       continue;
     }
-    const ended = endedBy(event);
+    const { ended, begun } = toldBy(event);
     const place = ended && places.get(nameOf(ended));
     const before = place === undefined ? undefined : found[place];
     // An outcome is final: closing a rebuild ends a rollback only where it had not been done.
     if (before?.outcome === 'in_progress') found[place ?? 0] = { ...before, ...ended, outcomeAt: first.at };
-    const begun = begunBy(event);
     if (!begun) continue;
     places.set(nameOf(begun), found.length);
     found.push({ ...first, outcome: 'in_progress', outcomeAt: first.at, ...begun });
@@ -92,9 +90,10 @@ const operationsIn = (recorded: readonly RecordedEvent[]): PastOperation[] => {
   return found;
 };
 
-type Named = Pick<PastOperation, 'operation' | 'about'>;
+/** What an event says of an operation. */
+type Told = Pick<PastOperation, 'operation' | 'about'> & Partial<PastOperation>;
 
-const nameOf = ({ operation, about }: Named): string => `${operation} ${about}`;
+const nameOf = ({ operation, about }: Told): string => `${operation} ${about}`;
 
 /** What an event tells by itself. */
 const firstOf = ({ position, metadata }: RecordedEvent): Omit<PastOperation, 'operation' | 'about'> => {
@@ -106,68 +105,52 @@ const firstOf = ({ position, metadata }: RecordedEvent): Omit<PastOperation, 'op
     at: Number.isNaN(at.getTime()) ? null : at.toISOString(),
     by: typeof sub === 'string' ? sub : '',
     client: typeof clientId === 'string' ? clientId : null,
-    reason: null,
-    outcome: null,
-    outcomeAt: null,
-    detail: null,
+    ...{ reason: null, outcome: null, outcomeAt: null, detail: null },
   };
 };
 
-/** The operation that begins with an event; undefined where none does. */
-const begunBy = ({ type, data }: OperationEvent): (Named & Partial<PastOperation>) | undefined => {
+/** The operation that begins with an event, and what it says of one that began before and may be over. */
+const toldBy = ({ type, data }: OperationEvent): { readonly begun?: Told; readonly ended?: Told } => {
+  const of = (operation: string, about: string, told: Partial<PastOperation>): Told => ({
+    operation,
+    about,
+    ...told,
+  });
   switch (type) {
     case 'RebuildRequested':
-      return { operation: 'rebuild', about: data.rebuild };
+      return { begun: of('rebuild', data.rebuild, {}) };
+    case 'RebuildPromoted': {
+      const detail = `lists are answered from generation ${data.generation}`;
+      return { ended: of('rebuild', data.rebuild, { outcome: 'done', detail }) };
+    }
     case 'RebuildCancelled':
-      return { operation: 'cancel', about: data.rebuild, reason: data.reason, outcome: 'done' };
+      return {
+        ended: of('rebuild', data.rebuild, { outcome: 'cancelled', detail: data.reason }),
+        begun: of('cancel', data.rebuild, { outcome: 'done', reason: data.reason }),
+      };
     case 'RollbackRequested':
-      return { operation: 'rollback', about: data.rebuild, reason: data.reason };
+      return { begun: of('rollback', data.rebuild, { reason: data.reason }) };
+    case 'RolledBack': {
+      const detail = `lists are answered from generation ${data.generation} again`;
+      return { ended: of('rollback', data.rebuild, { outcome: 'done', detail }) };
+    }
+    case 'RebuildClosed': {
+      const detail = 'the generation before was not kept any more';
+      return { ended: of('rollback', data.rebuild, { outcome: 'cancelled', detail }) };
+    }
     case 'EventSkipped':
-      return { operation: 'skip', about: skipName(data), reason: data.reason, outcome: 'done' };
+      return { begun: of('skip', skipName(data), { outcome: 'done', reason: data.reason }) };
     case 'ErasureStarted':
-      return { operation: 'erasure', about: data.erasure, reason: data.reason };
-    default:
-      return undefined;
-  }
-};
-
-/** What an event says of an operation that began before, and may be over; undefined where it says nothing. */
-const endedBy = ({ type, data }: OperationEvent): (Named & Partial<PastOperation>) | undefined => {
-  switch (type) {
-    case 'RebuildPromoted':
-      return {
-        operation: 'rebuild',
-        about: data.rebuild,
-        outcome: 'done',
-        detail: `lists are answered from generation ${data.generation}`,
-      };
-    case 'RebuildCancelled':
-      return { operation: 'rebuild', about: data.rebuild, outcome: 'cancelled', detail: data.reason };
-    case 'RolledBack':
-      return {
-        operation: 'rollback',
-        about: data.rebuild,
-        outcome: 'done',
-        detail: `lists are answered from generation ${data.generation} again`,
-      };
-    case 'RebuildClosed':
-      return {
-        operation: 'rollback',
-        about: data.rebuild,
-        outcome: 'cancelled',
-        detail: 'the generation before was not kept any more',
-      };
+      return { begun: of('erasure', data.erasure, { reason: data.reason }) };
     case 'OwnerErased':
       return {
-        operation: 'erasure',
-        about: data.erasure,
-        detail: `${data.events} events were erased from the log`,
+        ended: of('erasure', data.erasure, { detail: `${data.events} events were erased from the log` }),
       };
     case 'ErasureFinished':
-      return { operation: 'erasure', about: data.erasure, outcome: 'done' };
+      return { ended: of('erasure', data.erasure, { outcome: 'done' }) };
     case 'ErasureCancelled':
-      return { operation: 'erasure', about: data.erasure, outcome: 'cancelled', detail: data.reason };
+      return { ended: of('erasure', data.erasure, { outcome: 'cancelled', detail: data.reason }) };
     default:
-      return undefined;
+      return {};
   }
 };

@@ -104,34 +104,27 @@ export class RemoteOperations implements Operations {
 
   backup(file: string, signal: AbortSignal): LongOperation<CopiedLog> {
     return longOperation(signal, (report, ended) =>
-      this.keep(
-        file,
-        async (partial) => {
-          const asked = { accept: 'application/vnd.sqlite3', signal: ended };
-          const { body, headers } = await this.#ask('operations/backup', asked);
-          const total = Number(headers.get('content-length') ?? NaN);
-          if (!body) throw this.#noPlantStore();
-          await this.#downloaded(body as ReadableStream<Uint8Array>, partial, total, report, ended);
-        },
-        watching(report, ended),
-      ),
+      this.keep(file, (partial) => this.#download(partial, report, ended), watching(report, ended)),
     );
   }
 
-  async #downloaded(
-    body: ReadableStream<Uint8Array>,
+  async #download(
     file: string,
-    total: number,
     report: (progress: OperationProgress) => void,
     signal: AbortSignal,
   ): Promise<void> {
+    const { body, headers } = await this.#ask('operations/backup', {
+      accept: 'application/vnd.sqlite3',
+      signal,
+    });
+    const total = Number(headers.get('content-length') ?? NaN);
+    if (!body) throw this.#noPlantStore();
     const handle = await open(file, 'r+');
-    const reader = body.getReader();
     let done = 0;
     try {
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        await handle.write(read.value);
-        done += read.value.length;
+      for await (const piece of body as ReadableStream<Uint8Array>) {
+        await handle.write(piece);
+        done += piece.length;
         report({ phase: 'copying', unit: 'bytes', done, total });
       }
     } catch (error) {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable, type Transform, type Writable } from 'node:stream';
@@ -118,27 +117,18 @@ export const exportBundle = async (
     );
   const progress = new Progress({ json });
   const time = stopwatch();
+  const onProgress = (done: number, total: number): void => {
+    progress.show({ phase: 'exporting', unit: 'events', done, total });
+  };
   const write = async (target: Writable): Promise<Bundled> => {
-    const bundle = bundleOf(
-      log,
-      tree,
-      question,
-      (done, total) => {
-        progress.show({ phase: 'exporting', unit: 'events', done, total });
-      },
-      signal,
-    );
     let bundled: Bundled | undefined;
-    const text = Readable.from(
-      (async function* () {
-        bundled = yield* bundle;
-      })(),
-      { objectMode: false },
-    );
+    const bundling = async function* () {
+      bundled = yield* bundleOf(log, tree, question, onProgress, signal);
+    };
+    const text = Readable.from(bundling(), { objectMode: false });
+    const streams = [text, ...(compressor ? [compressor()] : []), target];
     try {
-      if (target === process.stdout) await toStdout(text, signal);
-      else if (compressor) await pipeline(text, compressor(), target, { signal });
-      else await pipeline(text, target, { signal });
+      await pipeline(streams, { signal, end: target !== process.stdout });
     } catch (error) {
       signal.throwIfAborted(); // its reason names the signal
       throw error;
@@ -169,11 +159,6 @@ export const exportBundle = async (
   } finally {
     progress.end();
   }
-};
-
-const toStdout = async (text: AsyncIterable<unknown>, signal: AbortSignal): Promise<void> => {
-  for await (const piece of text)
-    if (!process.stdout.write(piece as Uint8Array)) await once(process.stdout, 'drain', { signal });
 };
 
 /** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */
