@@ -2,23 +2,33 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { Interrupted } from './interrupted.js';
+import { print } from './terminal.js';
 
 /**
- * Asks on the terminal whether to do something; `verb` and `done` as in "skip" and "skipped". Returns whether it was
- * agreed to. Throws OperationRefused where nobody can be asked, Interrupted at Ctrl-C, and the signal's reason.
+ * Asks on the terminal whether to do something, unless `yes`, and prints it where nothing is done; `verb` and `done` as
+ * in "skip" and "skipped". Returns whether it was agreed to. Throws OperationRefused where nobody can be asked,
+ * Interrupted at Ctrl-C, and the signal's reason.
  */
 export const agreed = async (
   { json, signal }: { readonly json: boolean; readonly signal: AbortSignal },
+  { yes = false }: { readonly yes?: boolean },
   verb: string,
   done: string,
 ): Promise<boolean> => {
+  const isAgreed = yes || (await answered(json, signal, verb, done));
+  signal.throwIfAborted();
+  if (!isAgreed) print({ json }, { [done]: false }, `nothing is ${done}`);
+  return isAgreed;
+};
+
+const answered = async (json: boolean, signal: AbortSignal, verb: string, done: string): Promise<boolean> => {
   if (json || !process.stdin.isTTY || !process.stderr.isTTY)
     throw new OperationRefused(`nobody can be asked here: add --yes to ${verb} it`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   // In raw mode a terminal sends no signal for Ctrl-C: readline gets the key.
   const interrupted = new AbortController();
   terminal.once('SIGINT', () => {
-    interrupted.abort();
+    interrupted.abort(new Interrupted(`interrupted: nothing is ${done}`));
   });
   try {
     // Ctrl-D closes it: Node then leaves the question without an answer, or rejects it, depending on its version.
@@ -28,7 +38,7 @@ export const agreed = async (
     });
     const answer = await Promise.race([asked.catch(() => ''), closed]);
     signal.throwIfAborted();
-    if (interrupted.signal.aborted) throw new Interrupted(`interrupted: nothing is ${done}`);
+    interrupted.signal.throwIfAborted();
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     terminal.close();

@@ -84,13 +84,10 @@ export class Demo {
     // The first event of all is the victim's.
     const { before, after } = this.alterEvent(join(this.folder, 'events.db'), 1, FORGED_NAME);
     onAltered(`the first event of the log says "${after}" now, where it said "${before}"`);
-    const token = await this.#token('operator', 'plants:operate');
     for (const end = Date.now() + ALARM_MS; Date.now() < end;) {
       await delay(LOOK_MS);
-      const response = await fetch(`${this.url}/operations/status`, {
-        headers: { authorization: `Bearer ${token}` },
-      });
-      const { problems = [] } = (await response.json()) as { problems?: string[] };
+      const text = await this.#send('operator', 'GET', '/operations/status', {}, 'plants:operate');
+      const { problems } = JSON.parse(text) as { readonly problems: readonly string[] };
       const alarm = problems.find((problem) => problem.startsWith('ALARM'));
       if (alarm !== undefined) return alarm;
     }
@@ -102,34 +99,33 @@ export class Demo {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  async #token(owner: string, scope?: string): Promise<string> {
-    return (await signToken(this.config, { owner, scope, expires: EXPIRES }, new Date())).token;
-  }
-
   async #fill(): Promise<void> {
     for (const [owner, { plants, gone, renamed }] of Object.entries(DEMO_OWNERS)) {
-      const token = await this.#token(owner);
-      const send = (path: string, method: string, body: string | undefined, type: string): Promise<void> =>
-        done(`${this.url}${path}`, {
-          method,
-          headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { 'content-type': type }) },
-          ...(body !== undefined && { body }),
-        });
       const lines = plants.map((plant) => JSON.stringify(plant)).join('\n');
-      await send('/plants/import', 'POST', lines, 'application/x-ndjson');
-      for (const id of [...gone, ...Object.keys(renamed)])
-        await send(`/plants/${id}`, 'DELETE', undefined, '');
+      await this.#send(owner, 'POST', '/plants/import', { type: 'application/x-ndjson', body: lines });
+      for (const id of [...gone, ...Object.keys(renamed)]) await this.#send(owner, 'DELETE', `/plants/${id}`);
       for (const plant of plants) {
         const name = renamed[plant.id];
         if (name === undefined) continue;
-        await send('/plants', 'POST', JSON.stringify({ ...plant, name }), 'application/json');
+        const body = JSON.stringify({ ...plant, name });
+        await this.#send(owner, 'POST', '/plants', { type: 'application/json', body });
       }
     }
   }
-}
 
-const done = async (url: string, request: RequestInit): Promise<void> => {
-  const response = await fetch(url, request);
-  const text = await response.text();
-  if (!response.ok) throw new Error(`the demonstration could not be filled: ${response.status} ${text}`);
-};
+  /** Asks the service with a token of an owner; resolves with the text of the answer. */
+  async #send(
+    owner: string,
+    method: string,
+    path: string,
+    { type, body }: { readonly type?: string; readonly body?: string } = {},
+    scope?: string,
+  ): Promise<string> {
+    const { token } = await signToken(this.config, { owner, scope, expires: EXPIRES }, new Date());
+    const headers = { authorization: `Bearer ${token}`, ...(type !== undefined && { 'content-type': type }) };
+    const response = await fetch(this.url + path, { method, headers, ...(body !== undefined && { body }) });
+    const text = await response.text();
+    if (response.ok) return text;
+    throw new Error(`the service of the demonstration answers ${response.status} ${text}`);
+  }
+}

@@ -156,14 +156,6 @@ describe('the commands of operators, beside a running service', () => {
   });
 
   describe('plants rebuild', () => {
-    embeddedOnly('says beforehand what it would do, and asks for nothing', async () => {
-      const events = (await service.events()).length;
-      const found = await json<object>('rebuild', '--dry-run', '--rate', '10', '--unskip');
-      expect(found).toMatchObject({ exit: 0, events, active: activeOf(await status()), underWay: null });
-      expect(found).toHaveProperty('estimatedSeconds', events / 10);
-      expect((await status()).rebuild).toBeNull();
-    });
-
     it('builds the lists anew while clients write and read, and rollback goes back', async () => {
       let written = PLANTS;
       const before = activeOf(await status());

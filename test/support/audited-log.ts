@@ -7,8 +7,10 @@ import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { signCheckpoint } from '../../src/audit/checkpoint.js';
 import { hashInTree } from '../../src/audit/erased-events.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
+import { ListProofs } from '../../src/audit/list-proofs.js';
 import { GrowingTree } from '../../src/audit/merkle.js';
 import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
+import { PublishedTree } from '../../src/audit/published-tree.js';
 import { StandInsInOrder } from '../../src/erasure/erased-while-read.js';
 import { GrowingState } from '../../src/audit/state-tree/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
@@ -43,6 +45,16 @@ export class AuditedLog {
     const log = await openSqliteEventLog(join(folder, 'events.db'));
     const tree = await openSqliteTreeStore(join(folder, 'tree.db'), log.identity());
     return new AuditedLog(folder, log, tree, key);
+  }
+
+  /** The proof of an owner's list, or of a page of it. */
+  async listProof(owner: string, after?: number, limit = 1_000): Promise<string> {
+    const now = (): Date => new Date();
+    const nothing = (): undefined => undefined;
+    const tree = new PublishedTree(this.log, this.tree, now, nothing, [this.key]);
+    const lists = new ListProofs(this.log, this.tree, tree, now, nothing);
+    const asked = { owner, after, limit, mayShowOthers: true };
+    return (await lists.of(asked, AbortSignal.timeout(5_000))) ?? '';
   }
 
   /** So many events more: plants of OWNERS in turn, of which every fifth is deleted at once. */

@@ -51,11 +51,9 @@ const OUT_OF_REACH =
   'out of reach, and to be removed by whoever keeps them: backups, exports and bundles, copies of the log, snapshots and append-only files of Redis, the folder index/scavenging of EventStoreDB, request logs, and what the owner and others have saved';
 
 /** Orders the erasure of an owner and, if wanted, waits until nothing is left. Returns whether it was confirmed. */
-export const erase = async (
-  operating: Operating,
-  { owner, reason, dryRun, yes, wait }: EraseOptions,
-): Promise<boolean> => {
-  const { operations, signal } = operating;
+export const erase = async (operating: Operating, options: EraseOptions): Promise<boolean> => {
+  const { operations } = operating;
+  const { owner, reason, dryRun, wait } = options;
   const counted = await operations.countOwned(owner);
   if (dryRun) {
     print(operating, { events: counted, dryRun }, `${counted} events would be erased\n${OUT_OF_REACH}`);
@@ -64,11 +62,7 @@ export const erase = async (
   process.stderr.write(
     `${counted} events of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
   );
-  if (!yes && !(await agreed(operating, 'erase', 'erased'))) {
-    print(operating, { erased: false }, 'nothing is erased');
-    return false;
-  }
-  signal.throwIfAborted();
+  if (!(await agreed(operating, options, 'erase', 'erased'))) return false;
   const erasure = await operations.erase({ owner, reason });
   if (!wait) {
     print(operating, { erasure }, `erasure ${erasure} is ordered`);

@@ -39,19 +39,13 @@ interface SkipOptions extends OperateOptions {
 }
 
 /** Shows the event at a position and, once confirmed, leaves it out of the lists. Returns whether it was skipped. */
-export const skip = async (
-  operating: Operating,
-  { position, reason, yes, force = false }: SkipOptions,
-): Promise<boolean> => {
-  const { operations, signal } = operating;
+export const skip = async (operating: Operating, options: SkipOptions): Promise<boolean> => {
+  const { operations } = operating;
+  const { position, reason, force = false } = options;
   const event = await operations.unread(position);
   process.stderr.write(shown(event));
   assertNotNewer(event, force, 'add --force');
-  if (!yes && !(await agreed(operating, 'skip', 'skipped'))) {
-    print(operating, { skipped: false }, 'nothing is skipped');
-    return false;
-  }
-  signal.throwIfAborted();
+  if (!(await agreed(operating, options, 'skip', 'skipped'))) return false;
   const { stream, revision } = await operations.skip({ position, reason, force });
   const skipped = `skipped event ${revision} of ${printable(stream)}`;
   print(

@@ -3,9 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { ListProofs } from '../../../src/audit/list-proofs.js';
 import { keyName, type VerifierKey } from '../../../src/audit/note.js';
-import { PublishedTree } from '../../../src/audit/published-tree.js';
 import { checkList, isListProof, type ListQuestion } from '../../../src/cli/check-list.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
@@ -31,13 +29,7 @@ describe('plants check of a list proof', () => {
     printed = keepPrinted();
   });
 
-  const proofOf = async (owner: string, after?: number, limit = 1_000): Promise<string> => {
-    const now = (): Date => new Date();
-    const tree = new PublishedTree(log.log, log.tree, now, () => undefined, [log.key]);
-    const lists = new ListProofs(log.log, log.tree, tree, now, () => undefined);
-    const text = await lists.of({ owner, after, limit, mayShowOthers: true }, AbortSignal.timeout(5_000));
-    return text ?? '';
-  };
+  const proofOf = (...asked: Parameters<AuditedLog['listProof']>) => log.listProof(...asked);
   const checked = async (
     content: string | Uint8Array,
     question: Partial<ListQuestion> = {},
