@@ -4,7 +4,8 @@ import { type BundleToCheck, type Checked, checkBundle } from '../audit/check.js
 import { type PlantChanges } from '../audit/plants-held.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
 import { keyName } from '../audit/note.js';
-import { Progress } from './progress.js';
+import { longOperation } from '../operations/long-operation.js';
+import { watched } from './progress.js';
 import { bytesIn } from './check-files.js';
 import { print, printable, table } from './terminal.js';
 
@@ -28,27 +29,22 @@ export const check = async (
   { json }: { readonly json: boolean },
   { file, keys, demand, against, previous, owner }: CheckQuestion,
 ): Promise<boolean> => {
-  const progress = new Progress({ json });
+  const bundles = {
+    bundle: () => bytesIn(file),
+    previous: previous === undefined ? undefined : () => bytesIn(previous),
+  };
+  const checking = longOperation(new AbortController().signal, (report) =>
+    checkBundle({ ...bundles, keys, demand, against }, (phase, done, total) => {
+      report({ phase, unit: 'events', done, total: total ?? null });
+    }),
+  );
   try {
-    const checked = await checkBundle(
-      {
-        bundle: () => bytesIn(file),
-        keys,
-        demand,
-        against,
-        previous: previous === undefined ? undefined : () => bytesIn(previous),
-      },
-      (phase, done, total) => {
-        progress.show({ phase, unit: 'events', done, total: total ?? null });
-      },
-    );
+    const checked = await watched({ json }, checking);
     if (owner !== undefined && checked.owner !== owner)
       throw new BundleRefused(`it is of ${ownerText(checked)}, not of ${JSON.stringify(owner)}`);
-    progress.end();
     print({ json }, asJson(checked), asText(checked));
     return true;
   } catch (error) {
-    progress.end();
     if (!(error instanceof BundleRefused)) throw error;
     const { reason, line, index, found, kept } = error;
     const lines = [

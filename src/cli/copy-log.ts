@@ -1,6 +1,7 @@
 import { backoffMs } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { isDeepStrictEqual } from 'node:util';
+import { type OperationProgress } from '../operations/long-operation.js';
 import {
   type Appended,
   type EventLog,
@@ -23,15 +24,6 @@ const TRIES = 5;
 /** The pauses before that. */
 const PAUSES = { firstMs: 250, longestMs: Infinity };
 
-/** The progress of a copy: `events` of `total` are done in this phase. */
-export interface CopyProgress {
-  /** Reading what the target holds; appending what it lacks; reading both from the beginning. */
-  readonly phase: 'comparing' | 'copying' | 'verifying';
-  readonly events: number;
-  /** Unknown while the source is read for the first time. */
-  readonly total: number | undefined;
-}
-
 /** The result of a copy. */
 export interface Copied {
   /** Events that both logs now hold. */
@@ -50,20 +42,21 @@ export class CopyRefused extends Error {
  * metadata and order; their positions differ. What the target holds already must be the beginning of the source,
  * so a copy that was interrupted goes on by being run again. At the end both logs are read and compared in full.
  *
- * No other process may write to the target meanwhile. A service that writes to the source must be stopped before it is
+ * It reads what the target holds (comparing), appends what it lacks (copying), and reads both from the beginning
+ * (verifying). No other process may write to the target meanwhile. A service that writes to the source must be stopped before it is
  * started on the target. Throws CopyRefused, the reason of `signal` where that aborts, and
  * what the ports throw.
  */
 export const copyLog = async (
   source: EventLog,
   target: EventLog,
-  onProgress: (progress: CopyProgress) => void,
+  onProgress: (progress: OperationProgress) => void,
   signal: AbortSignal,
 ): Promise<Copied> => {
   let before: number | undefined;
   let common: Common | undefined;
   for (let tries = 1; ; tries++) {
-    const now: Common = await compare(source, target, 'comparing', undefined, onProgress, signal);
+    const now: Common = await compare(source, target, 'comparing', null, onProgress, signal);
     if (common && now.events > common.events) tries = 1;
     common = now;
     before ??= common.events;
@@ -99,9 +92,9 @@ interface Common {
 const compare = async (
   source: EventLog,
   target: EventLog,
-  phase: CopyProgress['phase'],
-  expected: number | undefined,
-  onProgress: (progress: CopyProgress) => void,
+  phase: string,
+  expected: number | null,
+  onProgress: (progress: OperationProgress) => void,
   signal: AbortSignal,
 ): Promise<Common> => {
   const held = target.readAll(START)[Symbol.asyncIterator]();
@@ -121,7 +114,7 @@ const compare = async (
         common = { events: total, position: event.position };
         next = await held.next();
       }
-      onProgress({ phase, events: total, total: expected });
+      onProgress({ phase, unit: 'events', done: total, total: expected });
     }
     if (!next.done)
       throw new CopyRefused(
@@ -150,7 +143,7 @@ const copyRest = async (
   source: EventLog,
   target: EventLog,
   { events, position, total }: Common,
-  onProgress: (progress: CopyProgress) => void,
+  onProgress: (progress: OperationProgress) => void,
   signal: AbortSignal,
 ): Promise<void> => {
   const inFlight: Promise<Appended>[] = [];
@@ -165,7 +158,7 @@ const copyRest = async (
       throw new CopyRefused('the target has changed the order: copy into an empty one');
     last = result.position;
     done += 1;
-    onProgress({ phase: 'copying', events: events + done, total });
+    onProgress({ phase: 'copying', unit: 'events', done: events + done, total });
   };
   try {
     for await (const event of source.readAll(position)) {

@@ -2,11 +2,13 @@ import { type Command } from 'commander';
 import { type EventLogLocation, isSameLocation, parseEventLogUrl } from '../../adapters/store-locations.js';
 import { BadStoreUrl } from '../../adapters/store-url.js';
 import { isThere } from '../../files/new-file.js';
+import { longOperation } from '../../operations/long-operation.js';
 import { type EventLog } from '../../ports/event-log.js';
 import { refusePlaintext } from '../../service/config.js';
 import { copyLog } from '../copy-log.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
+import { watched } from '../progress.js';
 import { print, stopwatch } from '../terminal.js';
 
 /** Defines `plants copy`. */
@@ -44,12 +46,7 @@ const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
   if (source.kind === 'sqlite' && !isThere(source.file))
     throw new UsageError(`--from: there is no file ${source.file}`);
   const stopping = stopSignal('interrupted: run the same command again to go on');
-  // databases and bars, which other commands do not need
-  const [{ openEventLog }, { Progress }] = await Promise.all([
-    import('../../adapters/stores.js'),
-    import('../progress.js'),
-  ]);
-  const progress = new Progress({ json });
+  const { openEventLog } = await import('../../adapters/stores.js'); // other commands need no databases
   const time = stopwatch();
   const opened: EventLog[] = [];
   try {
@@ -63,15 +60,8 @@ const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
     // By identity, since one server has many names. A copy of a file has the identity of that file: it may be continued.
     if (target.kind === 'eventstoredb' && from.identity() === to.identity())
       throw new UsageError('--from and --to name the same log');
-    const { events, appended } = await copyLog(
-      from,
-      to,
-      ({ phase, events, total }) => {
-        progress.show({ phase, unit: 'events', done: events, total: total ?? null });
-      },
-      stopping,
-    );
-    progress.end();
+    const copying = longOperation(stopping, (report, signal) => copyLog(from, to, report, signal));
+    const { events, appended } = await watched({ json }, copying);
     const seconds = time();
     print(
       { json },
@@ -79,7 +69,6 @@ const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
       `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one`,
     );
   } finally {
-    progress.end();
     for (const log of opened) await log.close();
   }
 };

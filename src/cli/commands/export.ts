@@ -6,12 +6,13 @@ import * as zlib from 'node:zlib';
 import { type Command, Option } from 'commander';
 import { type BundleQuestion, type Bundled, ExportRefused, bundleOf } from '../../audit/bundle-write.js';
 import { keptCosignatures } from '../../audit/cosigned-notes.js';
+import { longOperation } from '../../operations/long-operation.js';
 import { type EventLog } from '../../ports/event-log.js';
 import { type TreeStore } from '../../ports/tree-store.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
-import { Progress } from '../progress.js';
+import { watched } from '../progress.js';
 import { settings } from '../settings.js';
 import { StartError } from '../../service/start-error.js';
 import { duration, printable, stopwatch } from '../terminal.js';
@@ -115,50 +116,57 @@ export const exportBundle = async (
         `plants: an alarm of the auditor stands${question.altered ? '' : ', and what is exported is what it signed before'}: ${alarm.message}`,
       ) + '\n',
     );
-  const progress = new Progress({ json });
   const time = stopwatch();
-  const onProgress = (done: number, total: number): void => {
-    progress.show({ phase: 'exporting', unit: 'events', done, total });
-  };
-  const write = async (target: Writable): Promise<Bundled> => {
-    let bundled: Bundled | undefined;
-    const bundling = async function* () {
-      bundled = yield* bundleOf(log, tree, question, onProgress, signal);
+  const exporting = longOperation(signal, (report, ended) => {
+    const onProgress = (done: number, total: number): void => {
+      report({ phase: 'exporting', unit: 'events', done, total });
     };
-    const text = Readable.from(bundling(), { objectMode: false });
-    const streams = [text, ...(compressor ? [compressor()] : []), target];
-    try {
-      await pipeline(streams, { signal, end: target !== process.stdout });
-    } catch (error) {
-      signal.throwIfAborted(); // its reason names the signal
-      throw error;
-    }
-    if (!bundled) throw new ExportRefused('the bundle was not written to its end');
-    return bundled;
+    const write = (target: Writable): Promise<Bundled> =>
+      written(
+        bundleOf(log, tree, question, onProgress, ended),
+        [...(compressor ? [compressor()] : []), target],
+        ended,
+      );
+    if (file === STDOUT) return write(process.stdout);
+    return published(file, async (partial) => {
+      // Opened first: a stream that opens the file itself may do so after a failure, once the file was removed.
+      const handle = await open(partial, 'r+');
+      return await write(handle.createWriteStream({ flush: true })); // the pipeline waits until it is closed
+    });
+  });
+  const bundled = await watched({ json }, exporting);
+  const seconds = time();
+  const { origin, size, from, events } = bundled;
+  const text =
+    `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
+    (question.altered
+      ? `as the log holds them now, NOT verified against the checkpoint of ${size} events of ${origin}`
+      : `verified against the checkpoint of ${size} events of ${origin}`);
+  const verified = !question.altered;
+  const found = { file, origin, size, from, events, seconds, verified, alarm: alarm?.message ?? null };
+  const told = json ? JSON.stringify(found) : text;
+  (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
+};
+
+/** Writes a bundle to its end through streams, the last of which is left open where it is standard output. */
+const written = async (
+  bundle: AsyncGenerator<string, Bundled>,
+  streams: readonly Writable[],
+  signal: AbortSignal,
+): Promise<Bundled> => {
+  let bundled: Bundled | undefined;
+  const bundling = async function* () {
+    bundled = yield* bundle;
   };
+  const text = Readable.from(bundling(), { objectMode: false });
   try {
-    const bundled = await (file === STDOUT
-      ? write(process.stdout)
-      : published(file, async (partial) => {
-          // Opened first: a stream that opens the file itself may do so after a failure, once the file was removed.
-          const handle = await open(partial, 'r+');
-          return await write(handle.createWriteStream({ flush: true })); // the pipeline waits until it is closed
-        }));
-    progress.end();
-    const seconds = time();
-    const { origin, size, from, events } = bundled;
-    const text =
-      `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
-      (question.altered
-        ? `as the log holds them now, NOT verified against the checkpoint of ${size} events of ${origin}`
-        : `verified against the checkpoint of ${size} events of ${origin}`);
-    const verified = !question.altered;
-    const found = { file, origin, size, from, events, seconds, verified, alarm: alarm?.message ?? null };
-    const told = json ? JSON.stringify(found) : text;
-    (file === STDOUT ? process.stderr : process.stdout).write(`${told}\n`);
-  } finally {
-    progress.end();
+    await pipeline([text, ...streams], { signal, end: streams.at(-1) !== process.stdout });
+  } catch (error) {
+    signal.throwIfAborted(); // its reason names the signal
+    throw error;
   }
+  if (!bundled) throw new ExportRefused('the bundle was not written to its end');
+  return bundled;
 };
 
 /** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */

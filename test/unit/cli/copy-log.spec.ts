@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { CopyRefused, copyLog, type CopyProgress } from '../../../src/cli/copy-log.js';
+import { CopyRefused, copyLog } from '../../../src/cli/copy-log.js';
+import { type OperationProgress } from '../../../src/operations/long-operation.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import {
   type EventLog,
@@ -30,7 +31,7 @@ describe('copying a log', () => {
   const stores: Stores[] = [];
   let source: EventLog;
   let target: EventLog;
-  let told: CopyProgress[];
+  let told: OperationProgress[];
 
   beforeEach(async () => {
     stores.push(new Stores(), new Stores());
@@ -57,7 +58,7 @@ describe('copying a log', () => {
       source,
       target,
       (progress) => {
-        if (progress.phase === 'copying' && progress.events >= events) stopping.abort(new Error('stopped'));
+        if (progress.phase === 'copying' && progress.done >= events) stopping.abort(new Error('stopped'));
       },
       stopping.signal,
     );
@@ -79,10 +80,10 @@ describe('copying a log', () => {
     await fill(source, 10);
     await copy();
     const last = (phase: string) => told.findLast((progress) => progress.phase === phase);
-    expect(last('comparing')).toEqual({ phase: 'comparing', events: 10, total: undefined });
-    expect(last('copying')).toEqual({ phase: 'copying', events: 10, total: 10 });
-    expect(last('verifying')).toEqual({ phase: 'verifying', events: 10, total: 10 });
-    const counts = told.filter(({ phase }) => phase === 'copying').map(({ events }) => events);
+    expect(last('comparing')).toEqual({ phase: 'comparing', unit: 'events', done: 10, total: null });
+    expect(last('copying')).toEqual({ phase: 'copying', unit: 'events', done: 10, total: 10 });
+    expect(last('verifying')).toEqual({ phase: 'verifying', unit: 'events', done: 10, total: 10 });
+    const counts = told.filter(({ phase }) => phase === 'copying').map(({ done }) => done);
     expect(counts).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
