@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { type BackupWatch } from '../ports/backup.js';
 
 /** How far a long operation is: `done` of `total` units, in a phase; `total` is null where it is not known. */
 export const OperationProgress = z
@@ -53,14 +52,3 @@ export async function* longOperation<Outcome>(
     await outcome.catch(() => undefined);
   }
 }
-
-/** Watches a copy of a log for a long operation. */
-export const watching = (
-  report: (progress: OperationProgress) => void,
-  signal: AbortSignal,
-): BackupWatch => ({
-  signal,
-  onProgress: ({ phase, events, total }) => {
-    report({ phase, unit: 'events', done: events, total });
-  },
-});

@@ -7,7 +7,7 @@ import { type CopiedLog, type KeepBackup } from '../ports/backup.js';
 import { type Alarm } from '../ports/tree-store.js';
 import { OperationRefused, RebuildNotUnderWay } from '../rebuilds/rebuilds.js';
 import { type ErasureStatus } from './erasure-status.js';
-import { type LongOperation, longOperation, type OperationProgress, watching } from './long-operation.js';
+import { type LongOperation, longOperation, type OperationProgress } from './long-operation.js';
 import { type Operations, type RebuildEstimate, ServiceRefused, ServiceUnreachable } from './operations.js';
 import { type PastOperation } from './past-operations.js';
 import { type Place, type SkipRequest, type UnreadEvent } from './skip-unread.js';
@@ -103,8 +103,8 @@ export class RemoteOperations implements Operations {
   }
 
   backup(file: string, signal: AbortSignal): LongOperation<CopiedLog> {
-    return longOperation(signal, (report, ended) =>
-      this.keep(file, (partial) => this.#download(partial, report, ended), watching(report, ended)),
+    return longOperation(signal, (onProgress, ended) =>
+      this.keep(file, (partial) => this.#download(partial, onProgress, ended), { onProgress, signal: ended }),
     );
   }
 

@@ -16,7 +16,8 @@ export interface CopiedLog {
 export interface BackupProgress {
   /** Making the copy; reading the log again; reading the copy. */
   readonly phase: 'copying' | 'comparing' | 'checking';
-  readonly events: number;
+  readonly unit: 'events';
+  readonly done: number;
   readonly total: number;
 }
 

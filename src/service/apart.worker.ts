@@ -4,7 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { backUp } from '../adapters/sqlite/backup.js';
 import { openEventLog, openReadModel, openTreeStore } from '../adapters/stores.js';
 import { isThere } from '../files/new-file.js';
-import { watching } from '../operations/long-operation.js';
+import { type OperationProgress } from '../operations/long-operation.js';
 import { type Verification, verifyLists } from '../operations/verification.js';
 import { StateAltered } from '../operations/verify-state.js';
 import { EventRefused } from '../plants/errors.js';
@@ -36,6 +36,10 @@ const tell = (message: TaskMessage): void => {
   parentPort?.postMessage(message);
 };
 
+const onProgress = (progress: OperationProgress): void => {
+  tell({ progress });
+};
+
 const verify = async (): Promise<Verification> => {
   const { eventLog, readModel, dataDir } = loadConfig(process.env);
   const log = await openEventLog(eventLog, { access: 'read' }); // this process may be its owner
@@ -47,10 +51,7 @@ const verify = async (): Promise<Verification> => {
       return await verifyLists(
         { log, model },
         {
-          ...{ tree, signal },
-          onProgress: (progress) => {
-            tell({ progress });
-          },
+          ...{ tree, signal, onProgress },
           onCompared: (compared) => {
             tell({ compared });
             return Promise.resolve();
@@ -68,10 +69,7 @@ const verify = async (): Promise<Verification> => {
 
 const run = (task: Task): Promise<Verification | CopiedLog> => {
   if (task.kind === 'verify') return verify();
-  const report = watching((progress) => {
-    tell({ progress });
-  }, signal);
-  return backUp(task.log, task.file, report);
+  return backUp(task.log, task.file, { onProgress, signal });
 };
 
 try {

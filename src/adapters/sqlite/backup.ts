@@ -194,9 +194,9 @@ const copy = async (
       seq: string | null;
     };
     const total = Number(seq);
-    onProgress({ phase: 'copying', events: 0, total });
+    onProgress({ phase: 'copying', unit: 'events', done: 0, total });
     source.prepare('VACUUM INTO ?').run(partial);
-    onProgress({ phase: 'copying', events: total, total });
+    onProgress({ phase: 'copying', unit: 'events', done: total, total });
   } catch (error) {
     throw refusal(error, target, about);
   }
@@ -276,7 +276,7 @@ const digest = async (
   for (let done = 0; done < total; done += CHUNK) {
     const upTo = Math.min(done + CHUNK, total);
     (chunk.all(done, upTo) as object[]).forEach(take);
-    onProgress({ phase, events: upTo, total });
+    onProgress({ phase, unit: 'events', done: upTo, total });
     await setImmediate();
     signal.throwIfAborted();
   }

@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { howToSetAside } from '../../adapters/store-locations.js';
 import { isThere } from '../../files/new-file.js';
-import { longOperation, watching } from '../../operations/long-operation.js';
+import { longOperation } from '../../operations/long-operation.js';
 import { asOwner } from '../../service/service-file.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
@@ -35,8 +35,8 @@ const restore = async ({ from, json = false }: { readonly from: string; readonly
     import('../../adapters/sqlite/backup.js'),
     import('../../adapters/sqlite/start-check.js'),
   ]);
-  const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (report, signal) =>
-    adapter.restore(from, file, watching(report, signal)),
+  const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (onProgress, signal) =>
+    adapter.restore(from, file, { onProgress, signal }),
   );
   const { events } = await asOwner({ dataDir, eventLog }, 'restore to another file', () =>
     copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`),

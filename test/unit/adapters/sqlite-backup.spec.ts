@@ -159,10 +159,10 @@ describe('backup and restore of an embedded log', () => {
     );
     const total = EVENTS;
     expect(shown).toEqual([
-      { phase: 'copying', events: 0, total },
-      { phase: 'copying', events: total, total },
+      { phase: 'copying', unit: 'events', done: 0, total },
+      { phase: 'copying', unit: 'events', done: total, total },
       ...['comparing', 'checking'].flatMap((phase) =>
-        [500, 1_000, total].map((events) => ({ phase, events, total })),
+        [500, 1_000, total].map((done) => ({ phase, unit: 'events', done, total })),
       ),
     ]);
   });
@@ -278,8 +278,8 @@ describe('backup and restore of an embedded log', () => {
     });
 
     it('is noticed to be another one than was copied', async () => {
-      const altered = watch(({ phase, events }) => {
-        if (phase !== 'copying' || events === 0) return;
+      const altered = watch(({ phase, done }) => {
+        if (phase !== 'copying' || done === 0) return;
         shell(source(), "DROP TRIGGER events_update; UPDATE events SET type = 'Altered' WHERE seq = 600");
       });
       await expect(backUp(source(), copy(), altered)).rejects.toThrow(
