@@ -16,7 +16,7 @@ describe('plants check of a list proof', () => {
   beforeAll(async () => {
     log = await AuditedLog.open();
     await log.fill(120);
-    const data = { id: 1, tag: 7 }; // as somebody else wrote it
+    const data = { id: 1, name: 7, tag: 7 }; // as somebody else wrote it
     const event = { id: randomUUID(), type: 'PlantCreated', data, metadata: sampleMetadata() };
     await log.log.append(plantStream('odd', 1), 'none', [event]);
     await log.sign();
