@@ -41,7 +41,10 @@ const plain = (text: string, folder: string): string =>
   text
     .replaceAll(folder, 'FOLDER')
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
-    .replace(/"(seconds|estimatedSeconds\w*|bytes|events|plants|differing)":[\d.]+/g, '"$1":<n>')
+    .replace(
+      /"(seconds|estimatedSeconds\w*|bytes|events|plants|differing|generation|active)":[\d.]+/g,
+      '"$1":<n>',
+    )
     .replace(/"(root|position|head)":"[^"]*"/g, '"$1":"<x>"');
 
 const words = (args: readonly string[], folder: string): string[] => [
