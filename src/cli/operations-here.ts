@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isThere } from '../files/new-file.js';
 import { LocalOperations } from '../operations/local.js';
 import { type Operations } from '../operations/operations.js';
-import { type EventLog, LogUnavailable } from '../ports/event-log.js';
+import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -23,11 +23,11 @@ export interface StoresNeeded {
   readonly tree?: true;
   /** All of them, which a thread opens for itself. */
   readonly apart?: true;
-  /** Goes on without a store that does not open within a second. */
+  /** Goes on without a store that is away, and asks it again with each question. */
   readonly partial?: true;
 }
 
-/** How long a store may take to open where the command goes on without it, in milliseconds. */
+/** How long a store is waited for at first where the command goes on without it, in milliseconds. */
 const OPEN_WITHIN_MS = 1_000;
 
 const warn = (message: string): void => {
@@ -53,24 +53,27 @@ export const withStoresHere = async (
     import('../adapters/stores.js'),
     import('../service/apart.js'),
   ]);
-  const { log: access } = needed;
+  const { log: access, partial } = needed;
   const log =
     access &&
-    (await asOwner({ dataDir, eventLog }, 'give this command a token for it (--token-file)', () =>
-      opened(() => openEventLog(eventLog, { access }), needed, LogUnavailable),
-    ));
+    new OpenedWhenAsked<EventLog>(() =>
+      asOwner({ dataDir, eventLog }, 'give this command a token for it (--token-file)', () =>
+        openEventLog(eventLog, { access }),
+      ),
+    );
+  const identity = async (): Promise<string> => {
+    try {
+      return (await log?.opened())?.identity() ?? '';
+    } catch {
+      throw new ReadModelUnavailable('it is not asked: the event log says which lists are its own');
+    }
+  };
   const model =
     needed.lists &&
-    (log instanceof Error
-      ? new ReadModelUnavailable('it is not asked: the event log says which lists are its own')
-      : await opened(
-          () => openReadModel(readModel, log?.identity() ?? '', warn, 'read'),
-          needed,
-          ReadModelUnavailable,
-        ));
+    new OpenedWhenAsked<ReadModelStore>(async () => openReadModel(readModel, await identity(), warn, 'read'));
   const system = {
-    log: usable<EventLog>(log),
-    model: usable<ReadModelStore>(model),
+    log: await usable(log, needed),
+    model: await usable(model, needed),
     dataDir,
     ...operationsApart({ eventLog }),
     now: () => new Date(),
@@ -84,43 +87,60 @@ export const withStoresHere = async (
       run(new LocalOperations({ ...system, tree }, operatorHere()));
     await (needed.tree ? withTreeOf(system.log, dataDir, work) : work(undefined));
   } finally {
-    if (model && !(model instanceof Error)) await model.close();
-    if (log && !(log instanceof Error)) await log.close();
+    await model?.close();
+    await log?.close();
   }
   // What goes on trying to open a store would keep the process for ten seconds.
-  if (log instanceof Error || model instanceof Error) process.exit();
+  if (partial) process.exit();
 };
 
-/** Opens a store; one that is away is its error where the command goes on without it. */
-const opened = async <Store extends { close(): Promise<void> }>(
-  open: () => Promise<Store>,
-  { partial }: StoresNeeded,
-  Away: new (message: string) => Error,
-): Promise<Store | Error> => {
-  const opening = open();
-  if (!partial) return opening;
-  try {
-    const store = await Promise.race([opening, delay(OPEN_WITHIN_MS, undefined, { ref: false })]);
-    return store ?? new Away(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
-  } catch (error) {
-    if (error instanceof Away) return error;
-    throw error;
+/** A store that is opened by the first question, and by the next one where that failed. */
+class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
+  #opening: Promise<Store> | undefined;
+  #store: Store | undefined;
+
+  constructor(private readonly open: () => Promise<Store>) {}
+
+  async opened(): Promise<Store> {
+    if (this.#store) return this.#store;
+    this.#opening ??= this.open().finally(() => {
+      this.#opening = undefined;
+    });
+    return (this.#store = await this.#opening);
   }
-};
 
-/** A store, or one of which each question is answered by why it is away. */
-const usable = <Store extends object>(store: Store | Error | undefined): Store =>
-  store !== undefined && !(store instanceof Error)
-    ? store
-    : (new Proxy(
-        {},
-        {
-          get: (_, name) =>
-            name === 'health'
-              ? () => ({ state: 'ok' })
-              : () => Promise.reject(store ?? new Error('this command opens no such store')),
-        },
-      ) as Store);
+  /** The store, of which each question waits until it is open. */
+  asked(): Store {
+    type Methods = Readonly<Record<PropertyKey, ((...args: unknown[]) => unknown) | undefined>>;
+    const waiting: Methods = { health: () => ({ state: 'ok' }), then: undefined };
+    const get = (_: unknown, name: PropertyKey): unknown => {
+      const store = this.#store;
+      if (store) return (store as unknown as Methods)[name]?.bind(store);
+      return name in waiting
+        ? waiting[name]
+        : async (...args: unknown[]) => ((await this.opened()) as unknown as Methods)[name]?.(...args);
+    };
+    return new Proxy<Store>({} as Store, { get });
+  }
+
+  async close(): Promise<void> {
+    await this.#store?.close();
+  }
+}
+
+const opensNone = (): Promise<never> => Promise.reject(new Error('this command opens no such store'));
+
+/** A store for operations: open, or where the command goes on without it, waited for at first, and then asked. */
+const usable = async <Store extends { close(): Promise<void> }>(
+  store: OpenedWhenAsked<Store> | undefined,
+  { partial }: StoresNeeded,
+): Promise<Store> => {
+  if (!store) return new OpenedWhenAsked<Store>(opensNone).asked();
+  if (!partial) return store.opened();
+  const late = delay(OPEN_WITHIN_MS, undefined, { ref: false });
+  await Promise.race([store.opened().catch(() => undefined), late]);
+  return store.asked();
+};
 
 /**
  * Starts a service on the embedded stores of the settings in this process, for as long as the operation takes: nobody

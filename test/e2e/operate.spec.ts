@@ -14,6 +14,7 @@ import { newEvent } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { STORES } from '../support/stores-of-this-run.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 
 /** Whether there is a program that gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
@@ -145,6 +146,34 @@ describe('the commands of operators, beside a running service', () => {
       );
       expect(watching.stdout).toMatch(/^GENERATION +ACTIVE .*\n\d+ +yes .* 0 of 64$/m);
       expect(watching.stdout).not.toContain('\x1b');
+    });
+
+    (STORES === 'servers' ? it : it.skip)('asks stores again that were away when it began', async () => {
+      const { EVENT_LOG: log = '', READ_MODEL: lists = '' } = service.env;
+      const [toLog, toLists] = await Promise.all(
+        [log, lists].map(async (url) => TcpProxy.start(new URL(url).hostname, Number(new URL(url).port))),
+      );
+      if (!toLog || !toLists) throw new Error('there are two stores');
+      const through = (url: string, { port }: TcpProxy) => url.replace(/:\d+(?=[/?]|$)/, `:${port}`);
+      toLog.freeze();
+      await toLists.refuse();
+      const watching = CliProcess.piped(['status', '--watch', '--json'], {
+        ...service.env,
+        EVENT_LOG: through(log, toLog),
+        READ_MODEL: through(lists, toLists),
+      });
+      const seen = new Set<number>();
+      for await (const line of watching.lines()) {
+        const { unanswered } = JSON.parse(line) as SystemStatus;
+        seen.add(unanswered.length);
+        if (unanswered.length === 2) {
+          toLog.thaw();
+          await toLists.accept();
+        } else if (unanswered.length === 0) watching.signal('SIGINT');
+      }
+      await watching.ended();
+      expect([seen.has(2), seen.has(0)]).toEqual([true, true]);
+      for (const proxy of [toLog, toLists]) await proxy.close();
     });
 
     (TERMINALS ? it : it.skip)('repaints in place on a terminal', async () => {

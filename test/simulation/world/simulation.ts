@@ -101,6 +101,9 @@ const DOOMED = 'doomed-';
 /** Owners of whom a newer version writes. */
 const STRANGE = 'strange-';
 
+/** A type that no version of the service writes. */
+const STRANGE_TYPE = 'PlantWatered';
+
 /** Owners who had plants before the world began. */
 const PAST = 'past-';
 
@@ -913,7 +916,7 @@ class Simulation {
     await log.append(stream, last?.revision ?? 'none', [
       {
         id: randomId(),
-        type: 'PlantWatered',
+        type: STRANGE_TYPE,
         data: { id: 1 },
         metadata: {
           ...{ schemaVersion: 1, decidedAt: now().toISOString(), actor: { sub: 'newer' } },
@@ -929,7 +932,7 @@ class Simulation {
     for await (const event of log.readStreamsFrom(
       [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
     )) {
-      if (event.type !== 'PlantWatered' || skips.has(skipName(event))) continue;
+      if (event.type !== STRANGE_TYPE || skips.has(skipName(event))) continue;
       await skipEvent(log, event, 'simulated', OPERATOR, () => this.world.current.wall());
       if (!all) return;
     }
