@@ -2,7 +2,7 @@ import { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { type CorsOrigins } from '../service/network-config.js';
 import { Problem } from './problem.js';
 import { splitUrl } from './requests.js';
-import { type KnownRoutes } from './routes.js';
+import { type KnownRoutes, METHODS } from './routes.js';
 
 /** How long a browser may cache a preflight's answer, in seconds. */
 const PREFLIGHT_SECONDS = 600;
@@ -27,9 +27,9 @@ const ANSWER_FIELDS = [
   ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate', 'X-Request-Id'],
 ];
 
-/** The answer to a preflight. The methods are all of the API. */
+/** The answer to a preflight. */
 const PREFLIGHT = {
-  'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
+  'access-control-allow-methods': METHODS.join(', '),
   'access-control-allow-headers': REQUEST_FIELDS.join(', '),
   'access-control-max-age': String(PREFLIGHT_SECONDS),
 };

@@ -1,6 +1,9 @@
 import { type RouteOptions } from 'fastify';
 import createRouter, { type HTTPMethod } from 'find-my-way';
 
+/** The methods of the API. */
+export const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'] as const;
+
 /** Which methods each path knows, so that another one is answered with 405 and `Allow`, not with 404. */
 export class KnownRoutes {
   readonly #router = createRouter({ maxParamLength: Infinity });

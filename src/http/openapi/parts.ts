@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { PROBLEMS, type ProblemCode, typeOf } from '../problem.js';
+import { type METHODS } from '../routes.js';
 import { IdempotencyKey, PositionHeader } from '../schemas.js';
 
 /** A JSON Schema. */
@@ -41,7 +42,7 @@ export interface Operation {
 }
 
 /** The operations of one path, by method. */
-export type PathItem = Readonly<Partial<Record<'get' | 'post' | 'delete', Operation>>>;
+export type PathItem = Readonly<Partial<Record<Lowercase<(typeof METHODS)[number]>, Operation>>>;
 
 /** An operation needs a token, or none. */
 export const TOKEN = [{ token: [] }];

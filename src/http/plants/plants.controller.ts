@@ -11,7 +11,6 @@ import { plantStream } from '../../plants/stream.js';
 import { EventLog, type Position, START } from '../../ports/event-log.js';
 import { Freshness } from '../../read/freshness.js';
 import { ListPlantsQuery } from '../../read/list-plants.js';
-import { type Changed } from '../../write/plant-commands.js';
 import { ChangePlant } from '../../write/plants.js';
 import {
   BATCH_TYPES,
@@ -109,10 +108,8 @@ export class PlantsController {
   @Post()
   @Scopes('plants:write')
   async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const { id, plant } = await this.#change(request, reply, () => ({
-      type: 'CreatePlant',
-      ...readBody(request, NewPlant),
-    }));
+    const read = () => ({ type: 'CreatePlant', ...readBody(request, NewPlant) }) as const;
+    const { id, plant } = await this.#change(request, reply, read);
     reply.header('location', `plants/${id}`);
     return plant && { name: plant.name, tag: plant.tag };
   }
@@ -258,7 +255,7 @@ export class PlantsController {
    * Runs the command of a request. Waits until the owner's lists contain what it has written, unless the client prefers not
    * to, and sends its position and whether they do.
    */
-  async #change(request: GuardedRequest, reply: FastifyReply, read: () => PlantCommand): Promise<Changed> {
+  async #change(request: GuardedRequest, reply: FastifyReply, read: () => PlantCommand) {
     refuseUnlessJsonIsAccepted(request);
     readQuery(request, NoQuery);
     const named = plantRequestOf(request);

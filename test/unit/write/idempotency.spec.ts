@@ -114,6 +114,17 @@ describe('a request that its client has named', () => {
     });
   });
 
+  it.each<[PlantCommand, unknown[]]>([
+    [createPlant(7, 'Monstera', 'aroid'), ['CreatePlant', 7, 'Monstera', 'aroid']],
+    [deletePlant(7), ['DeletePlant', 7]],
+  ])('is told from others by what older versions wrote: %j', async (command, fields) => {
+    const owner = anOwner();
+    if (command.type === 'DeletePlant') await run(log, owner, createPlant(7));
+    await send(process(), owner, command);
+    const fingerprint = createHash('sha256').update(JSON.stringify(fields)).digest('hex');
+    expect(await recordOf(owner)).toMatchObject([{ data: { fingerprint } }]);
+  });
+
   it.each<[string, PlantCommand]>([
     ['another id', createPlant(8, 'Monstera', 'aroid')],
     ['another name', createPlant(7, 'monstera', 'aroid')],
