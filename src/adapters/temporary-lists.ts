@@ -2,15 +2,12 @@ import { decodeOwner } from '../plants/stream.js';
 import { type Generation, type Page, type ParkedOwner, type PartitionChanges } from '../ports/read-model.js';
 import { type TemporaryLists } from '../ports/read-model-store.js';
 import { DatabaseSync } from './sqlite/database.js';
-import { ListsQueries, PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow } from './sqlite/lists-queries.js';
+import { BEFORE_ALL_PARKED, ListsQueries, parkedOwnerOf, type ParkedPlace } from './sqlite/lists-queries.js';
 import { insertAnchors, SCHEMA } from './sqlite/lists-schema.js';
 import { ListsWrites } from './sqlite/lists-writes.js';
 
 /** What is kept of the file in memory, in KiB. */
 const CACHE_KIB = 16 * 1024;
-
-/** Owners of one read. */
-const OWNERS_AT_ONCE = 300;
 
 const OF_NO_STORE = 0 as Generation;
 
@@ -40,18 +37,17 @@ class ListsWithoutName implements TemporaryLists {
 
   *owners(): Generator<string, void, undefined> {
     for (let from: string | undefined = ''; from !== undefined;) {
-      const found: string[] = this.#queries.owners(from, OWNERS_AT_ONCE + 1);
-      from = found[OWNERS_AT_ONCE];
-      for (const encoded of found.slice(0, OWNERS_AT_ONCE)) yield decodeOwner(encoded) ?? encoded;
+      const { found, next } = this.#queries.ownersFrom(from);
+      for (const encoded of found) yield decodeOwner(encoded) ?? encoded;
+      from = next;
     }
   }
 
   *parked(): Generator<ParkedOwner, void, undefined> {
-    let after: Pick<ParkedRow, 'partition' | 'owner'> | undefined = { partition: -1, owner: '' };
-    while (after) {
-      const rows: ParkedRow[] = this.#queries.parkedAfter(after);
-      after = rows[PARKED_AT_ONCE - 1];
-      for (const row of rows) yield parkedOwnerOf(row, decodeOwner(row.owner) ?? row.owner);
+    for (let after: ParkedPlace | undefined = BEFORE_ALL_PARKED; after;) {
+      const { found, next } = this.#queries.parkedAfter(after);
+      for (const row of found) yield parkedOwnerOf(row, decodeOwner(row.owner) ?? row.owner);
+      after = next;
     }
   }
 

@@ -71,9 +71,13 @@ export const withStoresHere = async (
   const model =
     needed.lists &&
     new OpenedWhenAsked<ReadModelStore>(async () => openReadModel(readModel, await identity(), warn, 'read'));
+  const openings = [log, model].map(async (store) => store?.opened());
+  await (partial
+    ? Promise.race([Promise.allSettled(openings), delay(OPEN_WITHIN_MS, undefined, { ref: false })])
+    : Promise.all(openings));
   const system = {
-    log: await usable(log, needed),
-    model: await usable(model, needed),
+    log: (log ?? new OpenedWhenAsked<EventLog>(opensNone)).asked(),
+    model: (model ?? new OpenedWhenAsked<ReadModelStore>(opensNone)).asked(),
     dataDir,
     ...operationsApart({ eventLog }),
     now: () => new Date(),
@@ -94,10 +98,11 @@ export const withStoresHere = async (
   if (partial) process.exit();
 };
 
-/** A store that is opened by the first question, and by the next one where that failed. */
+/** A store that each question opens where it is not open yet. */
 class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   #opening: Promise<Store> | undefined;
   #store: Store | undefined;
+  #failure = new Error(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
 
   constructor(private readonly open: () => Promise<Store>) {}
 
@@ -106,19 +111,24 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
     this.#opening ??= this.open().finally(() => {
       this.#opening = undefined;
     });
-    return (this.#store = await this.#opening);
+    try {
+      return (this.#store = await this.#opening);
+    } catch (error) {
+      this.#failure = error as Error;
+      throw error;
+    }
   }
 
-  /** The store, of which each question waits until it is open. */
+  /** The store; while it is not open, each of its methods fails at once, and opens it for the next one. */
   asked(): Store {
-    type Methods = Readonly<Record<PropertyKey, ((...args: unknown[]) => unknown) | undefined>>;
-    const waiting: Methods = { health: () => ({ state: 'ok' }), then: undefined };
-    const get = (_: unknown, name: PropertyKey): unknown => {
-      const store = this.#store;
-      if (store) return (store as unknown as Methods)[name]?.bind(store);
-      return name in waiting
-        ? waiting[name]
-        : async (...args: unknown[]) => ((await this.opened()) as unknown as Methods)[name]?.(...args);
+    const away = (): Promise<never> => {
+      this.opened().catch(() => undefined);
+      return Promise.reject(this.#failure);
+    };
+    const get = (_: unknown, name: string | symbol): unknown => {
+      if (!this.#store) return name === 'health' ? () => ({ state: 'ok' }) : away;
+      const member: unknown = Reflect.get(this.#store, name);
+      return typeof member === 'function' ? member.bind(this.#store) : member;
     };
     return new Proxy<Store>({} as Store, { get });
   }
@@ -129,18 +139,6 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
 }
 
 const opensNone = (): Promise<never> => Promise.reject(new Error('this command opens no such store'));
-
-/** A store for operations: open, or where the command goes on without it, waited for at first, and then asked. */
-const usable = async <Store extends { close(): Promise<void> }>(
-  store: OpenedWhenAsked<Store> | undefined,
-  { partial }: StoresNeeded,
-): Promise<Store> => {
-  if (!store) return new OpenedWhenAsked<Store>(opensNone).asked();
-  if (!partial) return store.opened();
-  const late = delay(OPEN_WITHIN_MS, undefined, { ref: false });
-  await Promise.race([store.opened().catch(() => undefined), late]);
-  return store.asked();
-};
 
 /**
  * Starts a service on the embedded stores of the settings in this process, for as long as the operation takes: nobody

@@ -4,6 +4,7 @@ import { decodeOwner, erasedStream, ERASURES_STREAM, erasureStream } from '../pl
 import {
   type EventLog,
   type EventMetadata,
+  oldestOf,
   type Position,
   type RecordedEvent,
   START,
@@ -117,9 +118,8 @@ export const erasureAcross = async (
   positions: readonly Position[],
 ): Promise<string | undefined> => {
   const readUpTo = positions.filter((position) => position !== START);
-  const [first] = readUpTo;
-  if (first === undefined) return undefined;
-  const oldest = readUpTo.reduce((least, position) => (position < least ? position : least), first);
+  if (readUpTo.length === 0) return undefined;
+  const oldest = oldestOf(readUpTo);
   for (const { erasure, events, position } of (await readErasures(log)).all) {
     if (events === undefined || position <= oldest) continue;
     const stream = erasedStream(erasure);

@@ -1,5 +1,5 @@
 import { type Registry } from 'prom-client';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type EventLog, oldestOf, type Position, START } from '../ports/event-log.js';
 import { activeOf, type Generations } from '../ports/generations.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
@@ -141,10 +141,9 @@ export class ProjectionLag {
     const { status } = projector;
     if ('generation' in status) return status.position;
     const active = activeOf(await model.generations());
-    const positions = active
-      ? (await model.anchors(active.generation)).map(({ position }) => position)
-      : [START];
-    return positions.reduce((oldest, position) => (position < oldest ? position : oldest));
+    return active
+      ? oldestOf((await model.anchors(active.generation)).map(({ position }) => position))
+      : START;
   }
 
   /** When the first event after a position was decided, in milliseconds since 1970. */

@@ -1,15 +1,10 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import {
-  type EventLog,
-  OutcomeUnknown,
-  type Position,
-  START,
-  WrongExpectedRevision,
-} from '../ports/event-log.js';
+import { type EventLog, OutcomeUnknown, WrongExpectedRevision } from '../ports/event-log.js';
 import { decorate } from '../ports/decorate.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import {
   GenerationMissing,
+  isRefused,
   OwnerParked,
   type PartitionChanges,
   ReadModelIncomplete,
@@ -125,7 +120,7 @@ export const measuredReadModel = (model: ReadModelStore, registry: Registry): Re
           'applied',
           () => 'unavailable',
         );
-        const refused = partitions.filter((part, index) => isBefore(reached[index], part));
+        const refused = partitions.filter((part, index) => isRefused(part, reached[index]));
         if (refused.length > 0) regressions.inc();
         events.inc({ generation: String(generation) }, countOf(partitions) - countOf(refused));
         return reached;
@@ -185,9 +180,6 @@ const listOutcome = (error: unknown) => {
   if (error instanceof OwnerParked) return 'parked';
   return error instanceof ReadModelIncomplete ? 'incomplete' : 'unavailable';
 };
-
-const isBefore = (reached: Position | undefined, { upTo }: PartitionChanges): boolean =>
-  (reached ?? START) < upTo.position;
 
 const countOf = (partitions: readonly PartitionChanges[]): number =>
   partitions.reduce((count, { changes }) => count + changes.length, 0);

@@ -1,4 +1,5 @@
 import { pause } from '../async/pause.js';
+import { activeOf } from '../ports/generations.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { type ErasureStatus } from './erasure-status.js';
 import { type Operations, ServiceUnreachable } from './operations.js';
@@ -52,7 +53,7 @@ export async function* followRebuild(
   const switching = new Lasting(following.now);
   return yield* followStatus(following, ({ rebuild, lastRebuild, processes, generations }) => {
     if (rebuild?.rebuild === id) return undefined;
-    const generation = generations.find(({ active }) => active)?.generation ?? null;
+    const generation = activeOf(generations)?.generation ?? null;
     const outcome = lastRebuild?.rebuild === id ? lastRebuild.outcome : 'followed by another one';
     const wanted = outcome === 'promoted' ? (lastRebuild?.generation ?? generation) : generation;
     if (wanted === generation) return { outcome, generation };
@@ -71,7 +72,7 @@ export const followRollback = (
 ): Follow<Readonly<{ rolledBack: boolean; generation: number | null }>> =>
   followStatus(following, ({ lastRebuild, rollingBack, generations }) => {
     if (rollingBack === id) return undefined;
-    const generation = generations.find(({ active }) => active)?.generation ?? null;
+    const generation = activeOf(generations)?.generation ?? null;
     return { rolledBack: lastRebuild?.rebuild === id && lastRebuild.outcome === 'rolled back', generation };
   });
 

@@ -3,7 +3,7 @@ import { tryDecode } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
 import { skipName } from '../plants/skips.js';
 import { OPERATION_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { eventIn, type Position, START } from '../ports/event-log.js';
 import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { eventOf, type Operator, skipEvent } from '../write/rebuilds.js';
@@ -98,9 +98,4 @@ export const assertNotNewer = ({ kind }: Pick<UnreadEvent, 'kind'>, force: boole
     throw new OperationRefused(
       `a newer version of this service has written that event: upgrade, and the list comes back with it. Skipped, it would stay left out; if that is meant, ${how}`,
     );
-};
-
-const eventIn = async (log: EventLog, { stream, revision }: Place): Promise<RecordedEvent | undefined> => {
-  const before = revision === 0 ? undefined : BigInt(revision) - 1n;
-  return (await log.readStream(stream, before, 1))[0];
 };

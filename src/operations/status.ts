@@ -3,6 +3,7 @@ import {
   type EventLog,
   LogUnavailable,
   newestOf,
+  oldestOf,
   type Position,
   START,
 } from '../ports/event-log.js';
@@ -16,7 +17,6 @@ import {
   ReadModelIncomplete,
   ReadModelUnavailable,
 } from '../ports/read-model.js';
-import { oldestOf } from '../projector/projection.js';
 import { GRACE_MS, NO_REBUILDS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
 import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';

@@ -1,6 +1,11 @@
 import { ERASED_STREAMS } from '../plants/stream.js';
 import { type Anchor, type EventLog, START } from './event-log.js';
 
+/** Each of these anchors once: most partitions are at the same event. */
+export const distinctAnchors = (anchors: readonly Anchor[]): Anchor[] => [
+  ...new Map(anchors.map((anchor) => [`${anchor.position} ${anchor.event}`, anchor])).values(),
+];
+
 /**
  * Whether a log holds the event of an anchor: `there`, also where a stand-in is in its place; `other` where another event
  * is at that position, which means another history; or `missing`, which a server that is behind may say for a moment.

@@ -11,6 +11,10 @@ export const START = '' as Position;
 export const newestOf = (positions: readonly Position[]): Position =>
   positions.reduce((newest, position) => (position > newest ? position : newest), START);
 
+/** The least of some positions, of which there is one at least. */
+export const oldestOf = (positions: readonly Position[]): Position =>
+  positions.reduce((oldest, position) => (position < oldest ? position : oldest));
+
 /** An event of a log, by which a reader knows of which history of the log it has read. */
 export interface Anchor {
   readonly position: Position;
@@ -241,6 +245,13 @@ export abstract class EventLog {
   /** Waits for appends that were handed over, then closes everything. May be called twice. */
   abstract close(): Promise<void>;
 }
+
+/** The event of a stream with a revision; undefined where there is none. Throws LogUnavailable. */
+export const eventIn = async (
+  log: Pick<EventLog, 'readStream'>,
+  { stream, revision }: Readonly<{ stream: string; revision: number }>,
+): Promise<RecordedEvent | undefined> =>
+  (await log.readStream(stream, revision === 0 ? undefined : BigInt(revision) - 1n, 1))[0];
 
 /** The stream's last revision is not what the append stated. Nothing was written. */
 export class WrongExpectedRevision extends Error {

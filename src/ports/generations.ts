@@ -1,3 +1,4 @@
+import { type Position, START } from './event-log.js';
 import { type Generation } from './read-model.js';
 
 export interface GenerationInfo {
@@ -69,3 +70,23 @@ export class NotAsFar extends Error {
 export class ActiveChanged extends Error {
   override readonly name = 'ActiveChanged';
 }
+
+/** Throws ActiveChanged where a promotion is to replace another generation than the active one. */
+export const assertReplaces = (
+  active: Generation | undefined,
+  replaces: Generation | 'none' | undefined,
+): void => {
+  if (replaces !== undefined && replaces !== (active ?? 'none'))
+    throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
+};
+
+/** Throws NotAsFar where a partition of a generation, at these positions, stands before that of the active one. */
+export const assertAsFar = (
+  generation: Generation,
+  positions: readonly Position[],
+  ofActive: readonly Position[],
+): void => {
+  const partition = positions.findIndex((position, index) => position < (ofActive[index] ?? START));
+  if (partition !== -1)
+    throw new NotAsFar(`generation ${generation} stands before the active one in partition ${partition}`);
+};

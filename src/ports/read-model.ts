@@ -1,6 +1,6 @@
 import { type RefusalKind } from '../plants/errors.js';
 import { encodeOwner } from '../plants/stream.js';
-import { type Anchor, type Position } from './event-log.js';
+import { type Anchor, type Position, START } from './event-log.js';
 
 /** The number of partitions. Fixed: another number needs a new generation. */
 export const PARTITIONS = 64;
@@ -52,6 +52,10 @@ export interface PartitionChanges {
   /** Events of the same range that the codec refuses, in log order: each parks its owner, unless it is parked. */
   readonly refused?: readonly ParkedOwner[];
 }
+
+/** Whether an entry was refused, by what `ReadModel.apply` gives for it. */
+export const isRefused = ({ upTo }: PartitionChanges, reached: Position | undefined): boolean =>
+  (reached ?? START) < upTo.position;
 
 /** What brings a parked owner's rows up to date, in one step. */
 export interface CatchUp {
@@ -202,6 +206,10 @@ export class OwnerParked extends Error {
 export class GenerationMissing extends Error {
   override readonly name = 'GenerationMissing';
 }
+
+/** The error for a generation that a store does not have. */
+export const missingGeneration = (generation: Generation): GenerationMissing =>
+  new GenerationMissing(`there is no generation ${generation}`);
 
 /** The read model holds data that this service never writes. A rebuild repairs it. */
 export class ReadModelTampered extends Error {

@@ -2,7 +2,14 @@ import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
 import { ownerOfStream } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import {
+  type EventLog,
+  eventIn,
+  oldestOf,
+  type Position,
+  type RecordedEvent,
+  START,
+} from '../ports/event-log.js';
 import {
   type Generation,
   type ParkedOwner,
@@ -20,7 +27,6 @@ const EVENTS_A_SLICE = 100;
 
 /** What was done for a parked owner. */
 export interface Healed {
-  readonly generation: Generation;
   /** Where the owner was parked. */
   readonly parked: ParkedOwner;
   /** The next event that cannot be read, where there is one: the owner stays parked. */
@@ -116,8 +122,7 @@ export class BlockedOwners {
 
   async #isCurable(parked: ParkedOwner): Promise<boolean> {
     if (this.skips.has(skipName(parked))) return true;
-    const after = parked.revision === 0 ? undefined : BigInt(parked.revision - 1);
-    const [stored] = await this.log.readStream(parked.stream, after, 1);
+    const stored = await eventIn(this.log, parked);
     return stored !== undefined && !(tryDecode(stored) instanceof EventRefused);
   }
 
@@ -132,10 +137,7 @@ export class BlockedOwners {
 
   async #readUpTo(owners: readonly OwnerCatchUp[], readUpTo: Position): Promise<void> {
     const byName = new Map(owners.map((owner) => [owner.parked.owner, owner]));
-    let before = owners.reduce(
-      (least, { parked }) => (parked.applied < least ? parked.applied : least),
-      readUpTo,
-    );
+    let before = oldestOf([readUpTo, ...owners.map(({ parked }) => parked.applied)]);
     let events = 0;
     for await (const event of this.log.readAll(before)) {
       if (event.position > readUpTo || this.signal.aborted) break;
@@ -158,9 +160,9 @@ export class BlockedOwners {
   }
 
   /** Adds what is complete, up to where the partitions stand. Throws what the ports throw. */
-  async catchUp(): Promise<Omit<Healed, 'generation'>[]> {
+  async catchUp(): Promise<Healed[]> {
     if (this.#failure !== undefined) throw this.#failure as Error;
-    const healed: Omit<Healed, 'generation'>[] = [];
+    const healed: Healed[] = [];
     const complete = this.#complete;
     this.#complete = [];
     for (const owner of complete) {

@@ -3,7 +3,7 @@ import { monotonicMs } from '../async/runtime.js';
 import { StandInsInOrder } from '../erasure/erased-while-read.js';
 import { type EventRefused } from '../plants/errors.js';
 import { type Skips } from '../plants/skips.js';
-import { lookUpAnchor } from '../ports/anchor.js';
+import { distinctAnchors, lookUpAnchor } from '../ports/anchor.js';
 import {
   type Anchor,
   type EventLog,
@@ -86,7 +86,7 @@ export interface RefusalListener {
   /** An owner was parked. Called at least once for each. */
   readonly onParked: (parked: ParkedOwner) => void;
   /** A parked owner was brought up to date. */
-  readonly onHealed: (healed: Omit<Healed, 'generation'>) => void;
+  readonly onHealed: (healed: Healed) => void;
   /** An event that concerns no list was passed over. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
 }
@@ -119,7 +119,7 @@ export const assertOfThisLog = async (
   signal: AbortSignal,
 ): Promise<void> => {
   const giveUp = monotonicMs() + PATIENCE_MS;
-  for (const anchor of new Map(anchors.map((one) => [`${one.position} ${one.event}`, one])).values())
+  for (const anchor of distinctAnchors(anchors))
     for (;;) {
       const found = await lookUpAnchor(log, anchor);
       if (found === 'there' || signal.aborted) break;
@@ -291,7 +291,3 @@ class Projection {
     }
   }
 }
-
-/** The least of some positions. */
-export const oldestOf = (positions: readonly Position[]): Position =>
-  positions.reduce((oldest, position) => (position < oldest ? position : oldest));

@@ -5,12 +5,9 @@ import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Generation } from '../ports/read-model.js';
 import { GRACE_MS } from '../rebuilds/rebuilds.js';
 import { Load } from './load.js';
-import { isLoss, type RebuildProgress, type Runner } from './runner.js';
+import { isLoss, PAUSES, type RebuildProgress, type Runner } from './runner.js';
 import { Supervisor, type SupervisorOptions } from './supervisor.js';
 import { type Verifier } from './verifier.js';
-
-/** After a failure: lists lack new events for a second at most once the log and the store are back. */
-const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 /**
  * How long a lease is valid, in milliseconds. With LEASE_EVERY_MS until the next try, and about 200 ms to catch up,

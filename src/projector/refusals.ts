@@ -7,7 +7,7 @@ import { type RefusalListener } from './projection.js';
 /** What a projection has done with events that the codec refuses. */
 export type RefusalNotice =
   | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
-  | ({ readonly kind: 'healed' } & Healed)
+  | ({ readonly kind: 'healed'; readonly generation: Generation } & Healed)
   | { readonly kind: 'passed over'; readonly refused: EventRefused; readonly position: Position };
 
 /** Notifies of what the projection of a generation does with events that the codec refuses. */

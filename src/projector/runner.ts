@@ -3,25 +3,18 @@ import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
 import { ErasedWhileRead, streamsErased } from '../erasure/erased-while-read.js';
 import { readErasures } from '../erasure/erasures.js';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type Generations } from '../ports/generations.js';
+import { type Coordination } from '../ports/coordination.js';
+import { type EventLog, oldestOf, type Position, START } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
 import { readSkips } from '../rebuilds/read.js';
 import { type Built, Estimate, type Outlook } from './estimate.js';
 import { type Load } from './load.js';
 import { Pacing } from './pacing.js';
-import {
-  ForeignHistory,
-  LARGEST_BATCH,
-  oldestOf,
-  type Progress,
-  project,
-  ReadModelRegressed,
-} from './projection.js';
+import { ForeignHistory, LARGEST_BATCH, type Progress, project, ReadModelRegressed } from './projection.js';
 import { noticesOf, type RefusalNotice } from './refusals.js';
 
-/** Pauses after failures: lists lack new events for a second at most once the log and the store are back. */
-const PAUSES = { firstMs: 100, longestMs: 1_000 };
+/** Pauses after failures, of a projector too: lists lack new events for a second at most once the log and the store are back. */
+export const PAUSES = { firstMs: 100, longestMs: 1_000 };
 
 /** The window of a rate limit, in milliseconds: the longest burst. */
 const RATE_WINDOW_MS = 1_000;
@@ -90,10 +83,9 @@ export class Runner {
 
   constructor(
     private readonly log: EventLog,
-    private readonly model: ReadModel & Generations,
+    private readonly model: ReadModel & Pick<Coordination, 'isSole'>,
     readonly generation: Generation,
     private readonly sources: RunnerSources,
-    private readonly isSole: boolean,
     private readonly options: RunnerOptions,
   ) {
     this.#pacing = new Pacing(options.load);
@@ -160,7 +152,7 @@ export class Runner {
       batchSize: () =>
         this.isLeading || (this.#rate === Infinity && this.options.load.isQuiet) ? LARGEST_BATCH : 1,
       giveWay: () => this.#pacing.giveWay(signal),
-      isSole: this.isSole,
+      isSole: model.isSole,
     });
   }
 

@@ -210,21 +210,13 @@ export class Supervisor {
     let runner = this.#runners.get(generation);
     if (!runner) {
       const { load, onRefusal, onProblem } = this.options;
-      runner = new Runner(
-        this.log,
-        this.model,
-        generation,
-        { skipsAfter, rate: rate ?? null },
-        this.model.isSole,
-        {
-          load,
-          onRefusal,
-          onProblem,
-          onNews: (changed, news) => {
-            this.#onNews(changed, news);
-          },
+      const sources = { skipsAfter, rate: rate ?? null };
+      runner = new Runner(this.log, this.model, generation, sources, {
+        ...{ load, onRefusal, onProblem },
+        onNews: (changed, news) => {
+          this.#onNews(changed, news);
         },
-      );
+      });
       this.#runners.set(generation, runner);
     }
     return runner;

@@ -9,6 +9,7 @@ import {
   type EventLog,
   type LogBatch,
   NO_ANCHOR,
+  oldestOf,
   type Position,
   type RecordedEvent,
   START,
@@ -22,7 +23,7 @@ import {
   ReadModelUnavailable,
 } from '../ports/read-model.js';
 import { Batch } from './changes.js';
-import { assertOfThisLog, ForeignHistory, oldestOf } from './projection.js';
+import { assertOfThisLog, ForeignHistory } from './projection.js';
 
 /** A plant whose row differs from the fold of the log. Undefined where there should be or is none. */
 export interface Difference {
@@ -342,8 +343,9 @@ class Verification {
   }
 
   /**
-   * What the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones; undefined where the owner is parked in one
-   * of the two, or at another event: caught up meanwhile, or by a version that can read more. None of that is a difference.
+   * What the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones;
+   * undefined where the owner is parked in one of the two, or at another event: caught up meanwhile, or by a version that
+   * can read more. None of that is a difference.
    */
   #expectedRows(owner: string, after: number | undefined, page: Page): Page['rows'] | undefined {
     const { lists } = this.fold;

@@ -1,7 +1,7 @@
 import { SharedDeadline } from '../async/deadline.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
-import { lookUpAnchor } from '../ports/anchor.js';
+import { distinctAnchors, lookUpAnchor } from '../ports/anchor.js';
 import {
   type Anchor,
   type EventLog,
@@ -181,8 +181,9 @@ export class Freshness {
         if (error instanceof GenerationMissing) throw new NotFreshYet('these lists have just been replaced');
         throw error;
       });
-      const different = new Map(anchors.map((anchor) => [anchor.event, anchor])).values();
-      const found = await Promise.all(Array.from(different, (anchor) => lookUpAnchor(this.log, anchor)));
+      const found = await Promise.all(
+        distinctAnchors(anchors).map((anchor) => lookUpAnchor(this.log, anchor)),
+      );
       return found.every((one) => one === 'there');
     })();
     this.#checked.set(generation, looking);

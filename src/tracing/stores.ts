@@ -10,11 +10,10 @@ import {
   type NewEvent,
   type Position,
   type RecordedEvent,
-  START,
 } from '../ports/event-log.js';
 import { decorate } from '../ports/decorate.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
-import { type PartitionChanges } from '../ports/read-model.js';
+import { isRefused, type PartitionChanges } from '../ports/read-model.js';
 import { endedBy, fail, type Spans } from './spans.js';
 import { spanContextOf } from './traceparent.js';
 
@@ -173,7 +172,7 @@ export const tracedReadModel = (
       const all = [batch, ...ofEvents];
       return endedBy(all, async () => {
         const reached = await model.apply(generation, partitions);
-        const refused = partitions.some(({ upTo }, index) => (reached[index] ?? START) < upTo.position);
+        const refused = partitions.some((part, index) => isRefused(part, reached[index]));
         if (refused) for (const span of all) fail(span, 'ReadModelRegressed');
         return reached;
       });

@@ -1,7 +1,7 @@
 import { type Anchor } from '../../ports/event-log.js';
 import {
   type Generation,
-  GenerationMissing,
+  missingGeneration,
   PARTITIONS,
   ReadModelUnavailable,
 } from '../../ports/read-model.js';
@@ -95,7 +95,8 @@ export class RedisCalls {
   /** Throws GenerationMissing. */
   async assertThere(generation: Generation, deadline: Deadline): Promise<void> {
     const command = ['HGET', this.keys.generations, `${generation}`];
-    if ((await this.servers.send(this.keys.slot, command, deadline)) === null) throw missing(generation);
+    if ((await this.servers.send(this.keys.slot, command, deadline)) === null)
+      throw missingGeneration(generation);
   }
 
   /** The active generation, and the one that was active before it. */
@@ -128,6 +129,3 @@ export class RedisCalls {
 }
 
 export const closed = (): ReadModelUnavailable => new ReadModelUnavailable('the read model has been closed');
-
-export const missing = (generation: Generation): GenerationMissing =>
-  new GenerationMissing(`there is no generation ${generation}`);

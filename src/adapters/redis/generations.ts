@@ -1,9 +1,14 @@
 import { type Position, START } from '../../ports/event-log.js';
-import { type GenerationInfo, ActiveChanged, GenerationActive, NotAsFar } from '../../ports/generations.js';
-import { type Generation } from '../../ports/read-model.js';
+import {
+  assertAsFar,
+  assertReplaces,
+  GenerationActive,
+  type GenerationInfo,
+} from '../../ports/generations.js';
+import { type Generation, missingGeneration } from '../../ports/read-model.js';
 import { newGeneration } from '../new-generation.js';
 import { type ActiveGeneration } from './active-generation.js';
-import { missing, PARTITION_NUMBERS, READ_MS, type RedisCalls, WRITE_MS } from './calls.js';
+import { PARTITION_NUMBERS, READ_MS, type RedisCalls, WRITE_MS } from './calls.js';
 import { type RedisConnection } from './connection.js';
 import { type Deadline } from './deadline.js';
 import { generationOf } from './keys.js';
@@ -63,22 +68,16 @@ export class RedisGenerations {
       for (;;) {
         const registry = await this.calls.registry(deadline);
         const active = generationOf(registry.get('active') ?? '');
-        if (!registry.has(`${generation}`)) throw missing(generation);
+        if (!registry.has(`${generation}`)) throw missingGeneration(generation);
         if (active === generation) {
           this.active.forget(); // another process may have promoted it
           return;
         }
-        if (replaces !== undefined && replaces !== (active ?? 'none'))
-          throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
+        assertReplaces(active, replaces);
         if (active !== undefined) {
           // The active ones first: while they advance, those of the other generation do so, too.
           const theirs = await this.#positions(active, deadline);
-          const ours = await this.#positions(generation, deadline);
-          const partition = ours.findIndex((position, index) => position < (theirs[index] ?? START));
-          if (partition !== -1)
-            throw new NotAsFar(
-              `generation ${generation} stands before the active one in partition ${partition}`,
-            );
+          assertAsFar(generation, await this.#positions(generation, deadline), theirs);
         }
         await this.ensureAnchors(generation, deadline);
         const outcome = await this.calls.runOn(
@@ -87,7 +86,7 @@ export class RedisGenerations {
           [`${generation}`, `${active ?? ''}`],
           deadline,
         );
-        if (outcome === 'missing') throw missing(generation);
+        if (outcome === 'missing') throw missingGeneration(generation);
         if (outcome === 'promoted') {
           this.active.forget();
           this.onMoved();

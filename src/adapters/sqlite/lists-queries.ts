@@ -16,13 +16,25 @@ import { NoLists } from './lists-schema.js';
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
 
-/** Parked owners of one read. */
-export const PARKED_AT_ONCE = 300;
+/** Owners of one step, each looked up in the index, and parked owners: two milliseconds of the event loop. */
+const OWNERS_AT_ONCE = 300;
 
 /** Plants of one step of a long list: 160 KB at most, half a millisecond of the event loop. */
 const PLANTS_AT_ONCE = 100;
 
 export type ParkedRow = Omit<ParkedOwner, 'owner'> & { readonly owner: string; readonly partition: number };
+
+/** Where a parked owner is among all of them. */
+export type ParkedPlace = Pick<ParkedRow, 'partition' | 'owner'>;
+
+/** Before all of them. */
+export const BEFORE_ALL_PARKED: ParkedPlace = { partition: -1, owner: '' };
+
+/** A part of what is read in steps, and where the next step begins; undefined after the last one. */
+interface Step<Item, Place> {
+  readonly found: readonly Item[];
+  readonly next: Place | undefined;
+}
 
 /** One look-up in the index for each owner: DISTINCT would read all of their plants. */
 const OWNERS = `WITH RECURSIVE found (owner) AS (
@@ -68,7 +80,7 @@ export class ListsQueries {
       countParked: prepareRows<{ count: number }>(db, 'SELECT count(*) AS count FROM parked'),
       parked: prepareRows<ParkedRow>(
         db,
-        `${PARKED} WHERE (partition, owner) > (?, ?) ORDER BY partition, owner LIMIT ${PARKED_AT_ONCE}`,
+        `${PARKED} WHERE (partition, owner) > (?, ?) ORDER BY partition, owner LIMIT ${OWNERS_AT_ONCE}`,
       ),
     };
   }
@@ -111,9 +123,10 @@ export class ListsQueries {
     }
   }
 
-  /** The first owners, encoded, from that one on, in ascending order. */
-  owners(from: string, limit: number): string[] {
-    return this.#query.owners.all(from, limit).map(({ owner }) => owner);
+  /** A step of owners, encoded, in ascending order, from one on. */
+  ownersFrom(from: string): Step<string, string> {
+    const owners = this.#query.owners.all(from, OWNERS_AT_ONCE + 1).map(({ owner }) => owner);
+    return { found: owners.slice(0, OWNERS_AT_ONCE), next: owners[OWNERS_AT_ONCE] };
   }
 
   countPlants(): number {
@@ -124,9 +137,10 @@ export class ListsQueries {
     return this.#query.countParked.get()?.count ?? 0;
   }
 
-  /** The first parked owners, encoded, after that one. */
-  parkedAfter({ partition, owner }: Pick<ParkedRow, 'partition' | 'owner'>): ParkedRow[] {
-    return this.#query.parked.all(partition, owner);
+  /** A step of parked owners, encoded, after one. */
+  parkedAfter({ partition, owner }: ParkedPlace): Step<ParkedRow, ParkedPlace> {
+    const found = this.#query.parked.all(partition, owner);
+    return { found, next: found[OWNERS_AT_ONCE - 1] };
   }
 
   #pageOf(partition: number): Anchor & { readonly generation: Generation } {

@@ -9,6 +9,7 @@ import {
   type Generation,
   GenerationMissing,
   type LongPage,
+  missingGeneration,
   OwnerParked,
   type Page,
   type ParkedOwner,
@@ -21,12 +22,9 @@ import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { standingAt } from './file-names.js';
 import { SeenFile } from './lists-file.js';
 import { generationsIn, pathOf, readPointer } from './lists-folder.js';
-import { PARKED_AT_ONCE, parkedOwnerOf, type ParkedRow } from './lists-queries.js';
+import { BEFORE_ALL_PARKED, parkedOwnerOf, type ParkedPlace } from './lists-queries.js';
 import { explain, NoLists } from './lists-schema.js';
 import { temporaryLists } from '../temporary-lists.js';
-
-/** Owners of one step, each looked up in the index: two milliseconds of the event loop. */
-const OWNERS_AT_ONCE = 300;
 
 /** What reading lists takes, whoever writes them. */
 export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
@@ -78,12 +76,12 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
   }
 
   async *parked(generation: Generation): AsyncGenerator<ParkedOwner, void, undefined> {
-    let after: Pick<ParkedRow, 'partition' | 'owner'> | undefined = { partition: -1, owner: '' };
-    while (after) {
-      const from: Pick<ParkedRow, 'partition' | 'owner'> = after;
-      const rows: ParkedRow[] = this.ask(this.found(generation), ({ queries }) => queries.parkedAfter(from));
-      after = rows[PARKED_AT_ONCE - 1];
-      for (const row of rows) {
+    let next: ParkedPlace | undefined = BEFORE_ALL_PARKED;
+    while (next) {
+      const after: ParkedPlace = next;
+      const step = this.ask(this.found(generation), ({ queries }) => queries.parkedAfter(after));
+      next = step.next;
+      for (const row of step.found) {
         const owner = decodeOwner(row.owner);
         if (owner !== undefined) yield parkedOwnerOf(row, owner);
       }
@@ -92,14 +90,13 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
   }
 
   async *owners(generation: Generation): AsyncGenerator<string, void, undefined> {
-    let from: string | undefined = '';
-    while (from !== undefined) {
-      const first: string = from;
+    let next: string | undefined = '';
+    while (next !== undefined) {
+      const from: string = next;
       const file = this.found(generation);
-      const owners = this.ask(file, ({ queries }) => queries.owners(first, OWNERS_AT_ONCE + 1));
-      // The next step begins with the last one.
-      from = owners[OWNERS_AT_ONCE];
-      for (const encoded of owners.slice(0, OWNERS_AT_ONCE)) {
+      const step = this.ask(file, ({ queries }) => queries.ownersFrom(from));
+      next = step.next;
+      for (const encoded of step.found) {
         const owner = decodeOwner(encoded);
         if (owner === undefined)
           throw new ReadModelTampered(
@@ -127,9 +124,6 @@ export const portError = (error: unknown, path: string): Error =>
   PORT_ERRORS.some((known) => error instanceof known)
     ? (error as Error)
     : new ReadModelUnavailable(explain(error, path), { cause: error });
-
-export const missing = (generation: Generation): GenerationMissing =>
-  new GenerationMissing(`there is no generation ${generation}`);
 
 export const noneIsActive = (): ReadModelIncomplete => new ReadModelIncomplete('no generation is active yet');
 
@@ -174,7 +168,7 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
   protected override found(generation: Generation): SeenFile {
     this.#look();
     const file = this.#files.get(generation);
-    if (!file) throw missing(generation);
+    if (!file) throw missingGeneration(generation);
     if (!(file instanceof SeenFile)) throw file;
     return file;
   }

@@ -3,12 +3,18 @@ import { dirname } from 'node:path';
 import { monotonicMs } from '../../async/runtime.js';
 import { makeFolder } from '../../files/new-file.js';
 import { type Report } from '../../ports/coordination.js';
-import { type Position, START } from '../../ports/event-log.js';
-import { ActiveChanged, GenerationActive, type GenerationInfo, NotAsFar } from '../../ports/generations.js';
+import { type Position } from '../../ports/event-log.js';
+import {
+  assertAsFar,
+  assertReplaces,
+  GenerationActive,
+  type GenerationInfo,
+} from '../../ports/generations.js';
 import {
   type CatchUp,
   type Generation,
   type LongPage,
+  missingGeneration,
   type Page,
   type PartitionChanges,
   partitionOf,
@@ -33,7 +39,7 @@ import {
   removeOldFormat,
   syncNames,
 } from './lists-folder.js';
-import { missing, noneIsActive, portError, ReadableLists, SeenLists } from './lists-reading.js';
+import { noneIsActive, portError, ReadableLists, SeenLists } from './lists-reading.js';
 import { isDamage, makeLists, NoLists, openLists } from './lists-schema.js';
 
 /**
@@ -197,14 +203,8 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   }
 
   #assertMayReplace({ generation, reached }: OwnedFile, replaces?: Generation | 'none'): void {
-    const active = this.#active?.generation;
-    if (replaces !== undefined && replaces !== (active ?? 'none'))
-      throw new ActiveChanged(`the active generation is ${active ?? 'none'}, not ${replaces}`);
-    const partition = reached.findIndex(
-      (position, index) => position < (this.#active?.reached[index] ?? START),
-    );
-    if (partition !== -1)
-      throw new NotAsFar(`generation ${generation} stands before the active one in partition ${partition}`);
+    assertReplaces(this.#active?.generation, replaces);
+    assertAsFar(generation, reached, this.#active?.reached ?? []);
   }
 
   drop(generation: Generation): Promise<void> {
@@ -314,7 +314,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   protected override found(generation: Generation): OwnedFile {
     this.#look();
     const file = this.#files.get(generation);
-    if (!file) throw missing(generation);
+    if (!file) throw missingGeneration(generation);
     return file;
   }
 
@@ -337,7 +337,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       else this.#examine(file); // which may explain it
     }
     if (this.#files.get(file.generation) === file) return super.failed(file, error);
-    return this.#closing ? this.#closed() : missing(file.generation);
+    return this.#closing ? this.#closed() : missingGeneration(file.generation);
   }
 
   /** Gives up what has been taken away; throws ReadModelUnavailable after `close`. */
@@ -350,7 +350,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
 
   #assertThere(file: OwnedFile): void {
     this.#examine(file);
-    if (this.#files.get(file.generation) !== file) throw missing(file.generation);
+    if (this.#files.get(file.generation) !== file) throw missingGeneration(file.generation);
   }
 
   #examine(file: OwnedFile): void {

@@ -39,7 +39,7 @@ describe('an owner with an event that cannot be read', () => {
   let log: EventLog;
   let model: ReadModelStore;
   let generation: Generation;
-  let healed: Healed[];
+  let healed: (Healed & { readonly generation: Generation })[];
 
   beforeEach(async () => {
     stores = new Stores();
