@@ -7,13 +7,7 @@ import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { generationsIn, pathOf } from '../../src/adapters/sqlite/lists-folder.js';
 import { type PlantCommand } from '../../src/plants/plant.js';
 import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
-import {
-  type Appended,
-  type EventLog,
-  type ExpectedRevision,
-  type Json,
-  START,
-} from '../../src/ports/event-log.js';
+import { type Appended, type EventLog, type ExpectedRevision, type Json } from '../../src/ports/event-log.js';
 import { decorate } from '../../src/ports/decorate.js';
 import { type Generation } from '../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
@@ -70,12 +64,6 @@ export class Stores {
     rmSync(only === undefined ? this.#lists : pathOf(this.#lists, only as Generation), { recursive: true });
   }
 
-  /** Takes everything out of all generations. */
-  emptyLists(): void {
-    this.tamper('DELETE FROM plants');
-    this.tamper("UPDATE anchors SET position = ?, event = ''", [START]);
-  }
-
   /** Takes the last events from the log, as if it had been put back to an earlier state. */
   cutLog(events: number): void {
     alterFile(
@@ -85,9 +73,15 @@ export class Stores {
     );
   }
 
+  /** Closes the log: `log` opens it again. */
+  async closeLog(): Promise<void> {
+    await (await this.#log)?.close();
+    this.#log = undefined;
+  }
+
   async remove(): Promise<void> {
     for (const each of this.#opened.splice(0).reverse()) await each.close();
-    await (await this.#log)?.close();
+    await this.closeLog();
     rmSync(this.folder, { recursive: true, force: true });
   }
 
