@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { monotonicMs } from '../../../src/async/runtime.js';
 import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
@@ -9,7 +8,6 @@ import {
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
-import { Projector, type ProjectorStatus } from '../../../src/projector/projector.js';
 import {
   brokenOff,
   failing,
@@ -19,9 +17,9 @@ import {
   inPieces,
 } from '../../support/domain-faults.js';
 import { known, obey, type Plants, plantsAt, rowsOf } from '../../support/domain-model.js';
-import { countGenerations } from '../../support/counted-generations.js';
-import { outcomeOf, run, shared, Stores } from '../../support/domain-stores.js';
+import { outcomeOf, run } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
+import { Projectors } from '../../support/projectors.js';
 import { quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
 
@@ -33,499 +31,413 @@ const cut = (): Error => new LogUnavailable('the connection was cut');
 /** Timers that this process waits for. */
 const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
 
+let at: Projectors;
+let log: Faults<EventLog>;
+let model: Faults<ReadModelStore>;
+
+beforeEach(async () => {
+  at = await Projectors.open();
+  [log, model] = [at.logFaults, at.modelFaults];
+});
+afterEach(() => at.remove());
+
+const create = (owner: string, ...ids: number[]) =>
+  Promise.all(ids.map((id) => run(at.log, owner, createPlant(id))));
+/** The first projector, once it is live. */
+const live = async () => {
+  const started = at.start();
+  await started.becomes('live');
+  return started;
+};
+/** Puts a partition of the store back to what it was before anything came. */
+const lose = (owner: string): void => {
+  at.stores.tamper('DELETE FROM plants WHERE owner = ?', [owner]);
+  const lost = "UPDATE anchors SET position = ?, event = '' WHERE partition = ?";
+  at.stores.tamper(lost, [START, partitionOf(owner)]);
+};
+
 describe('the projector', () => {
-  let stores: Stores;
-  let log: Faults<EventLog>;
-  let model: Faults<ReadModelStore>;
-  const running: { stop(): Promise<void> }[] = [];
-
-  beforeEach(async () => {
-    countGenerations();
-    stores = new Stores();
-    const real = await stores.log();
-    log = new Faults(real);
-    model = new Faults(shared(await stores.model(real)));
-  });
-  afterEach(async () => {
-    for (const each of running.splice(0)) await each.stop();
-    await stores.remove();
-  });
-
-  /** A projector of its own process, as far as it knows, with what it has told. */
-  const start = (port: EventLog = log.port, store: ReadModelStore = model.port) => {
-    const told: ProjectorStatus[] = [];
-    let tick = 0;
-    const clock = (): Date => new Date(tick++);
-    const projector = new Projector(port, store, clock, randomUUID(), (status) => told.push(status));
-    const stopping = new AbortController();
-    const first = projector.status;
-    const ended = projector.run(stopping.signal);
-    const started = {
-      projector,
-      first,
-      told,
-      states: () => told.map(({ state }) => state),
-      becomes: (state: ProjectorStatus['state']) => until(() => projector.status.state === state),
-      stop: async () => {
-        stopping.abort();
-        await ended;
-      },
-    };
-    running.push(started);
-    return started;
-  };
-
-  const list = (owner: string): Promise<Page> => model.port.list(owner, undefined, 1_000);
-  const idsOf = async (owner: string): Promise<number[]> => (await list(owner)).rows.map(({ id }) => id);
-
-  /** Until an owner's list holds exactly these ids. */
-  const lists = (owner: string, ...ids: number[]): Promise<void> =>
-    until(async () => JSON.stringify(await idsOf(owner).catch(() => undefined)) === JSON.stringify(ids));
-
   it('starts, and is live at once where there is nothing to do', async () => {
-    const { first, becomes, told } = start();
-    expect(first.state).toBe('starting');
+    const { projector, becomes, told } = at.start();
+    expect([projector.status.state, projector.keepsUp]).toEqual(['starting', false]);
     await becomes('live');
     expect(told).toMatchObject([{ state: 'live', generation: 1, position: START }]);
-    expect(await idsOf('anne')).toEqual([]);
+    expect(await at.idsOf('anne')).toEqual([]);
   });
 
   it('catches up, is live, and stays so while events come', async () => {
-    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    await create('anne', 1, 2, 3);
     log.every('subscribe', inPieces(1));
-    const { becomes, states, told, projector } = start();
-    await becomes('live');
-    const since = projector.status.since;
-    // In one commit, so that all but the last one are pieces before the end of the log.
-    await Promise.all([4, 5, 6].map((id) => run(log.port, 'anne', createPlant(id))));
-    const { position } = await run(log.port, 'anne', deletePlant(1));
+    const { states, told, projector } = await live();
+    const { since } = projector.status;
+    at.time += 1;
+    await create('anne', 4, 5, 6); // in one commit, so that all but the last one are pieces before the end of the log
+    const { position } = await run(at.log, 'anne', deletePlant(1));
     await until(() => projector.status.state === 'live' && projector.status.position === position);
     expect(states()).toEqual(['catching_up', 'live']);
-    expect(told[1]?.since).toBe(since);
-    expect(projector.status.since).toBe(since);
-    expect(await idsOf('anne')).toEqual([2, 3, 4, 5, 6]);
+    expect([told[1]?.since, projector.status.since]).toEqual([since, since]);
+    expect(await at.idsOf('anne')).toEqual([2, 3, 4, 5, 6]);
   });
 
   it('answers nobody from the first generation before it has caught up', async () => {
-    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    await create('anne', 1, 2, 3);
     const released = gate();
-    log.every('subscribe', async function* (proceed, from, signal) {
-      for await (const piece of inPieces(1)(proceed, from, signal)) {
+    log.every('subscribe', async function* (...subscription) {
+      for await (const piece of inPieces(1)(...subscription)) {
         yield piece;
         if (piece.position !== START && !piece.caughtUp) await released.opened;
       }
     });
-    const { becomes, states } = start();
+    const { becomes, states } = at.start();
     await becomes('catching_up');
-    const [first] = await model.port.generations();
-    expect(first).toEqual({ generation: 1, active: false });
-    await expect(list('anne')).rejects.toThrow(ReadModelIncomplete);
+    expect(await at.model.generations()).toEqual([{ generation: 1, active: false }]);
+    await expect(at.list('anne')).rejects.toThrow(ReadModelIncomplete);
     released.open();
     await becomes('live');
-    expect(await idsOf('anne')).toEqual([1, 2, 3]);
+    expect(await at.idsOf('anne')).toEqual([1, 2, 3]);
     expect(states()).toEqual(['catching_up', 'live']);
   });
 
   it('goes on with a first generation that another process had begun', async () => {
-    for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
+    await create('anne', 1, 2, 3);
     log.next('subscribe', brokenOff(2, cut));
-    const first = start();
+    const first = at.start();
     await first.becomes('disconnected');
     await first.stop();
-    const second = start();
-    await second.becomes('live');
-    expect(await model.port.generations()).toEqual([{ generation: 1, active: true }]);
-    expect(await idsOf('anne')).toEqual([1, 2, 3]);
+    await live();
+    expect(await at.model.generations()).toEqual([{ generation: 1, active: true }]);
+    expect(await at.idsOf('anne')).toEqual([1, 2, 3]);
   });
 
   it('goes on with the active generation', async () => {
-    await run(log.port, 'anne', createPlant(1));
-    const first = start();
-    await first.becomes('live');
-    await first.stop();
-    await run(log.port, 'anne', createPlant(2));
-    await model.port.createGeneration(); // somebody else's
-    const second = start();
-    await second.becomes('live');
-    expect(second.told).toMatchObject([{ state: 'live', generation: 1 }]);
-    expect(await idsOf('anne')).toEqual([1, 2]);
+    await create('anne', 1);
+    await (await live()).stop();
+    await create('anne', 2);
+    await at.model.createGeneration(); // somebody else's
+    expect((await live()).told).toMatchObject([{ state: 'live', generation: 1 }]);
+    expect(await at.idsOf('anne')).toEqual([1, 2]);
     expect(model.calls('promote')).toBe(1);
   });
+});
 
-  describe('when something is gone', () => {
-    it.each<[string, () => unknown, string]>([
-      ['the subscription', () => log.next('subscribe', brokenOff(1, cut)), 'the connection was cut'],
-      ['the log', () => log.next('eventAt', failing(cut)), 'the connection was cut'],
-      ['the store, before an apply', () => model.next('apply', failing(gone)), 'the disk is full'],
-      ['the store, after an apply', () => model.next('apply', failingAfterwards(gone)), 'the disk is full'],
-      ['the list of generations', () => model.next('generations', failing(gone)), 'the disk is full'],
-      ['the anchors', () => model.next('anchors', failing(gone)), 'the disk is full'],
-    ])('says so and comes back: %s', async (_what, disturb, reason) => {
-      await run(log.port, 'anne', createPlant(1));
-      const before = start();
-      await before.becomes('live'); // so that there are positions to be compared with the log
-      await before.stop();
-      await run(log.port, 'anne', createPlant(2));
-      await run(log.port, 'bert', createPlant(3));
-      disturb();
-      const { becomes, told, states } = start();
-      await until(() => told.some(({ state }) => state === 'disconnected'));
-      await becomes('live');
-      expect(told.find(({ state }) => state === 'disconnected')).toMatchObject({ reason });
-      expect(states().slice(-2)).toEqual(['disconnected', 'live']);
-      await lists('anne', 1, 2);
-      await lists('bert', 3);
-    });
-
-    it('comes back to all that has happened meanwhile', async () => {
-      const { becomes, states } = start();
-      await becomes('live');
-      model.every('apply', failing(gone));
-      await run(log.port, 'anne', createPlant(1));
-      await becomes('disconnected');
-      await run(log.port, 'anne', createPlant(2));
-      await run(log.port, 'anne', deletePlant(1));
-      model.heal('apply');
-      await lists('anne', 2);
-      await becomes('live');
-      expect(states()).toEqual(['live', 'disconnected', 'live']);
-    });
-
-    it('says it once, however often it tries', async () => {
-      model.every('apply', failing(gone));
-      const { states } = start();
-      await until(() => model.calls('apply') >= 4);
-      expect(states()).toEqual(['disconnected']);
-    });
-
-    it('tries more and more rarely, but each second at least, and soon again after it was back', async () => {
-      const tries: number[] = [];
-      log.every('subscribe', (...args) => {
-        tries.push(monotonicMs());
-        return brokenOff(0, cut)(...args);
-      });
-      const { becomes } = start();
-      const pauses = (): number[] => tries.slice(1).map((at, i) => at - known(tries[i]));
-      // The seventh of a row that goes on doubling takes 3.2 s at least; a busy machine may delay one.
-      await until(() => pauses().some((ms, i) => i >= 6 && ms < 2_000));
-      // Half of 100, 200, 400, 800 and 1000 ms at least; timers may be early by a millisecond of the machine.
-      for (const [i, least] of [50, 100, 200, 400, 500].entries())
-        expect(pauses()[i]).toBeGreaterThanOrEqual(least - 20);
-      log.heal('subscribe');
-      await becomes('live');
-      let broken = 0;
-      const again: number[] = [];
-      log.every('subscribe', (proceed, ...args) => {
-        again.push(monotonicMs() - broken);
-        return proceed(...args);
-      });
-      // The next one of the row would take 500 ms at least.
-      for (let id = 1; !again.some((ms) => ms < 400); id += 1) {
-        model.next('apply', () => {
-          broken = monotonicMs();
-          return Promise.reject(gone());
-        });
-        await run(log.port, `owner ${id}`, createPlant(id));
-        await lists(`owner ${id}`, id);
-      }
-    });
-
-    it('makes a new read model where the old one was thrown away', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      const { becomes } = start();
-      await becomes('live');
-      stores.removeLists();
-      await until(() =>
-        list('anne').then(
-          () => false,
-          (error: unknown) => error instanceof ReadModelIncomplete,
-        ),
-      );
-      await lists('anne', 1);
-      expect(await model.port.generations()).toEqual([{ generation: 2, active: true }]);
-    });
-
-    it('activates the first generation again where a failover has lost only that', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      let steadySince = 1;
-      const afterFailover = new Proxy(model.port, {
-        get: (target, name) =>
-          name === 'steadySince' ? steadySince : (Reflect.get(target, name) as unknown),
-      });
-      const { becomes } = start(log.port, afterFailover);
-      await becomes('live');
-      let again = 0;
-      model.every('generations', async (proceed) =>
-        (await proceed()).map((one) => ({ ...one, active: again > 0 })),
-      );
-      model.every('promote', async (proceed, ...of) => {
-        await proceed(...of);
-        again += 1;
-      });
-      steadySince = 2;
-      await until(() => again > 0);
-    });
-
-    it('brings back what the store has lost, with nothing happening in the log', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      await run(log.port, 'bert', createPlant(2));
-      const { becomes, states, told } = start();
-      await becomes('live');
-      stores.tamper('DELETE FROM plants WHERE owner = ?', ['anne']);
-      stores.tamper("UPDATE anchors SET position = ?, event = '' WHERE partition = ?", [
-        START,
-        partitionOf('anne'),
-      ]);
-      await lists('anne', 1);
-      await becomes('live');
-      expect(states()).toEqual(['live', 'starting', 'live']);
-      expect(told[1]).toEqual({ state: 'starting', since: told[1]?.since });
-      expect(await idsOf('bert')).toEqual([2]);
-    });
+describe('when something is gone, the projector', () => {
+  it.each<[string, () => unknown, Error]>([
+    ['the subscription', () => log.next('subscribe', brokenOff(1, cut)), cut()],
+    ['the log', () => log.next('eventAt', failing(cut)), cut()],
+    ['the store, before an apply', () => model.next('apply', failing(gone)), gone()],
+    ['the store, after an apply', () => model.next('apply', failingAfterwards(gone)), gone()],
+    ['the list of generations', () => model.next('generations', failing(gone)), gone()],
+    ['the anchors', () => model.next('anchors', failing(gone)), gone()],
+  ])('says so and comes back: %s', async (_what, disturb, { message: reason }) => {
+    await create('anne', 1);
+    await (await live()).stop(); // so that there are anchors to be compared with the log
+    await create('anne', 2);
+    await create('bert', 3);
+    disturb();
+    const { becomes, told, states } = at.start();
+    await until(() => told.some(({ state }) => state === 'disconnected'));
+    await becomes('live');
+    expect(told.find(({ state }) => state === 'disconnected')).toMatchObject({ reason });
+    expect(states().slice(-2)).toEqual(['disconnected', 'live']);
+    await at.lists('anne', 1, 2);
+    await at.lists('bert', 3);
   });
 
-  describe('two of them, of which one holds the lease', () => {
-    it('ask for it soon again after each failure of the store, however many there have been', async () => {
-      await start().becomes('live');
-      const idle = await another();
-      const standingBy = start(log.port, idle.port);
-      await standingBy.becomes('standby');
-      let failedAt = 0;
-      const pauses: number[] = [];
-      const fails = (): Promise<never> => {
-        failedAt = monotonicMs();
+  it('says it once, however often it tries, and comes back to all that has happened meanwhile', async () => {
+    const { becomes, states } = await live();
+    model.every('apply', failing(gone));
+    const tries = model.calls('apply');
+    await create('anne', 1);
+    await until(() => model.calls('apply') >= tries + 4);
+    await create('anne', 2);
+    await run(at.log, 'anne', deletePlant(1));
+    model.heal('apply');
+    await at.lists('anne', 2);
+    await becomes('live');
+    expect(states()).toEqual(['live', 'disconnected', 'live']);
+  });
+
+  it('tries more and more rarely, but each second at least, and soon again after it was back', async () => {
+    const tries: number[] = [];
+    log.every('subscribe', (...args) => {
+      tries.push(monotonicMs());
+      return brokenOff(0, cut)(...args);
+    });
+    const { becomes } = at.start();
+    const pauses = (): number[] => tries.slice(1).map((ms, i) => ms - known(tries[i]));
+    // The seventh of a row that goes on doubling takes 3.2 s at least; a busy machine may delay one.
+    await until(() => pauses().some((ms, i) => i >= 6 && ms < 2_000));
+    // Half of 100, 200, 400, 800 and 1000 ms at least; timers may be early by a millisecond of the machine.
+    for (const [i, least] of [50, 100, 200, 400, 500].entries())
+      expect(pauses()[i]).toBeGreaterThanOrEqual(least - 20);
+    log.heal('subscribe');
+    await becomes('live');
+    let broken = 0;
+    const again: number[] = [];
+    log.every('subscribe', (proceed, ...args) => {
+      again.push(monotonicMs() - broken);
+      return proceed(...args);
+    });
+    // The next one of the row would take 500 ms at least.
+    for (let id = 1; !again.some((ms) => ms < 400); id += 1) {
+      model.next('apply', () => {
+        broken = monotonicMs();
         return Promise.reject(gone());
-      };
-      const asks = (proceed: (...args: [string, number]) => Promise<boolean>, ...args: [string, number]) => {
-        pauses.push(monotonicMs() - failedAt);
-        return proceed(...args);
-      };
-      let calls = 0;
-      idle.every('takeLease', (proceed, ...args) => (++calls % 2 === 1 ? fails() : asks(proceed, ...args)));
-      // After each first failure 100 ms at most; a fourth one in a row would be followed by 400 at least.
-      await until(() => pauses.slice(3).some((ms) => ms < 400));
-    });
-
-    /** The store of another process. */
-    const another = async (): Promise<Faults<ReadModelStore>> =>
-      new Faults(shared(await stores.model(await stores.log())));
-
-    it('let that one work, and the other go on when it stops', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      const one = start();
-      await one.becomes('live');
-      const idle = await another();
-      const two = start(log.port, idle.port);
-      await two.becomes('standby');
-      const asked = idle.calls('takeLease');
-      await until(() => idle.calls('takeLease') >= asked + 80); // longer than a lease that is not kept
-      expect(idle.calls('apply')).toBe(0);
-      await one.stop();
-      await two.becomes('live');
-      await run(log.port, 'anne', createPlant(2));
-      await lists('anne', 1, 2);
-      expect(one.states()).toEqual(['live']);
-      expect(two.states()).toEqual(['standby', 'live']);
-    });
-
-    it('keep up while one takes over, unless that takes seconds', async () => {
-      const one = start();
-      expect(one.projector.keepsUp).toBe(false);
-      await one.becomes('live');
-      const own = new Faults(await stores.log());
-      const idle = await another();
-      const two = start(own.port, idle.port);
-      await two.becomes('standby');
-      const [written, held] = [gate(), gate()];
-      idle.every('takeLease', async (proceed, ...args) => {
-        await written.opened;
-        return proceed(...args);
       });
-      own.every('subscribe', async function* (...subscription) {
-        for await (const batch of inPieces(1)(...subscription)) {
-          yield batch;
-          await held.opened;
-        }
-      });
-      await one.stop();
-      for (const id of [1, 2, 3]) await run(log.port, 'anne', createPlant(id));
-      written.open();
-      await two.becomes('catching_up');
-      expect(two.projector.keepsUp).toBe(true);
-      // Its clock goes on with each look at it, by a millisecond.
-      for (let looks = 0; looks < 3_000 && two.projector.keepsUp; looks += 1);
-      expect(two.projector.keepsUp).toBe(false);
-      expect(two.projector.status.state).toBe('catching_up');
-      held.open();
-      await lists('anne', 1, 2, 3);
-      await two.becomes('live');
-      expect(two.projector.keepsUp).toBe(true);
-    });
-
-    it('go on after that one has died, without having returned the lease', async () => {
-      const one = start();
-      await one.becomes('live');
-      const two = start(log.port, (await another()).port);
-      await two.becomes('standby');
-      model.every('takeLease', failing(gone)).every('returnLease', failing(gone));
-      await one.stop();
-      await two.becomes('live');
-    });
-
-    it('change places when it is lost: the one that finds it taken stands by', async () => {
-      const one = start();
-      await one.becomes('live');
-      const two = start(log.port, (await another()).port);
-      await two.becomes('standby');
-      model.every('takeLease', () => Promise.resolve(false));
-      await two.becomes('live');
-      await one.becomes('standby');
-      await run(log.port, 'anne', createPlant(1));
-      await lists('anne', 1);
-      expect([...one.states(), ...two.states()].filter((state) => state === 'standby').length).toBe(2);
-    });
-
-    it('change places when that one cannot reach the log', async () => {
-      const one = start();
-      await one.becomes('live');
-      const own = new Faults(await stores.log());
-      const two = start(own.port, (await another()).port);
-      await two.becomes('standby');
-      log.every('subscribe', brokenOff(0, cut)).every('head', failing(cut));
-      model.next('apply', failing(gone)); // ends its subscription
-      await two.becomes('live');
-      await one.becomes('standby');
-      expect(one.states()).toContain('disconnected');
-      await run(own.port, 'anne', createPlant(1));
-      await lists('anne', 1);
-    });
+      await create(`owner ${id}`, id);
+      await at.lists(`owner ${id}`, id);
+    }
   });
 
-  describe('two of them that both believe to hold the lease', () => {
-    const holding = (store: ReadModelStore): Faults<ReadModelStore> =>
-      new Faults(store).every('takeLease', () => Promise.resolve(true));
+  it('makes a new read model where the old one was thrown away', async () => {
+    await create('anne', 1);
+    await live();
+    at.stores.removeLists();
+    const seen = () => at.list('anne').catch((error: unknown) => error);
+    await until(async () => (await seen()) instanceof ReadModelIncomplete);
+    await at.lists('anne', 1);
+    expect(await at.model.generations()).toEqual([{ generation: 2, active: true }]);
+  });
 
-    it('that start together on an empty store build one generation, and either can go', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      // Each of them sees that there is no generation before the other one has made one.
-      const both = gate();
-      let asked = 0;
-      const together = async () => {
-        const none = await model.port.generations();
-        asked += 1;
-        if (asked === 2) both.open();
-        await both.opened;
-        return none;
-      };
-      const [one, two] = [1, 2].map(() =>
-        start(log.port, holding(model.port).next('generations', together).port),
-      );
-      await one?.becomes('live');
-      await two?.becomes('live');
-      await until(async () => (await model.port.generations()).length === 1);
-      expect(await model.port.generations()).toMatchObject([{ active: true }]);
-      await two?.stop();
-      await run(log.port, 'anne', createPlant(2));
-      await lists('anne', 1, 2);
-      const three = start(log.port, holding(model.port).port);
-      await three.becomes('live');
-      await one?.stop();
-      await run(log.port, 'anne', createPlant(3));
-      await lists('anne', 1, 2, 3);
+  it('activates the first generation again where a failover has lost only that', async () => {
+    await create('anne', 1);
+    let steadySince = 1;
+    const afterFailover = new Proxy(model.port, {
+      get: (target, name) => (name === 'steadySince' ? steadySince : (Reflect.get(target, name) as unknown)),
     });
+    await at.start({ model: afterFailover }).becomes('live');
+    let again = 0;
+    model.every('generations', async (proceed) =>
+      (await proceed()).map((one) => ({ ...one, active: again > 0 })),
+    );
+    model.every('promote', async (proceed, ...of) => {
+      await proceed(...of);
+      again += 1;
+    });
+    steadySince = 2;
+    await until(() => again > 0);
+  });
 
-    it('with their own batches and failures end in the fold, and no list ever says anything else', async () => {
-      const owners = ['anne', 'bert', 'cleo', 'dora'];
-      const otherLog = await stores.log();
-      const otherModel = shared(await stores.model(otherLog));
-      const breaking = new Faults(otherLog)
-        .next('subscribe', brokenOff(5, cut), brokenOff(3, cut))
-        .every('subscribe', inPieces(2));
-      const failingSometimes = holding(otherModel).next('apply', failing(gone), failingAfterwards(gone));
-      const one = start(log.port, holding(model.port).port);
-      const two = start(breaking.port, failingSometimes.port);
-      await one.becomes('live');
-      const plants = new Map(owners.map((owner) => [owner, new Map() as Plants]));
-      const pages: [string, Page][] = [];
-      for (let step = 0; step < 120; step++) {
-        const owner = known(owners[(step * 7) % 4]);
-        const id = (step * 5) % 6;
-        const command = step % 3 === 2 ? deletePlant(id) : createPlant(id, `plant ${step}`, '');
-        const outcome = await outcomeOf(run(log.port, owner, command));
-        expect(outcome).toBe(obey(known(plants.get(owner)), command));
-        const other = known(owners[step % 4]);
-        pages.push([other, await list(other)]);
+  it('brings back what the store has lost, with nothing happening in the log', async () => {
+    await create('anne', 1);
+    await create('bert', 2);
+    const { becomes, states, told } = await live();
+    lose('anne');
+    await at.lists('anne', 1);
+    await becomes('live');
+    expect(states()).toEqual(['live', 'starting', 'live']);
+    expect(told[1]).toEqual({ state: 'starting', since: told[1]?.since });
+    expect(await at.idsOf('bert')).toEqual([2]);
+  });
+});
+
+describe('of two projectors, the one that holds the lease', () => {
+  /** One that is live, and another one that stands by, with a log and a store of its own. */
+  const pair = async () => {
+    const one = await live();
+    const [itsLog, itsModel] = [new Faults(at.log), new Faults(at.model)];
+    const two = at.start({ log: itsLog.port, model: itsModel.port });
+    await two.becomes('standby');
+    return { one, two, itsLog, itsModel };
+  };
+
+  it('works, and the other one goes on when it stops', async () => {
+    await create('anne', 1);
+    const { one, two, itsModel } = await pair();
+    const asked = itsModel.calls('takeLease');
+    await until(() => itsModel.calls('takeLease') >= asked + 80); // longer than a lease that is not kept
+    expect(itsModel.calls('apply')).toBe(0);
+    await one.stop();
+    await two.becomes('live');
+    await create('anne', 2);
+    await at.lists('anne', 1, 2);
+    expect(one.states()).toEqual(['live']);
+    expect(two.states()).toEqual(['standby', 'live']);
+  });
+
+  it('is asked for it soon again after each failure of the store, however many there have been', async () => {
+    const { itsModel } = await pair();
+    let failedAt = 0;
+    const pauses: number[] = [];
+    const fails = (): Promise<never> => {
+      failedAt = monotonicMs();
+      return Promise.reject(gone());
+    };
+    const asks = (proceed: (...args: [string, number]) => Promise<boolean>, ...args: [string, number]) => {
+      pauses.push(monotonicMs() - failedAt);
+      return proceed(...args);
+    };
+    let calls = 0;
+    itsModel.every('takeLease', (...call) => (++calls % 2 === 1 ? fails() : asks(...call)));
+    // After each first failure 100 ms at most; a fourth one in a row would be followed by 400 at least.
+    await until(() => pauses.slice(3).some((ms) => ms < 400));
+  });
+
+  it('is followed by one that counts as keeping up while it takes over, unless that takes seconds', async () => {
+    const { one, two, itsLog, itsModel } = await pair();
+    const [written, held] = [gate(), gate()];
+    itsModel.every('takeLease', async (proceed, ...args) => {
+      await written.opened;
+      return proceed(...args);
+    });
+    itsLog.every('subscribe', async function* (...subscription) {
+      for await (const batch of inPieces(1)(...subscription)) {
+        yield batch;
+        await held.opened;
       }
-      await until(async () => {
-        const positions = await Promise.all(owners.map(async (owner) => (await list(owner)).position));
-        const head = await log.port.head();
-        return positions.every((position) => position === head);
-      });
-      await two.becomes('live');
-      for (const [owner, expected] of plants)
-        expect((await list(owner)).rows.map(({ id, row }) => ({ id, row }))).toEqual(rowsOf(expected));
-      for (const [owner, page] of pages)
-        expect(page.rows.map(({ id, row }) => ({ id, row }))).toEqual(
-          rowsOf(await plantsAt(log.port, owner, page.position)),
-        );
-      expect(one.states()).toEqual(['live']);
     });
+    await one.stop();
+    await create('anne', 1, 2, 3);
+    written.open();
+    await two.becomes('catching_up');
+    expect(two.projector.keepsUp).toBe(true);
+    at.time += 2_001;
+    expect(two.projector.keepsUp).toBe(false);
+    held.open();
+    await at.lists('anne', 1, 2, 3);
+    await two.becomes('live');
+    expect(two.projector.keepsUp).toBe(true);
   });
 
-  describe('told to stop', () => {
-    it('does so while it is live, and leaves no timer', async () => {
-      const before = timers();
-      const { becomes, stop, states } = start();
-      await becomes('live');
-      await stop();
-      expect(states()).toEqual(['live']);
-      await until(() => timers() <= before);
-    });
+  it('may die without having returned it', async () => {
+    const { one, two } = await pair();
+    model.every('takeLease', failing(gone)).every('returnLease', failing(gone));
+    await one.stop();
+    await two.becomes('live');
+  });
 
-    it('does so within a long pause, and leaves no timer', async () => {
-      log.every('subscribe', (...args) => {
-        if (log.calls('subscribe') === 5) quickTime(0.001); // the next pause takes minutes
-        return brokenOff(0, cut)(...args);
-      });
-      const before = timers();
-      const { stop, states } = start();
-      await until(() => log.calls('subscribe') === 5);
-      await stop();
-      quickTime();
-      await until(() => timers() <= before);
-      expect(states()).toEqual(['disconnected']);
-    });
+  it.each<[string, () => unknown, string]>([
+    [
+      'finds that another one has it',
+      () => model.every('takeLease', () => Promise.resolve(false)),
+      'live,standby',
+    ],
+    [
+      'cannot reach the log',
+      () => {
+        log.every('subscribe', brokenOff(0, cut)).every('head', failing(cut));
+        model.next('apply', failing(gone)); // ends its subscription
+      },
+      'live,disconnected,standby',
+    ],
+  ])('stands by where it %s', async (_what, disturb, states) => {
+    const { one, two } = await pair();
+    disturb();
+    await two.becomes('live');
+    await one.becomes('standby');
+    await create('anne', 1);
+    await at.lists('anne', 1);
+    expect(String(one.states())).toBe(states);
+    expect(two.states()).toEqual(['standby', 'live']);
+  });
+});
 
-    it('does so after the apply that is under way', async () => {
-      await run(log.port, 'anne', createPlant(1));
-      const [begun, released] = [gate(), gate()];
-      model.next('apply', async (proceed, ...args) => {
-        begun.open();
-        await released.opened;
-        return proceed(...args);
-      });
-      const { stop } = start();
-      await begun.opened;
-      const stopped = stop();
-      released.open();
-      await stopped;
-      const [one] = await model.port.generations();
-      const anchors = await model.port.anchors(known(one).generation);
-      const head = await log.port.head();
-      expect(anchors.every(({ position }) => position === head)).toBe(true);
-    });
+describe('two projectors that both believe to hold the lease', () => {
+  const holding = (): Faults<ReadModelStore> =>
+    new Faults(at.model).every('takeLease', () => Promise.resolve(true));
 
-    it('before it has begun does nothing', async () => {
-      const projector = new Projector(
-        log.port,
-        model.port,
-        () => new Date(0),
-        'nobody',
-        () => undefined,
-      );
-      await projector.run(AbortSignal.abort());
-      expect(projector.status.state).toBe('starting');
-      expect(model.calls('generations')).toBe(0);
+  it('and start together on an empty store end with one generation, and either can go', async () => {
+    await create('anne', 1);
+    // Each of them sees that there is no generation before the other one has made one.
+    const both = gate();
+    let asked = 0;
+    const together = async () => {
+      const none = await at.model.generations();
+      asked += 1;
+      if (asked === 2) both.open();
+      await both.opened;
+      return none;
+    };
+    const startOne = () => at.start({ model: holding().next('generations', together).port });
+    const [one, two] = [startOne(), startOne()];
+    await one.becomes('live');
+    await two.becomes('live');
+    await until(async () => (await at.generations()).length === 1);
+    expect(await at.model.generations()).toMatchObject([{ active: true }]);
+    await two.stop();
+    await create('anne', 2);
+    await at.lists('anne', 1, 2);
+    await at.start({ model: holding().port }).becomes('live');
+    await one.stop();
+    await create('anne', 3);
+    await at.lists('anne', 1, 2, 3);
+  });
+
+  it('end in the fold, with their own batches and failures, and no list ever says anything else', async () => {
+    const owners = ['anne', 'bert', 'cleo', 'dora'];
+    const breaking = new Faults(at.log)
+      .next('subscribe', brokenOff(5, cut), brokenOff(3, cut))
+      .every('subscribe', inPieces(2));
+    const failingSometimes = holding().next('apply', failing(gone), failingAfterwards(gone));
+    const one = at.start({ model: holding().port });
+    const two = at.start({ log: breaking.port, model: failingSometimes.port });
+    await one.becomes('live');
+    const plants = new Map(owners.map((owner) => [owner, new Map() as Plants]));
+    const pages: [string, Page][] = [];
+    for (let step = 0; step < 120; step++) {
+      const owner = known(owners[(step * 7) % 4]);
+      const id = (step * 5) % 6;
+      const command = step % 3 === 2 ? deletePlant(id) : createPlant(id, `plant ${step}`, '');
+      expect(await outcomeOf(run(at.log, owner, command))).toBe(obey(known(plants.get(owner)), command));
+      const other = known(owners[step % 4]);
+      pages.push([other, await at.list(other)]);
+    }
+    const head = await at.log.head();
+    for (const owner of owners) await until(async () => (await at.list(owner)).position === head);
+    await two.becomes('live');
+    const rowsIn = ({ rows }: Page) => rows.map(({ id, row }) => ({ id, row }));
+    for (const [owner, expected] of plants) expect(rowsIn(await at.list(owner))).toEqual(rowsOf(expected));
+    for (const [owner, page] of pages)
+      expect(rowsIn(page)).toEqual(rowsOf(await plantsAt(at.log, owner, page.position)));
+    expect(one.states()).toEqual(['live']);
+  });
+});
+
+describe('the projector, told to stop,', () => {
+  it('does so while it is live, and leaves no timer', async () => {
+    const before = timers();
+    const { stop, states } = await live();
+    await stop();
+    expect(states()).toEqual(['live']);
+    await until(() => timers() <= before);
+  });
+
+  it('does so within a long pause, and leaves no timer', async () => {
+    log.every('subscribe', (...args) => {
+      if (log.calls('subscribe') === 5) quickTime(0.001); // the next pause takes minutes
+      return brokenOff(0, cut)(...args);
     });
+    const before = timers();
+    const { stop, states } = at.start();
+    await until(() => log.calls('subscribe') === 5);
+    await stop();
+    quickTime();
+    await until(() => timers() <= before);
+    expect(states()).toEqual(['disconnected']);
+  });
+
+  it('does so after the apply that is under way', async () => {
+    await create('anne', 1);
+    const [begun, released] = [gate(), gate()];
+    model.next('apply', async (proceed, ...args) => {
+      begun.open();
+      await released.opened;
+      return proceed(...args);
+    });
+    const { stop } = at.start();
+    await begun.opened;
+    const stopped = stop();
+    released.open();
+    await stopped;
+    const head = await at.log.head();
+    const anchors = await at.model.anchors(known((await at.model.generations())[0]).generation);
+    expect(anchors.every(({ position }) => position === head)).toBe(true);
+  });
+
+  it('does nothing where that is while it takes the lease', async () => {
+    const { projector, stop } = at.start();
+    await stop();
+    expect(projector.status.state).toBe('starting');
+    expect(model.calls('generations')).toBe(0);
   });
 });
