@@ -22,6 +22,7 @@ import {
   LARGEST_BATCH,
   type Progress,
   project,
+  type ProjectOptions,
   ReadModelRegressed,
 } from '../../../src/projector/projection.js';
 import { rowOf } from '../../../src/projector/changes.js';
@@ -70,15 +71,24 @@ describe('a projection', () => {
   const positionsOf = async (): Promise<Position[]> =>
     (await model.anchors(generation)).map(({ position }) => position);
 
-  /** What an owner's list holds, once the generation is active. */
+  /** What an owner's list holds. */
   const listOf = async (owner: string): Promise<{ id: number; row: string }[]> => {
-    await model.promote(generation);
-    const { rows } = await model.list(owner, undefined, 100_000);
+    const { rows } = await model.page(generation, owner, undefined, 100_000);
     return rows.map(({ id, row }) => ({ id, row }));
   };
 
+  /** The store, and how many changes each apply to it has. */
+  const counted = (): { readonly store: Faults<ReadModelStore>; readonly sizes: number[] } => {
+    const sizes: number[] = [];
+    const store = new Faults(model).every('apply', (proceed, into, parts) => {
+      sizes.push(parts.reduce((sum, { changes }) => sum + changes.length, 0));
+      return proceed(into, parts);
+    });
+    return { store, sizes };
+  };
+
   /** A projection in the background, and how far it says it is. */
-  const start = (port: EventLog = log, store: ReadModelStore = model) => {
+  const start = (port: EventLog = log, store: ReadModelStore = model, options: ProjectOptions = {}) => {
     const progress: Progress[] = [];
     const stopping = new AbortController();
     const ended = project(
@@ -90,6 +100,7 @@ describe('a projection', () => {
         return Promise.resolve();
       },
       stopping.signal,
+      options,
     );
     ended.catch(() => undefined); // each test looks at it when it wants to
     return {
@@ -233,12 +244,8 @@ describe('a projection', () => {
     await Promise.all(
       Array.from({ length: 1_201 }, (_, id) => run(log, 'anne', createPlant(id, `plant ${id}`, ''))),
     );
-    const sizes: number[] = [];
-    const store = new Faults(model).every('apply', (proceed, into, parts) => {
-      sizes.push(parts.reduce((sum, { changes }) => sum + changes.length, 0));
-      return proceed(into, parts);
-    }).port;
-    await catchUp(log, store, generation);
+    const { store, sizes } = counted();
+    await catchUp(log, store.port, generation);
     expect(sizes.reduce((sum, size) => sum + size)).toBe(1_201);
     // Batches of the log come together up to a thousand events.
     expect(Math.max(...sizes)).toBeLessThan(1_100);
@@ -274,11 +281,7 @@ describe('a projection', () => {
         told ||= piece.caughtUp;
       }
     });
-    const sizes: number[] = [];
-    const store = new Faults(model).every('apply', (proceed, into, parts) => {
-      sizes.push(parts.reduce((sum, { changes }) => sum + changes.length, 0));
-      return proceed(into, parts);
-    });
+    const { store, sizes } = counted();
     const projection = start(source.port, store.port);
     await projection.caughtUpWith(START);
     await Promise.all([1, 2, 3].map((id) => run(log, 'anne', createPlant(id))));
@@ -296,34 +299,21 @@ describe('a projection', () => {
     expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
   });
 
-  describe('whose store has lost data', () => {
-    const lose = (owner: string, position: Position): void => {
-      stores.tamper('DELETE FROM plants WHERE owner = ?', [owner]);
-      stores.tamper("UPDATE anchors SET position = ?, event = '' WHERE partition = ?", [
-        position,
-        partitionOf(owner),
-      ]);
-    };
-
-    it('notices it by the next event of that partition, and applies nothing there', async () => {
-      await run(log, 'anne', createPlant(1));
-      const projection = start();
-      await projection.caughtUpWith(await log.head());
-      lose('anne', START);
-      await run(log, 'anne', createPlant(2));
-      await expect(projection.ended).rejects.toThrow(ReadModelRegressed);
-      expect(await listOf('anne')).toEqual([]);
-    });
-
-    it('notices it while nothing happens', async () => {
-      await run(log, 'anne', createPlant(1));
-      const projection = start();
-      await projection.caughtUpWith(await log.head());
-      lose('anne', START);
-      await expect(projection.ended).rejects.toThrow(ReadModelRegressed);
-      await catchUp(log, model, generation);
-      expect(await listOf('anne')).toHaveLength(1);
-    });
+  it.each<[string, () => unknown]>([
+    ['the next event of that partition', () => run(log, 'anne', createPlant(2))],
+    ['itself, while nothing happens', () => undefined],
+  ])('notices a loss of the store by %s, and applies nothing there', async (_what, happens) => {
+    const { position } = await run(log, 'anne', createPlant(1));
+    const projection = start();
+    await projection.caughtUpWith(position);
+    stores.tamper("DELETE FROM plants WHERE owner = 'anne'");
+    const lost = "UPDATE anchors SET position = ?, event = '' WHERE partition = ?";
+    stores.tamper(lost, [START, partitionOf('anne')]);
+    await happens();
+    await expect(projection.ended).rejects.toThrow(ReadModelRegressed);
+    expect(await listOf('anne')).toEqual([]);
+    await catchUp(log, model, generation);
+    expect((await listOf('anne'))[0]).toMatchObject({ id: 1 });
   });
 
   it.each([
@@ -354,24 +344,15 @@ describe('a projection', () => {
     const { position } = await appendRaw(log, NOBODYS, 'PlantWatered', { id: 9 });
     await run(log, 'anne', createPlant(2));
     const passedOver: unknown[] = [];
-    const stopping = new AbortController();
-    await project(
-      log,
-      model,
-      generation,
-      ({ caughtUp }) => {
-        if (caughtUp) stopping.abort();
-        return Promise.resolve();
+    const projection = start(log, model, {
+      refusals: {
+        onParked: () => undefined,
+        onHealed: () => undefined,
+        onPassedOver: ({ stream }, at) => passedOver.push([stream, at]),
       },
-      stopping.signal,
-      {
-        refusals: {
-          onParked: () => undefined,
-          onHealed: () => undefined,
-          onPassedOver: ({ stream }, at) => passedOver.push([stream, at]),
-        },
-      },
-    );
+    });
+    await projection.caughtUpWith(await log.head());
+    await projection.stop();
     expect(passedOver).toEqual([[NOBODYS, position]]);
     expect(await listOf('anne')).toHaveLength(2);
     expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
@@ -385,13 +366,6 @@ describe('a projection', () => {
       brokenOff(0, () => new LogUnavailable('cut')),
     ).port;
     await expect(start(port).ended).rejects.toThrow(LogUnavailable);
-  });
-
-  it('ends when it is told to, without an error', async () => {
-    const projection = start();
-    await projection.caughtUpWith(START);
-    await projection.stop();
-    await expect(projection.ended).resolves.toBeUndefined();
   });
 
   it('ends in the fold of the log, wherever it is cut off and whoever helps', async () => {
@@ -427,12 +401,11 @@ describe('a projection', () => {
           }
           await catchUp(log, model, generation);
           await helper.stop();
-          await model.promote(generation);
+          const head = await log.head();
+          expect(new Set(await positionsOf())).toEqual(new Set([head]));
           for (const [owner, expected] of plants) {
-            const page = await model.list(owner, undefined, 100);
-            expect(page.rows.map(({ id, row }) => ({ id, row }))).toEqual(rowsOf(expected));
-            expect(page.position).toBe(await log.head());
-            expect(rowsOf(await plantsAt(log, owner, page.position))).toEqual(rowsOf(expected));
+            expect(await listOf(owner)).toEqual(rowsOf(expected));
+            expect(rowsOf(await plantsAt(log, owner, head))).toEqual(rowsOf(expected));
           }
         },
       ),

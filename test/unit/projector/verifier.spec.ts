@@ -29,6 +29,7 @@ describe('a projector that compares the lists with the log by itself', () => {
   let verified: number[];
   let differences: Verified[];
   let problems: string[];
+  let looks: number;
   let stops: (() => Promise<void>)[];
 
   beforeEach(async () => {
@@ -36,7 +37,7 @@ describe('a projector that compares the lists with the log by itself', () => {
     log = await stores.log();
     model = await stores.model(log);
     clock = Date.parse('2026-01-31T12:00:00Z');
-    [recorded, verified, differences, problems, stops] = [undefined, [], [], [], []];
+    [recorded, verified, differences, problems, looks, stops] = [undefined, [], [], [], 0, []];
   });
   afterEach(async () => {
     for (const stop of stops) await stop();
@@ -44,13 +45,21 @@ describe('a projector that compares the lists with the log by itself', () => {
   });
 
   const now = (): Date => new Date(clock);
+  /** Resolves when it has been looked so often more whether a comparison is due. */
+  const looked = async (times = 4): Promise<void> => {
+    const before = looks;
+    await until(() => looks >= before + times);
+  };
   const verifier = (of: ReadModelStore = model, options: Partial<VerifierOptions> = {}): Verifier =>
     new Verifier(log, of, {
       now,
       everyMs: DAY_MS,
       load: new Load(),
       lookEveryMs: 1,
-      last: () => Promise.resolve(recorded),
+      last: () => {
+        looks += 1;
+        return Promise.resolve(recorded);
+      },
       onCompared: (differing) => {
         verified.push(differing);
         recorded = { at: now().toISOString(), differing };
@@ -82,22 +91,15 @@ describe('a projector that compares the lists with the log by itself', () => {
 
   it('does so once a day, finds what was changed, and counts on from what was recorded before a restart', async () => {
     await fill(5);
-    let looks = 0;
-    const last = (): Promise<Verification | undefined> => {
-      looks += 1;
-      return Promise.resolve(recorded);
-    };
-    const stop = start(verifier(model, { last }));
+    const stop = start(verifier());
     await until(() => verified.length === 1);
     stores.tamper(`UPDATE plants SET row = '{"name":"x","tag":""}' WHERE id = 3`);
     clock += DAY_MS - 1;
-    const before = looks;
-    await until(() => looks > before + 3); // looked, and not due
+    await looked(); // and it was not due
     expect(verified).toEqual([0]);
     await stop();
-    start(verifier(model, { last })); // as after a restart
-    const then = looks;
-    await until(() => looks > then + 3);
+    start(verifier()); // as after a restart
+    await looked();
     expect(verified).toEqual([0]);
     clock += 1;
     await until(() => differences.length === 1);
@@ -147,13 +149,8 @@ describe('a projector that compares the lists with the log by itself', () => {
     const faults = new Faults(model).every('page', (proceed, ...args) =>
       away ? Promise.reject(new ReadModelUnavailable('gone')) : proceed(...args),
     );
-    let looks = 0;
-    const last = (): Promise<Verification | undefined> => {
-      looks += 1;
-      return Promise.resolve(recorded);
-    };
-    start(verifier(faults.port, { last }));
-    await until(() => looks > 3);
+    start(verifier(faults.port));
+    await looked();
     expect(verified).toEqual([]);
     expect(problems).toEqual(['gone']);
     away = false;
