@@ -40,8 +40,9 @@ let stores: Stores;
 let log: EventLog;
 let model: ReadModelStore;
 let generation: Generation;
+type HealedIn = Healed & { readonly generation: Generation };
 /** What was parked or passed over, by its stream, and who was brought up to date. */
-let told: (string | Healed)[];
+let told: (string | HealedIn)[];
 
 beforeEach(async () => {
   stores = new Stores();
@@ -82,7 +83,7 @@ const follow = async (
 };
 type Following = ProjectOptions & { port?: EventLog; store?: ReadModelStore; of?: Generation };
 
-const healed = (): (string | Healed)[] => told.filter((one) => typeof one !== 'string');
+const healed = (): (string | HealedIn)[] => told.filter((one) => typeof one !== 'string');
 
 /** An owner's plants, or the position at which the owner was parked. */
 const namesOf = async (owner: string, of = generation): Promise<string[] | Position> => {
