@@ -186,6 +186,7 @@ export class Auditor {
     const state = await GrowingState.open(this.log, this.store, standIns, this.options.giveWay, signal);
     if (typeof state === 'string') return this.#raise({ ...broken(state), raisedAt: this.#now() });
     this.#state = state;
+    this.#bell.ring(); // another process may have appended since, and not signed
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
       standIns.take(events); // before the state has them, and can be signed
       for (let at = 0; at < events.length; at += MAX_APPEND) {

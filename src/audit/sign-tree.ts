@@ -27,8 +27,10 @@ export const signTree = async (
 ): Promise<SignedTree> => {
   const last = await store.latestCheckpoint();
   const { size } = state;
-  if (last?.size === size) return { checkpoint: { size, signedAt: last.signedAt } };
   const tree = await store.tree();
+  // Signed before, or another process was faster.
+  if (last && last.size >= size && last.size <= tree.size)
+    return { checkpoint: { size: last.size, signedAt: last.signedAt } };
   const found = await rootToSign(store, key, tree, size, last);
   if (typeof found === 'string') return { fault: found };
   const { root } = found;
@@ -51,7 +53,7 @@ const rootToSign = async (
       return `its tiles have another root than its ${tree.size} leaves`;
     const root = await storedRoot(store, size);
     if (!last) return { root };
-    if (size < last.size) return `it has ${size} leaves, but ${last.size} were signed`;
+    if (tree.size < last.size) return `it has ${tree.size} leaves, but ${last.size} were signed`;
     const fault = faultOfCheckpoint(last, [key]);
     if (fault !== undefined) return fault;
     if (!sameHash(await storedRoot(store, last.size), last.root)) return otherRoot(last);

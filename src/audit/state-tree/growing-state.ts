@@ -61,8 +61,8 @@ export class GrowingState {
     giveWay: (signal: AbortSignal) => Promise<unknown>,
     signal: AbortSignal,
   ): Promise<GrowingState | string | undefined> {
-    const tree = await store.tree();
     const found = await store.state();
+    const tree = await store.tree(); // after its state, which another process may grow with it
     const isAgain = (await erasureAcross(log, [found.position])) !== undefined;
     // One that is made again lacks plants that were there when a checkpoint of its size was signed.
     const fault = isAgain ? undefined : await faultOf(store, found, tree.size);

@@ -13,6 +13,7 @@ import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, type Hash, leafHash } from '../../../src/audit/merkle.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
 import { signerKey } from '../../../src/audit/note.js';
+import { signTree } from '../../../src/audit/sign-tree.js';
 import { grown, storedRoot } from '../../../src/audit/stored-tree.js';
 import {
   type EventLog,
@@ -202,9 +203,24 @@ describe('an auditor', () => {
   it('shares a store with another one', async () => {
     const log = await openLog();
     const both = [run(log, await openStore(log)), run(log, await openStore(log))];
+    const haveSigned = (size: number) =>
+      both.every(({ auditor }) => auditor.status.checkpoint?.size === size);
+    await until(() => haveSigned(0));
     await append(log, 0, 300);
-    await until(() => both.every(({ auditor }) => auditor.status.checkpoint?.size === 300));
+    await until(() => haveSigned(300));
     for (const { auditor } of both) expect(auditor.status.alarm).toBeUndefined();
+  });
+
+  it('leaves signing to another one that was faster', async () => {
+    const log = await openLog();
+    const store = await openStore(log);
+    const { auditor } = run(log, store);
+    await append(log, 0, 200);
+    await until(() => auditor.status.checkpoint?.size === 200);
+    const before = await store.state();
+    await append(log, 200, 300);
+    await until(() => auditor.status.checkpoint?.size === 300);
+    expect(await signTree(store, before, key, () => '')).toMatchObject({ checkpoint: { size: 300 } });
   });
 
   it('shows that it reads the log again, since when and how far, until it has', async () => {
