@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isThere } from '../files/new-file.js';
 import { LocalOperations } from '../operations/local.js';
 import { type Operations } from '../operations/operations.js';
-import { type EventLog } from '../ports/event-log.js';
+import { type EventLog, LogUnavailable } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -30,6 +30,8 @@ export interface StoresNeeded {
 /** How long a store is waited for at first where the command goes on without it, in milliseconds. */
 const OPEN_WITHIN_MS = 1_000;
 
+const SILENT = `it has said nothing for ${OPEN_WITHIN_MS / 1_000} s`;
+
 const warn = (message: string): void => {
   process.stderr.write(`plants: ${message}\n`);
 };
@@ -56,10 +58,12 @@ export const withStoresHere = async (
   const { log: access, partial } = needed;
   const log =
     access &&
-    new OpenedWhenAsked<EventLog>(() =>
-      asOwner({ dataDir, eventLog }, 'give this command a token for it (--token-file)', () =>
-        openEventLog(eventLog, { access }),
-      ),
+    new OpenedWhenAsked<EventLog>(
+      () =>
+        asOwner({ dataDir, eventLog }, 'give this command a token for it (--token-file)', () =>
+          openEventLog(eventLog, { access }),
+        ),
+      new LogUnavailable(SILENT),
     );
   const identity = async (): Promise<string> => {
     try {
@@ -70,14 +74,17 @@ export const withStoresHere = async (
   };
   const model =
     needed.lists &&
-    new OpenedWhenAsked<ReadModelStore>(async () => openReadModel(readModel, await identity(), warn, 'read'));
+    new OpenedWhenAsked<ReadModelStore>(
+      async () => openReadModel(readModel, await identity(), warn, 'read'),
+      new ReadModelUnavailable(SILENT),
+    );
   const openings = [log, model].map(async (store) => store?.opened());
   await (partial
     ? Promise.race([Promise.allSettled(openings), delay(OPEN_WITHIN_MS, undefined, { ref: false })])
     : Promise.all(openings));
   const system = {
-    log: (log ?? new OpenedWhenAsked<EventLog>(opensNone)).asked(),
-    model: (model ?? new OpenedWhenAsked<ReadModelStore>(opensNone)).asked(),
+    log: log?.asked() ?? NONE.asked(),
+    model: model?.asked() ?? NONE.asked(),
     dataDir,
     ...operationsApart({ eventLog }),
     now: () => new Date(),
@@ -102,9 +109,12 @@ export const withStoresHere = async (
 class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   #opening: Promise<Store> | undefined;
   #store: Store | undefined;
-  #failure = new Error(`it does not open within ${OPEN_WITHIN_MS / 1_000} s`);
 
-  constructor(private readonly open: () => Promise<Store>) {}
+  constructor(
+    private readonly open: () => Promise<Store>,
+    /** Why the last try to open it failed; at first, that it goes on. */
+    private failure: Error,
+  ) {}
 
   async opened(): Promise<Store> {
     if (this.#store) return this.#store;
@@ -114,7 +124,7 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
     try {
       return (this.#store = await this.#opening);
     } catch (error) {
-      this.#failure = error as Error;
+      this.failure = error as Error;
       throw error;
     }
   }
@@ -123,7 +133,7 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   asked(): Store {
     const away = (): Promise<never> => {
       this.opened().catch(() => undefined);
-      return Promise.reject(this.#failure);
+      return Promise.reject(this.failure);
     };
     const get = (_: unknown, name: string | symbol): unknown => {
       if (!this.#store) return name === 'health' ? () => ({ state: 'ok' }) : away;
@@ -138,7 +148,8 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   }
 }
 
-const opensNone = (): Promise<never> => Promise.reject(new Error('this command opens no such store'));
+const NOT_OPENED = new Error('this command opens no such store');
+const NONE = new OpenedWhenAsked<EventLog & ReadModelStore>(() => Promise.reject(NOT_OPENED), NOT_OPENED);
 
 /**
  * Starts a service on the embedded stores of the settings in this process, for as long as the operation takes: nobody
