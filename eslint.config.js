@@ -19,6 +19,13 @@ const SIMULATED = [
 const FROM_RUNTIME =
   'Take it from src/async/runtime.ts, which the simulator replaces; the time of day is handed over as `now`.';
 
+/** A limit of one test measures the machine, unless it follows from how much is asked for: jest.config.js has one for all. */
+const NO_OWN_LIMIT = [
+  'CallExpression[callee.name=/^(it|test)$/][arguments.2.type="Literal"]',
+  'CallExpression[callee.callee.object.name=/^(it|test)$/][arguments.2.type="Literal"]',
+  'CallExpression[callee.name=/^(before|after)(All|Each)$/][arguments.1.type="Literal"]',
+].map((selector) => ({ selector, message: 'The limit of time is the same for all tests (jest.config.js).' }));
+
 /** What an event does stands in src/plants alone: whoever compares its type would miss the next type. */
 const NO_EVENT_TYPES = [
   ...[
@@ -75,9 +82,10 @@ export default defineConfig(
       'no-warning-comments': ['error', { terms: FORBIDDEN, location: 'anywhere' }],
     },
   },
+  { files: ['test/**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...NO_OWN_LIMIT] } },
   {
     files: ['src/**/*.ts', 'console/**/*.{ts,tsx}', 'test/simulation/**/*.ts'],
-    rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES] },
+    rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES, ...NO_OWN_LIMIT] },
   },
   {
     files: [

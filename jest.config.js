@@ -43,7 +43,7 @@ const SERVERS = { ...project, globals: { STORES: 'servers' } };
 export default {
   // Real processes, browsers and disks, beside whatever else the machine does: a condition that has not come true in
   // this time never will.
-  testTimeout: 300_000,
+  testTimeout: 600_000,
   projects: [
     {
       ...project,

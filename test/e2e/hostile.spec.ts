@@ -47,7 +47,7 @@ beforeAll(async () => {
   // Counting what is covered takes some 40 MB, and time: what is measured here is the service as it is.
   http = new HttpClient(await TestService.start({ NODE_V8_COVERAGE: '' }));
   await listed(await http.service.writing(fill));
-}, 300_000);
+});
 afterAll(async () => {
   await fair.end();
   await issuer.stop();

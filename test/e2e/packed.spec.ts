@@ -6,9 +6,6 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** How long npm may take to pack and to install, in milliseconds: it asks its registry where its cache lacks something. */
-const INSTALL_MS = 300_000;
-
 const run = promisify(execFile);
 const folder = temporaryFolder();
 const elsewhere = join(folder, 'elsewhere');
@@ -29,7 +26,7 @@ beforeAll(async () => {
     env: npmEnv,
     cwd: elsewhere,
   });
-}, INSTALL_MS);
+});
 
 afterAll(() => {
   rmSync(folder, { recursive: true });

@@ -35,7 +35,7 @@ beforeAll(async () => {
   if (noStrace !== undefined) return;
   folder = kept === undefined ? join(scratchFolder(), 'recording') : undefined;
   recording = folder === undefined ? await readRecording(kept ?? '') : await record(folder, events, syncMs);
-}, 300_000);
+});
 afterAll(() => {
   if (folder === undefined) return;
   if (isGood) rmSync(join(folder, '..'), { recursive: true });

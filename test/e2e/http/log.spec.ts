@@ -344,11 +344,12 @@ describe('/log', () => {
     });
     expect((await get('/metrics')).text).toMatch(/^plants_tree_alarm 0$/m);
     let shown = 0;
-    for (let looked = 0; looked < 10 && shown < size; looked++) {
+    while (shown < size) {
       const { stdout } = await runCli(['status'], http.service.env); // told every two seconds
       expect(stdout).not.toMatch(/PROBLEM .*auditor/);
-      shown = Number(/^tree +(\d+) events up to \d+; last checkpoint of \d+, .* is live$/m.exec(stdout)?.[1]);
+      shown = Number(
+        /^tree +(\d+) events up to \d+; last checkpoint of \d+, .* is live$/m.exec(stdout)?.[1] ?? 0,
+      );
     }
-    expect(shown).toBeGreaterThanOrEqual(size);
-  }, 20_000);
+  });
 });
