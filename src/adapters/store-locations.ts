@@ -92,12 +92,3 @@ const isSameFile = (one: string, other: string): boolean => {
     ? first.dev === second.dev && first.ino === second.ino
     : resolve(one) === resolve(other);
 };
-
-/**
- * How an operator has the lists rebuilt from a log that holds less than they do. They may be the only copy of the rest,
- * so nothing advises to delete them first.
- */
-export const howToSetAside = (model: ReadModelLocation): string =>
-  model.kind === 'sqlite'
-    ? `move ${model.folder} aside`
-    : 'keep a dump of its keys and then delete them (docs/redis-keys.md)';

@@ -191,7 +191,8 @@ export const PROBLEMS = {
   read_model_ahead: {
     status: 503,
     title: 'The lists contain what the log has lost',
-    advice: 'An operator has to look at this: the log was put back to an earlier state, or has lost events.',
+    advice:
+      'Send the request again after `Retry-After` seconds: the log was restored to an earlier state, or has lost events, and the lists are made again from it.',
   },
   not_fresh_yet: {
     status: 503,

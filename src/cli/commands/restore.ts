@@ -1,5 +1,4 @@
 import { type Command } from 'commander';
-import { howToSetAside } from '../../adapters/store-locations.js';
 import { isThere } from '../../files/new-file.js';
 import { longOperation } from '../../operations/long-operation.js';
 import { asOwner } from '../../service/service-file.js';
@@ -28,7 +27,7 @@ ${EXITS}`,
 };
 
 const restore = async ({ from, json = false }: { readonly from: string; readonly json?: boolean }) => {
-  const { eventLog, readModel, dataDir } = settings();
+  const { eventLog, dataDir } = settings();
   const { file } = inFile(eventLog);
   if (!isThere(from)) throw new UsageError(`--from: there is no file ${from}`);
   const [adapter, { leavesIn }] = await Promise.all([
@@ -41,18 +40,10 @@ const restore = async ({ from, json = false }: { readonly from: string; readonly
   const { events } = await asOwner({ dataDir, eventLog }, 'restore to another file', () =>
     copied(json, file, restoring, (what) => `restored ${what} to ${file}: checked`),
   );
-  if (readModel.kind === 'redis' || isThere(readModel.folder))
-    advise(
-      `${howToSetAside(readModel)}: the read model may hold events that this log does not, and is built anew from it`,
-    );
   const tree = treeFile(dataDir);
   const leaves = leavesIn(tree);
   if (leaves !== undefined && leaves > events)
-    advise(
-      `move ${tree} with its -wal and -shm aside, and keep them: they hold ${leaves} events, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them`,
+    process.stderr.write(
+      `plants: before the next start, move ${tree} with its -wal and -shm aside, and keep them: they hold ${leaves} events, and this log ${events}; with them the auditor raises an alarm, and raises it again after each plants audit-lift. The new tree does not extend what was signed, which whoever keeps an old checkpoint will see: tell them\n`,
     );
-};
-
-const advise = (what: string): void => {
-  process.stderr.write(`plants: before the next start, ${what}\n`);
 };
