@@ -222,25 +222,31 @@ describe('a projector that compares the lists with the log by itself', () => {
 
   it('is the work of the one projector that holds the lease', async () => {
     await fill(2);
-    const comparing: string[] = [];
+    const states: string[] = [];
     for (const holder of ['one', 'two']) {
-      const one = verifier(model, {
-        last: () => {
-          comparing.push(holder);
-          return Promise.resolve(recorded);
-        },
-      });
-      const projector = new Projector(log, model, now, holder, () => undefined, {}, one);
+      const last = () => {
+        states.push(projector.status.state);
+        return Promise.resolve(recorded);
+      };
+      const projector = new Projector(
+        log,
+        model,
+        now,
+        holder,
+        () => undefined,
+        {},
+        verifier(model, { last }),
+      );
       const stopping = new AbortController();
       const running = projector.run(stopping.signal);
       stops.push(async () => {
         stopping.abort();
         await running;
       });
-      if (holder === 'one') await until(() => projector.status.state === 'live');
-      else await until(() => projector.status.state === 'standby');
+      // A lease may change hands where this machine is slow: whoever compares has it.
+      await until(() => ['live', 'standby'].includes(projector.status.state));
     }
-    await until(() => verified.length === 1 && comparing.length > 5);
-    expect(new Set(comparing)).toEqual(new Set(['one']));
+    await until(() => verified.length === 1 && states.length > 5);
+    expect(states).not.toContain('standby');
   });
 });
