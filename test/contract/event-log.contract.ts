@@ -263,7 +263,7 @@ export const eventLogContract = (name: string, open: () => Promise<EventLog>): v
         for (const event of events) expect(await other.eventAt(event.position)).toStrictEqual(event);
         expect(await log.eventAt(START)).toBeUndefined();
         const head = await log.head();
-        // After the end; and, where positions are offsets, within an event.
+        // After the end; where a position is two numbers, none that there is.
         for (const place of [BigInt(head) + 1n, BigInt(events[1]?.position ?? 0) * 2n + 2n])
           expect(await log.eventAt(String(place).padStart(head.length, '0') as Position)).toBeUndefined();
         expect(await log.eventAt('of another log' as Position)).toBeUndefined();
