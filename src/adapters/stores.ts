@@ -49,6 +49,14 @@ export const openEventLog = async (
   return openEventStoreDb(log.place, observers.onHealth ? { onHealth: observers.onHealth } : {});
 };
 
+/** Loads the clients of the servers that hold these stores: they take longer to load than to open a store. */
+export const loadClients = async (log: EventLogLocation, model: ReadModelLocation): Promise<void> => {
+  await Promise.all([
+    log.kind === 'sqlite' ? undefined : import('./eventstoredb/event-log.js'),
+    model.kind === 'sqlite' ? undefined : import('./redis/read-model.js'),
+  ]);
+};
+
 /**
  * Opens the read model of a log. Throws ReadModelUnavailable, in one line that says what to do; `onWarning` receives
  * one line about what may fail later. With `access` 'read', embedded lists are only looked at, and what would change them

@@ -51,7 +51,7 @@ export const withStoresHere = async (
       `there is no read model ${readModel.folder}: start the service, which builds it from the log, or give this command its settings (DATA_DIR, READ_MODEL)`,
     );
   // Imported here: other commands need no databases.
-  const [{ openEventLog, openReadModel }, { operationsApart }] = await Promise.all([
+  const [{ loadClients, openEventLog, openReadModel }, { operationsApart }] = await Promise.all([
     import('../adapters/stores.js'),
     import('../service/apart.js'),
   ]);
@@ -78,6 +78,7 @@ export const withStoresHere = async (
       async () => openReadModel(readModel, await identity(), warn, 'read'),
       new ReadModelUnavailable(SILENT),
     );
+  if (partial) await loadClients(eventLog, readModel); // on a busy machine a second is over before they are loaded
   const openings = [log, model].map(async (store) => store?.opened());
   await (partial
     ? Promise.race([Promise.allSettled(openings), delay(OPEN_WITHIN_MS, undefined, { ref: false })])

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { runCli } from '../support/http-cli.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { TestService } from '../support/service.js';
 
@@ -61,6 +62,19 @@ describe('a service whose HOST is localhost', () => {
     const metricsOf = async ({ url }: TestService): Promise<string> => (await fetch(`${url}/metrics`)).text();
     expect(await metricsOf(projector)).toContain('plants_projector_state{state="live"} 1');
     expect(await metricsOf(api)).not.toContain('plants_projector_state');
+  });
+
+  it('has a status that takes no slow start of its own for a store that does not answer', async () => {
+    const slowly = `export const load = async (url, context, next) => {
+      if (url.includes('/db-client/dist/index.js')) await new Promise((done) => setTimeout(done, 1500));
+      return next(url, context);
+    }`;
+    const script = (text: string): string => `data:text/javascript,${encodeURIComponent(text)}`;
+    const register = `import { register } from 'node:module'; register(${JSON.stringify(script(slowly))});`;
+    const slow = { ...projector.env, NODE_OPTIONS: `--import=${script(register)}` };
+    const { stdout } = await runCli(['status'], slow);
+    expect(stdout).toContain('lists ');
+    expect(stdout).not.toContain('said nothing');
   });
 
   it('has one document of the API, whatever the role', async () => {
