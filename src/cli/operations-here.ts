@@ -65,24 +65,16 @@ export const withStoresHere = async (
         ),
       new LogUnavailable(SILENT),
     );
-  const identity = async (): Promise<string> => {
-    try {
-      return (await log?.opened())?.identity() ?? '';
-    } catch {
-      throw new ReadModelUnavailable('it is not asked: the event log says which lists are its own');
-    }
-  };
   const model =
     needed.lists &&
-    new OpenedWhenAsked<ReadModelStore>(
-      async () => openReadModel(readModel, await identity(), warn, 'read'),
-      new ReadModelUnavailable(SILENT),
-    );
+    new OpenedWhenAsked<ReadModelStore>(async () => {
+      if (log && !log.store)
+        throw new ReadModelUnavailable('it is not asked: the event log says which lists are its own');
+      return openReadModel(readModel, log?.store?.identity() ?? '', warn, 'read');
+    }, new ReadModelUnavailable(SILENT));
   if (partial) await loadClients(eventLog, readModel); // on a busy machine a second is over before they are loaded
-  const openings = [log, model].map(async (store) => store?.opened());
-  await (partial
-    ? Promise.race([Promise.allSettled(openings), delay(OPEN_WITHIN_MS, undefined, { ref: false })])
-    : Promise.all(openings));
+  // One after the other: without the log, nothing is known of the lists, and no second is spent on them.
+  for (const store of [log, model]) await (partial ? store?.openedInTime() : store?.opened());
   const system = {
     log: log?.asked() ?? NONE.asked(),
     model: model?.asked() ?? NONE.asked(),
@@ -109,7 +101,8 @@ export const withStoresHere = async (
 /** A store that each question opens where it is not open yet. */
 class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   #opening: Promise<Store> | undefined;
-  #store: Store | undefined;
+  /** Undefined where it is not open. */
+  store: Store | undefined;
 
   constructor(
     private readonly open: () => Promise<Store>,
@@ -118,16 +111,22 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
   ) {}
 
   async opened(): Promise<Store> {
-    if (this.#store) return this.#store;
+    if (this.store) return this.store;
     this.#opening ??= this.open().finally(() => {
       this.#opening = undefined;
     });
     try {
-      return (this.#store = await this.#opening);
+      return (this.store = await this.#opening);
     } catch (error) {
       this.failure = error as Error;
       throw error;
     }
+  }
+
+  /** Waits for OPEN_WITHIN_MS at most; never rejects. */
+  async openedInTime(): Promise<void> {
+    const late = delay(OPEN_WITHIN_MS, undefined, { ref: false });
+    await Promise.race([this.opened().catch(() => undefined), late]);
   }
 
   /** The store; while it is not open, each of its methods fails at once, and opens it for the next one. */
@@ -137,15 +136,15 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
       return Promise.reject(this.failure);
     };
     const get = (_: unknown, name: string | symbol): unknown => {
-      if (!this.#store) return name === 'health' ? () => ({ state: 'ok' }) : away;
-      const member: unknown = Reflect.get(this.#store, name);
-      return typeof member === 'function' ? member.bind(this.#store) : member;
+      if (!this.store) return name === 'health' ? () => ({ state: 'ok' }) : away;
+      const member: unknown = Reflect.get(this.store, name);
+      return typeof member === 'function' ? member.bind(this.store) : member;
     };
     return new Proxy<Store>({} as Store, { get });
   }
 
   async close(): Promise<void> {
-    await this.#store?.close();
+    await this.store?.close();
   }
 }
 
