@@ -85,6 +85,11 @@ export default defineConfig(
   { files: ['test/**/*.spec.ts'], rules: { 'no-restricted-syntax': ['error', ...NO_OWN_LIMIT] } },
   {
     files: ['src/**/*.ts', 'console/**/*.{ts,tsx}', 'test/simulation/**/*.ts'],
+    ignores: ['test/simulation/**/*.spec.ts'],
+    rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES] },
+  },
+  {
+    files: ['test/simulation/**/*.spec.ts'],
     rules: { 'no-restricted-syntax': ['error', ...NO_EVENT_TYPES, ...NO_OWN_LIMIT] },
   },
   {

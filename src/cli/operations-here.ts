@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isThere } from '../files/new-file.js';
 import { LocalOperations } from '../operations/local.js';
 import { type Operations } from '../operations/operations.js';
+import { ANSWERS_WITHIN_MS, SILENT } from '../operations/status.js';
 import { type EventLog, LogUnavailable } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { ReadModelUnavailable } from '../ports/read-model.js';
@@ -26,11 +27,6 @@ export interface StoresNeeded {
   /** Goes on without a store that is away, and asks it again with each question. */
   readonly partial?: true;
 }
-
-/** How long a store is waited for at first where the command goes on without it, in milliseconds. */
-const OPEN_WITHIN_MS = 1_000;
-
-const SILENT = `it has said nothing for ${OPEN_WITHIN_MS / 1_000} s`;
 
 const warn = (message: string): void => {
   process.stderr.write(`plants: ${message}\n`);
@@ -123,9 +119,9 @@ class OpenedWhenAsked<Store extends { close(): Promise<void> }> {
     }
   }
 
-  /** Waits for OPEN_WITHIN_MS at most; never rejects. */
+  /** Waits for ANSWERS_WITHIN_MS at most; never rejects. */
   async openedInTime(): Promise<void> {
-    const late = delay(OPEN_WITHIN_MS, undefined, { ref: false });
+    const late = delay(ANSWERS_WITHIN_MS, undefined, { ref: false });
     await Promise.race([this.opened().catch(() => undefined), late]);
   }
 

@@ -37,8 +37,11 @@ export interface System {
   readonly now: () => Date;
 }
 
-/** How long a store may take to answer a part of the status, in milliseconds. */
-const ANSWERS_WITHIN_MS = 1_000;
+/** How long a store may take to answer a part of the status, or to open for it, in milliseconds. */
+export const ANSWERS_WITHIN_MS = 1_000;
+
+/** Why a store that took longer does not answer. */
+export const SILENT = `it has said nothing for ${ANSWERS_WITHIN_MS / 1_000} s`;
 
 /**
  * Reads the status of the system: each store is asked for a second at most, and one that does not answer is named among
@@ -121,9 +124,7 @@ const answerOf = async <T>(asked: Promise<T>): Promise<Answer<T>> => {
   try {
     return await Promise.race([
       asked.then((answer) => ({ answer })),
-      pause(ANSWERS_WITHIN_MS, late.signal).then(() => ({
-        problem: `it has said nothing for ${ANSWERS_WITHIN_MS / 1_000} s`,
-      })),
+      pause(ANSWERS_WITHIN_MS, late.signal).then(() => ({ problem: SILENT })),
     ]);
   } catch (error) {
     if (DOES_NOT_ANSWER.some((known) => error instanceof known)) return { problem: (error as Error).message };

@@ -37,7 +37,7 @@ describe('what an older version has written', () => {
   let recording: Recording;
   beforeAll(async () => {
     recording = await recordAll(CLI);
-  }); // dozens of processes, one after the other
+  });
 
   it('is opened, and requests are answered as they were', () => {
     const expected = parsed<Record<string, unknown>>(goldenZipped('answers.ndjson').toString());
