@@ -41,7 +41,7 @@ export const Verification = z
           .readonly(),
       })
       .nullable()
-      .meta({ description: 'The comparison with the signed state; null where none is signed.' }),
+      .meta({ description: 'The comparison of the log with the signed state; null where none is signed.' }),
   })
   .meta({ id: 'Verification', description: 'What a comparison of the lists with the log has found.' });
 
@@ -61,8 +61,8 @@ export interface VerifyListsOptions {
 }
 
 /**
- * Compares what lists are answered from with the fold of the log, then the log with itself, then the lists with the
- * state that the last checkpoint commits to. A list that is refused, because an event of its owner cannot be read, is no
+ * Compares what lists are answered from with the fold of the log, then the log with itself, then the log with the state
+ * that the last checkpoint commits to. A list that is refused, because an event of its owner cannot be read, is no
  * difference. Throws LogDamaged where the log contradicts itself, StateAltered where the stored state is not the signed
  * one, ReadModelIncomplete where no generation is active, what `verify` of the projector, `verifyState` and `onCompared`
  * throw, and the signal's reason.
@@ -80,9 +80,15 @@ export const verifyLists = async (
     const found = await verify(log, model, generation, {
       skips,
       signal,
-      onProgress: ({ events, plants }) => {
+      onProgress: ({ events, plants, expectedPlants }) => {
         signal.throwIfAborted();
-        if (plants > 0) onProgress({ phase: 'comparing', unit: 'plants', done: plants, total: null });
+        if (plants > 0)
+          onProgress({
+            phase: 'comparing',
+            unit: 'plants',
+            done: plants,
+            total: Math.max(plants, expectedPlants ?? 0),
+          });
         else onProgress({ phase: 'reading', unit: 'events', done: Math.min(events, total ?? events), total });
       },
     });
@@ -94,11 +100,10 @@ export const verifyLists = async (
   await checkLog(log, total, signal, onProgress);
   const state =
     tree &&
-    (await verifyState(log, model, generation, tree, {
-      skips: await readSkipsInForce(log),
+    (await verifyState(log, tree, {
       signal,
-      onProgress: (done) => {
-        onProgress({ phase: 'proving', unit: 'plants', done, total: null });
+      onProgress: (done, total) => {
+        onProgress({ phase: 'proving', unit: 'events', done, total });
       },
     }));
   if (isForCertain(found)) await onCompared(found.differing);

@@ -1,15 +1,13 @@
 import { pause } from '../async/pause.js';
+import { monotonicMs } from '../async/runtime.js';
 import { sameHash } from '../audit/merkle.js';
 import { stateRootOf } from '../audit/state-tree/growing-state.js';
-import { idOfKey, ownerPrefix, plantValue } from '../audit/state-tree/state.js';
-import { EventRefused } from '../plants/errors.js';
-import { removesPlant } from '../plants/plant.js';
-import { type Skips } from '../plants/skips.js';
-import { encodeOwner, ERASURES_STREAM, parsePlantStream, plantStream } from '../plants/stream.js';
-import { type EventLog, type Position } from '../ports/event-log.js';
-import { type Generation, type Page, type ReadModel } from '../ports/read-model.js';
+import { idOfKey, ownerPrefix, stateChangeOf } from '../audit/state-tree/state.js';
+import { erasureAcross } from '../erasure/erasures.js';
+import { encodeOwner, parsePlantStream } from '../plants/stream.js';
+import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
-import { changeOf } from '../projector/changes.js';
+import { changesByKey, PackedChanges, type TrieChange } from '../trie/packed-changes.js';
 import { PackedEntries } from '../trie/packed-entries.js';
 import { type Hash, type TrieEntry, trieRoot } from '../trie/trie.js';
 
@@ -18,19 +16,13 @@ const SIGNED_WITHIN_MS = 5_000;
 
 const LOOK_EVERY_MS = 20;
 
-/** Rows of one read. */
-const PAGE = 200;
-
-/** Streams that are read at a time. */
-const READS_AT_ONCE = 16;
-
-/** Events of a stream in one read. */
-const EVENTS = 100;
+/** Changes that gather before those of one plant become one: 36 MB. */
+const FOLDED_AT_ONCE = 500_000;
 
 /** The differences that are named. */
 const MAX_DIFFERENCES = 20;
 
-/** A plant of which list, log and signed state do not say the same. */
+/** A plant of which the log and the signed state do not say the same. */
 export interface StateDifference {
   /** Undefined where only the hash of the owner's name is known. */
   readonly owner: string | undefined;
@@ -39,7 +31,7 @@ export interface StateDifference {
   readonly what: string;
 }
 
-/** What a comparison of the lists with the signed state has found. */
+/** What a comparison of the log with the signed state has found. */
 export interface StateVerified {
   /** The events of the checkpoint. */
   readonly size: number;
@@ -58,36 +50,33 @@ export class StateAltered extends Error {
 }
 
 export interface VerifyStateOptions {
-  readonly skips: Skips;
   readonly signal: AbortSignal;
-  /** Called after each page of plants. */
-  readonly onProgress?: (plants: number) => void;
+  /** Called with how many events of the checkpoint were read, and how many it has. */
+  readonly onProgress?: (events: number, total: number) => void;
 }
 
 /**
- * Compares a generation of the lists with the state that the last checkpoint commits to, while both change, without a
- * fold of the log: the root is computed from the stored entries, and each plant of either is looked up in its own
- * stream, which has to say the same as the entry at the checkpoint's position and as the row at its list's. Parked
- * owners are left out. Takes one read of a stream for each plant, and 72 bytes of memory.
+ * Compares the log with the state that the last checkpoint commits to: the root is computed from the stored entries, and
+ * these have to be what the events of the checkpoint come to. Takes 72 bytes of memory for a stored plant, and twice
+ * that for one of the log.
  *
- * Undefined where no checkpoint commits to the stored state: none is signed yet, or none while an alarm stands. Throws
- * StateAltered, what the ports throw, and the signal's reason.
+ * Undefined where no checkpoint commits to the stored state: none is signed yet, none since an erasure, or none while an
+ * alarm stands. Throws StateAltered, what the ports throw, and the signal's reason.
  */
 export const verifyState = async (
   log: EventLog,
-  model: ReadModel,
-  generation: Generation,
   tree: TreeStore,
   options: VerifyStateOptions,
 ): Promise<StateVerified | undefined> => {
+  const giveUp = monotonicMs() + SIGNED_WITHIN_MS;
   for (;;) {
-    const before = await log.readLast(ERASURES_STREAM);
     const signed = await signedState(tree, options.signal);
     if (!signed) return undefined;
-    const found = await new Comparison(log, model, generation, signed, options).run();
-    // Streams that were erased meanwhile say nothing of what they held.
-    if (found.differing === 0 || (await log.readLast(ERASURES_STREAM))?.revision === before?.revision)
-      return found;
+    const found = await compare(log, signed, options);
+    // What an erasure has removed from the log is in the state until a checkpoint is signed behind it.
+    if (found.differing === 0 || (await erasureAcross(log, [signed.position])) === undefined) return found;
+    if (monotonicMs() > giveUp) return undefined;
+    await pause(LOOK_EVERY_MS, options.signal);
   }
 };
 
@@ -100,7 +89,7 @@ interface SignedState {
 }
 
 const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<SignedState | undefined> => {
-  const giveUp = performance.now() + SIGNED_WITHIN_MS;
+  const giveUp = monotonicMs() + SIGNED_WITHIN_MS;
   for (;;) {
     const checkpoint = await tree.latestCheckpoint();
     const root = checkpoint && stateRootOf(checkpoint);
@@ -114,7 +103,7 @@ const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<Signed
         );
       return { ...state, root };
     }
-    if (performance.now() > giveUp) return undefined;
+    if (monotonicMs() > giveUp) return undefined;
     await pause(LOOK_EVERY_MS, signal);
     signal.throwIfAborted();
   }
@@ -136,138 +125,114 @@ const copyOf = ({
   }
 };
 
-class Comparison {
-  readonly #differences: StateDifference[] = [];
-  /** Where the entries of owners begin that were not compared, by the hash of the owner. */
-  readonly #left = new Map<string, number>();
-  #plants = 0;
-  #differing = 0;
+const compare = async (
+  log: EventLog,
+  { size, root, entries }: SignedState,
+  { signal, onProgress = () => undefined }: VerifyStateOptions,
+): Promise<StateVerified> => {
+  const folded = new FoldedState();
+  let events = 0;
+  for await (const event of log.readAll(START)) {
+    if (events === size) break;
+    signal.throwIfAborted();
+    const change = stateChangeOf(event);
+    if (change) folded.add(change);
+    events += 1;
+    onProgress(events, size);
+  }
+  const differing: (readonly [key: Uint8Array, what: string])[] = [];
+  const total = { plants: 0, differing: 0 };
+  for (const pair of pairs(folded.entries(), entries.all())) {
+    total.plants += 1;
+    const what = faultOf(pair);
+    if (what === undefined) continue;
+    total.differing += 1;
+    const { key } = pair.ofLog ?? pair.ofState;
+    if (differing.length < MAX_DIFFERENCES) differing.push([key, what]);
+  }
+  const owners =
+    differing.length > 0 ? await ownersOf(log, new Set(differing.map(([key]) => hashOf(key)))) : undefined;
+  const differences = differing.map(([key, what]) => ({
+    owner: owners?.get(hashOf(key)),
+    id: idOfKey(key),
+    what,
+  }));
+  return { size, root, ...total, differences };
+};
 
-  constructor(
-    private readonly log: EventLog,
-    private readonly model: ReadModel,
-    private readonly generation: Generation,
-    private readonly state: SignedState,
-    private readonly options: VerifyStateOptions,
-  ) {}
+/** What is wrong with a plant; undefined where nothing is. */
+const faultOf = ({ ofLog, ofState }: Pair): string | undefined => {
+  if (!ofLog) return 'it is in the signed state, and the log lacks it';
+  if (!ofState) return 'the log has it, and the signed state lacks it';
+  if (sameHash(ofLog.value, ofState.value)) return undefined;
+  return 'the event that set it last is not the one that the signed state commits to';
+};
 
-  async run(): Promise<StateVerified> {
-    const { size, root, entries, position } = this.state;
-    for (let index = 0; index < entries.count; index++) {
-      const owner = nameOf(entries.at(index));
-      if (!this.#left.has(owner)) this.#left.set(owner, index);
+/**
+ * The plants that are present after the changes so far.
+ * @public for tests.
+ */
+export class FoldedState {
+  #changes = new PackedChanges();
+  #foldAt: number;
+
+  /** `atOnce`: changes that gather, beside those of present plants. */
+  constructor(private readonly atOnce = FOLDED_AT_ONCE) {
+    this.#foldAt = atOnce;
+  }
+
+  add(change: TrieChange): void {
+    this.#changes.add(change);
+    if (this.#changes.count < this.#foldAt) return;
+    const present = new PackedChanges();
+    for (const entry of this.entries()) present.add(entry);
+    this.#changes = present;
+    this.#foldAt = this.atOnce + 2 * present.count;
+  }
+
+  /** In order of their keys: the last change of each, if it is present then. */
+  *entries(): Generator<TrieEntry, void, undefined> {
+    let last: TrieChange | undefined;
+    for (const change of changesByKey(this.#changes.bytes())) {
+      if (last?.value && Buffer.compare(last.key, change.key) !== 0)
+        yield { key: last.key, value: last.value };
+      last = change;
     }
-    const compared = new Set<string>();
-    for await (const owner of this.model.owners(this.generation)) await this.#once(owner, compared);
-    // Owners without a row: their plants may have been deleted since.
-    if (this.#left.size > 0) {
-      for await (const { stream } of this.log.readAll(position)) {
-        this.options.signal.throwIfAborted();
-        const owner = parsePlantStream(stream)?.owner;
-        if (owner !== undefined && this.#left.has(keyOf(owner))) await this.#once(owner, compared);
-        if (this.#left.size === 0) break;
-      }
-    }
-    for (const owner of [...this.#left.keys()])
-      for (const { key } of this.#take(owner))
-        this.#differs(undefined, idOfKey(key), 'it is in the signed state, and in no list');
-    return { size, root, plants: this.#plants, differing: this.#differing, differences: this.#differences };
-  }
-
-  /** Compares an owner, unless that was done: a store may name one more than once. */
-  async #once(owner: string, compared: Set<string>): Promise<void> {
-    const key = keyOf(owner);
-    if (compared.has(key)) return;
-    compared.add(key);
-    await this.#compare(owner, this.#take(key));
-  }
-
-  /** The entries of an owner, in order of id. */
-  #take(owner: string): TrieEntry[] {
-    const { entries } = this.state;
-    const from = this.#left.get(owner) ?? entries.count;
-    this.#left.delete(owner);
-    const own: TrieEntry[] = [];
-    for (let index = from; index < entries.count && nameOf(entries.at(index)) === owner; index++)
-      own.push(entries.at(index));
-    return own;
-  }
-
-  async #compare(owner: string, entries: readonly TrieEntry[]): Promise<void> {
-    let at = 0;
-    let after: number | undefined;
-    for (;;) {
-      this.options.signal.throwIfAborted();
-      const page = await this.model.page(this.generation, owner, after, PAGE);
-      if (page.parked) return;
-      const last = page.more ? (page.rows.at(-1)?.id ?? Infinity) : Infinity;
-      const plants = new Map<number, Claimed>();
-      for (const { id, row } of page.rows) plants.set(id, { row });
-      for (let entry = entries[at]; entry && idOfKey(entry.key) <= last; entry = entries[++at])
-        plants.set(idOfKey(entry.key), { ...plants.get(idOfKey(entry.key)), value: entry.value });
-      await this.#lookUp(owner, [...plants], page);
-      this.#plants += plants.size;
-      this.options.onProgress?.(this.#plants);
-      if (!page.more) return;
-      after = last;
-    }
-  }
-
-  async #lookUp(owner: string, plants: readonly (readonly [number, Claimed])[], page: Page): Promise<void> {
-    for (let at = 0; at < plants.length; at += READS_AT_ONCE)
-      await Promise.all(
-        plants.slice(at, at + READS_AT_ONCE).map(async ([id, claimed]) => {
-          const what = await this.#fault(owner, id, claimed, page.position);
-          if (what !== undefined) this.#differs(owner, id, what);
-        }),
-      );
-  }
-
-  /** What is wrong with a plant by its stream; undefined where nothing is. */
-  async #fault(
-    owner: string,
-    id: number,
-    { row, value }: Claimed,
-    listed: Position,
-  ): Promise<string | undefined> {
-    const { log, state, options } = this;
-    const stream = plantStream(owner, id);
-    let signedValue: Hash | undefined;
-    let listedRow: string | undefined;
-    let after: bigint | undefined;
-    for (;;) {
-      const events = await log.readStream(stream, after, EVENTS);
-      for (const event of events) {
-        if (event.position <= state.position)
-          signedValue = removesPlant(event.data) ? undefined : plantValue(event.id, event.data);
-        const change = event.position <= listed ? changeOf(event, options.skips) : undefined;
-        if (change && !(change instanceof EventRefused)) listedRow = change.row;
-      }
-      after = events.at(-1)?.revision;
-      if (events.length < EVENTS) break;
-    }
-    if (row !== listedRow)
-      return row === undefined
-        ? `the log has it as ${listedRow ?? ''}, and the list lacks it`
-        : `the list has it as ${row}, the log ${listedRow === undefined ? 'lacks it' : `as ${listedRow}`}`;
-    const isSigned = value ? signedValue !== undefined && sameHash(value, signedValue) : !signedValue;
-    return isSigned ? undefined : 'the event that created it is not the one that the signed state commits to';
-  }
-
-  #differs(owner: string | undefined, id: number, what: string): void {
-    this.#differing += 1;
-    if (this.#differences.length < MAX_DIFFERENCES) this.#differences.push({ owner, id, what });
+    if (last?.value) yield { key: last.key, value: last.value };
   }
 }
 
-/** What a list and the signed state say of a plant. */
-interface Claimed {
-  readonly row?: string;
-  readonly value?: Uint8Array;
+/** What log and state have of a plant: one of them at least. */
+type Pair =
+  | { readonly ofLog: TrieEntry; readonly ofState: TrieEntry | undefined }
+  | { readonly ofLog: undefined; readonly ofState: TrieEntry };
+
+/** The entries of each key that one of two sequences has, both in order of their keys. */
+function* pairs(inLog: Iterable<TrieEntry>, inState: Iterable<TrieEntry>): Generator<Pair> {
+  const states = inState[Symbol.iterator]();
+  const next = (): TrieEntry | undefined => states.next().value as TrieEntry | undefined;
+  let ofState = next();
+  for (const ofLog of inLog) {
+    for (; ofState && Buffer.compare(ofState.key, ofLog.key) < 0; ofState = next())
+      yield { ofLog: undefined, ofState };
+    const isBoth = ofState && Buffer.compare(ofState.key, ofLog.key) === 0;
+    yield { ofLog, ofState: isBoth ? ofState : undefined };
+    if (isBoth) ofState = next();
+  }
+  for (; ofState; ofState = next()) yield { ofLog: undefined, ofState };
 }
 
-/** The hash of an owner's name as a key of a Map. */
-const keyOf = (owner: string): string => Buffer.from(ownerPrefix(encodeOwner(owner))).toString('latin1');
+/** The owners of these, by the hashes of their names, as far as the log names them. */
+const ownersOf = async (log: EventLog, hashes: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> => {
+  const owners = new Map<string, string>();
+  for await (const { stream } of log.readAll(START)) {
+    const owner = parsePlantStream(stream)?.owner;
+    const hash = owner === undefined ? undefined : hashOf(ownerPrefix(encodeOwner(owner)));
+    if (owner !== undefined && hash !== undefined && hashes.has(hash)) owners.set(hash, owner);
+    if (owners.size === hashes.size) break;
+  }
+  return owners;
+};
 
-const nameOf = ({ key }: TrieEntry): string =>
-  Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1', 0, 32);
+/** The hash of an owner's name as a key of a Map, from the key of a plant. */
+const hashOf = (key: Uint8Array): string => Buffer.from(key.subarray(0, 32)).toString('latin1');

@@ -64,6 +64,8 @@ export interface VerifyProgress {
   readonly events: number;
   /** Plants that were compared. */
   readonly plants: number;
+  /** Plants of the fold; undefined before it is at the end of the log. */
+  readonly expectedPlants: number | undefined;
   /** The share of the estimated work: from 0 to 1, never less than before. */
   readonly share: number;
 }
@@ -288,7 +290,8 @@ class Verification {
     for await (const owner of model.owners(generation)) if (!isCompared(owner)) others.add(owner);
     for (const { owner } of fold.lists.parked()) if (!isCompared(owner)) others.add(owner);
     for (const owner of others) await this.#compare(owner);
-    this.options.onProgress({ events: fold.events, plants: this.#total.plants, share: 1 });
+    const { plants } = this.#total;
+    this.options.onProgress({ events: fold.events, plants, expectedPlants: plants, share: 1 });
     return {
       ...this.#total,
       parked: await model.countParked(generation),
@@ -316,7 +319,7 @@ class Verification {
     );
     const compared = Math.min(1, plants / Math.max(1, this.#expected ?? Infinity));
     const share = this.#expected === undefined ? FOLDING * folded : FOLDING + (1 - FOLDING) * compared;
-    this.options.onProgress({ events: fold.events, plants, share });
+    this.options.onProgress({ events: fold.events, plants, expectedPlants: this.#expected, share });
   }
 
   /** Compares the rows of an owner, page by page. */

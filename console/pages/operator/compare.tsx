@@ -131,7 +131,7 @@ const Found = ({ found }: { readonly found: Verification }) => {
         {state === null
           ? 'No signed state could be compared.'
           : state.differing === 0
-            ? `They are the state that was signed with ${counted(state.events, 'event')}.`
+            ? `The log comes to the state that was signed with ${counted(state.events, 'event')}.`
             : `${counted(state.differing, 'plant')} differ from the state that was signed.`}
       </p>
       {erasing && differing > 0 && (

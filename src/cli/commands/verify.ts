@@ -76,10 +76,10 @@ const resultText = ({
 
 const stateText = (state: Verification['state']): string => {
   if (!state)
-    return 'no checkpoint commits to the present state, so the lists were not compared with one: see plants status';
+    return 'no checkpoint commits to the present state, so the log was not compared with one: see plants status';
   const { events, root, plants, differing, differences } = state;
   const signed = `the state that was signed with ${events} events`;
-  if (differing === 0) return `they are ${signed}: compared ${plants} plants, root ${root}`;
+  if (differing === 0) return `the log comes to ${signed}: compared ${plants} plants, root ${root}`;
   return [
     ...differences.map(({ owner, id, what }) =>
       printable(`${owner === null ? 'an owner' : `owner ${JSON.stringify(owner)}`}, id ${id}: ${what}`),

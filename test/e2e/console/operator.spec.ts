@@ -107,7 +107,7 @@ describeInBrowser('the page of operators', () => {
     const page = await open();
     await button(page, 'Compare now').click();
     await page.getByText(/^120 plants of 1 owner compared: the lists say what the log says/).waitFor();
-    await page.getByText(/They are the state that was signed with \d+ events/).waitFor();
+    await page.getByText(/The log comes to the state that was signed with \d+ events/).waitFor();
     await page.getByText('they agree').waitFor();
     await expectAccessible(page);
   });
