@@ -71,16 +71,6 @@ export const consumerTooSlow: Failure = {
   trailers: {},
 };
 
-/** The call's deadline has passed. */
-export const deadline: Failure = {
-  code: status.DEADLINE_EXCEEDED,
-  details: 'Deadline Exceeded',
-  trailers: {},
-};
-
-/** The server gave the call up, as when it shuts down. */
-export const cancelled: Failure = { code: status.CANCELLED, details: 'Call cancelled', trailers: {} };
-
 /** What calls that run end with when the server is told to stop (SIGTERM), before its port closes. */
 export const shuttingDown: Failure = {
   code: status.INTERNAL,
@@ -108,15 +98,6 @@ export function streamDeleted(stream: string): Failure {
     details: `Event stream '${stream}' is deleted.`,
     trailers: { exception: 'stream-deleted', 'stream-name': stream },
     inBatch: { name: 'StreamDeleted', message: 'StreamDeleted' },
-  };
-}
-
-/** The events of one append are larger together than the server takes. */
-export function maxAppendSizeExceeded(size: number): Failure {
-  return {
-    code: status.INVALID_ARGUMENT,
-    details: `Maximum Append Size of ${size} Exceeded.`,
-    trailers: { exception: 'maximum-append-size-exceeded', 'maximum-append-size': size.toString() },
   };
 }
 

@@ -1,8 +1,7 @@
 import { type Failure } from './failure.js';
 
 /** What a client can ask of the server, as far as tests tell it apart. */
-export type Method =
-  'append' | 'batchAppend' | 'read' | 'subscribe' | 'gossip' | 'features' | 'delete' | 'scavenge';
+export type Method = 'batchAppend' | 'read' | 'subscribe' | 'delete' | 'scavenge';
 
 /** Calls of one method that wait. */
 export interface Hold {

@@ -26,9 +26,7 @@ const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/u;
 const NO_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** A proposed event; undefined if it is none that the server takes. */
-export function proposedEventOf(
-  message: streams.AppendReq.ProposedMessage | streams.BatchAppendReq.ProposedMessage,
-): ProposedEvent | undefined {
+export function proposedEventOf(message: streams.BatchAppendReq.ProposedMessage): ProposedEvent | undefined {
   const properties = message.getMetadataMap();
   const type = properties.get('type');
   const id = message.getId()?.getString().toLowerCase() ?? '';
@@ -43,40 +41,11 @@ export function proposedEventOf(
 }
 
 export function expectedOf(
-  options:
-    | streams.AppendReq.Options
-    | streams.BatchAppendReq.Options
-    | streams.DeleteReq.Options
-    | streams.TombstoneReq.Options,
+  options: streams.BatchAppendReq.Options | streams.DeleteReq.Options | streams.TombstoneReq.Options,
 ): Expected {
   if (options.hasNoStream()) return 'no_stream';
-  if (options.hasStreamExists()) return 'stream_exists';
   if (options.hasAny()) return 'any';
   return BigInt('getStreamPosition' in options ? options.getStreamPosition() : options.getRevision());
-}
-
-/** The answer to an append by a call of its own. */
-export function appendAnswer(
-  expected: Expected,
-  result: Exclude<AppendResult, { kind: 'stream deleted' }>,
-): streams.AppendResp {
-  const answer = new streams.AppendResp();
-  if (result.kind === 'wrong version') {
-    const wrong = new streams.AppendResp.WrongExpectedVersion();
-    if (expected === 'any') wrong.setExpectedAny(new shared.Empty());
-    else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new shared.Empty());
-    else if (expected === 'no_stream') wrong.setExpectedNoStream(new shared.Empty());
-    else wrong.setExpectedRevision(expected.toString());
-    if (result.current === undefined) wrong.setCurrentNoStream(new shared.Empty());
-    else wrong.setCurrentRevision(result.current.toString());
-    return answer.setWrongExpectedVersion(wrong);
-  }
-  const success = new streams.AppendResp.Success();
-  if (result.revision < 0n) success.setNoStream(new shared.Empty());
-  else success.setCurrentRevision(result.revision.toString());
-  if (result.position) success.setPosition(placed(new streams.AppendResp.Position(), result.position));
-  else success.setNoPosition(new shared.Empty());
-  return answer.setSuccess(success);
 }
 
 /** The answer to one append within a batch call, without what it answers to. */
@@ -88,7 +57,6 @@ export function batchAnswer(
     const wrong = new shared.WrongExpectedVersion();
     // The empty messages are those of Google here, and of EventStore elsewhere: on the wire they are the same.
     if (expected === 'any') wrong.setExpectedAny(new shared.Empty());
-    else if (expected === 'stream_exists') wrong.setExpectedStreamExists(new shared.Empty());
     else if (expected === 'no_stream') wrong.setExpectedNoStream(new shared.Empty());
     else wrong.setExpectedStreamPosition(expected.toString());
     if (result.current === undefined) wrong.setCurrentNoStream(new shared.Empty());
@@ -160,10 +128,6 @@ export function checkpointFrame(position: LogPosition): Buffer {
 
 export function caughtUpFrame(): Buffer {
   return frame(new streams.ReadResp().setCaughtUp(new streams.ReadResp.CaughtUp()));
-}
-
-export function fellBehindFrame(): Buffer {
-  return frame(new streams.ReadResp().setFellBehind(new streams.ReadResp.FellBehind()));
 }
 
 export function streamNotFoundFrame(stream: string): Buffer {

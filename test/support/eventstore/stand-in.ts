@@ -32,12 +32,10 @@ const FEATURES: Readonly<Record<string, string[]>> = {
 export interface StandInOptions {
   /** Without them anybody may do everything, as on a server that runs insecure. They need TLS to be sent at all. */
   readonly credentials?: { readonly user: string; readonly password: string };
-  /** PEM texts; without them the server speaks plain text. Who signs clients' certificates makes those required. */
-  readonly tls?: { readonly key: string; readonly cert: string; readonly clientCa?: string };
+  /** PEM texts; without them the server speaks plain text. */
+  readonly tls?: { readonly key: string; readonly cert: string };
   /** Whether subscriptions are told that they have caught up, as 23.10 does and older servers do not. Default true. */
   readonly caughtUp?: boolean;
-  /** Whether appends go by batch call, as since 21.10. Default true. */
-  readonly batchAppend?: boolean;
   /** Events that may wait for a live subscription before it is dropped as too slow. Default: any number. */
   readonly liveBuffer?: number;
   /** The option UnsafeIgnoreHardDelete: whether a scavenge removes tombstones. Default true. */
@@ -195,11 +193,6 @@ export class StandIn {
     this.#streams.endSubscriptions(how);
   }
 
-  /** Tells all subscriptions that they have fallen behind and caught up again. */
-  fallBehind(): void {
-    this.#streams.fallBehind();
-  }
-
   /** The next event stands at this position, which must be after all that is written. */
   jumpPosition(to: bigint): void {
     this.store.jumpPosition(to);
@@ -228,9 +221,7 @@ export class StandIn {
     const { tls } = this.#options;
     if (!tls) return ServerCredentials.createInsecure();
     const pair = { private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) };
-    return tls.clientCa === undefined
-      ? ServerCredentials.createSsl(null, [pair])
-      : ServerCredentials.createSsl(Buffer.from(tls.clientCa), [pair], true);
+    return ServerCredentials.createSsl(null, [pair]);
   }
 
   #refuses(call: AnyCall): Failure | undefined {
@@ -270,11 +261,9 @@ export class StandIn {
   }
 
   #gossip(_call: unknown, answer: sendUnaryData<gossip.ClusterInfo>): void {
-    begin(this.#faults, 'gossip').then(() => {
-      this.cluster?.onGossip();
-      const members = this.cluster?.members ?? [this];
-      answer(null, new gossip.ClusterInfo().setMembersList(members.map((member) => member.#memberInfo())));
-    }, answer);
+    this.cluster?.onGossip();
+    const members = this.cluster?.members ?? [this];
+    answer(null, new gossip.ClusterInfo().setMembersList(members.map((member) => member.#memberInfo())));
   }
 
   #memberInfo(): gossip.MemberInfo {
@@ -289,21 +278,15 @@ export class StandIn {
   }
 
   #features(_call: unknown, answer: sendUnaryData<features.SupportedMethods>): void {
-    begin(this.#faults, 'features').then(() => {
-      const methods = Object.values(StreamsDefinition)
-        .map(({ path }) => path.toLowerCase().split('/'))
-        .filter(([, , method]) => method !== 'batchappend' || (this.#options.batchAppend ?? true))
-        .map(([, service = '', method = '']) =>
-          new features.SupportedMethod()
-            .setServiceName(service)
-            .setMethodName(method)
-            .setFeaturesList(FEATURES[method] ?? []),
-        );
-      answer(
-        null,
-        new features.SupportedMethods().setMethodsList(methods).setEventStoreServerVersion(VERSION),
+    const methods = Object.values(StreamsDefinition)
+      .map(({ path }) => path.toLowerCase().split('/'))
+      .map(([, service = '', method = '']) =>
+        new features.SupportedMethod()
+          .setServiceName(service)
+          .setMethodName(method)
+          .setFeaturesList(FEATURES[method] ?? []),
       );
-    }, answer);
+    answer(null, new features.SupportedMethods().setMethodsList(methods).setEventStoreServerVersion(VERSION));
   }
 }
 

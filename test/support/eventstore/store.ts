@@ -26,7 +26,7 @@ export interface StoredEvent extends ProposedEvent, LogPosition {
   gone?: boolean;
 }
 
-export type Expected = 'any' | 'no_stream' | 'stream_exists' | bigint;
+export type Expected = 'any' | 'no_stream' | bigint;
 
 export type AppendResult =
   | { readonly kind: 'success'; readonly revision: bigint; readonly position: LogPosition | undefined }
@@ -60,8 +60,6 @@ export class EventStore {
   /** All events in the order of `$all`. */
   readonly all: StoredEvent[] = [];
   readonly #streams = new Map<string, Stream>();
-  /** Where each event stands that was ever appended, by its id: what makes an append idempotent. */
-  readonly #byId = new Map<string, StoredEvent>();
   readonly #waiting = new Set<() => void>();
   #next = 0n;
 
@@ -78,21 +76,7 @@ export class EventStore {
     const current = last < 0n ? undefined : last;
     if (stream.tombstoned) return { kind: 'stream deleted' };
     const softDeleted = stream.truncateBefore === DELETED;
-    if (expected === 'stream_exists') {
-      if (softDeleted) return { kind: 'stream deleted' };
-      if (last < 0n && !this.#streams.has(`$$${name}`)) return { kind: 'wrong version', current };
-    }
-
-    if (expected === 'any' || expected === 'stream_exists') {
-      const known = events
-        .map(({ id }) => this.#byId.get(id))
-        .map((event) => event?.stream === name && event);
-      if (known[0]) {
-        const end = known.at(-1);
-        if (!end || known.includes(false)) return { kind: 'wrong version', current };
-        return this.#acknowledged(end);
-      }
-    } else {
+    if (expected !== 'any') {
       const from = expected === 'no_stream' ? -1n : expected;
       if (from > last) return { kind: 'wrong version', current };
       if (from < last) {
@@ -109,12 +93,6 @@ export class EventStore {
       }
     }
 
-    if (events.length === 0) {
-      // Nothing that anybody can read, but a record.
-      const at = this.#next;
-      this.#next += BigInt(RECORD_OVERHEAD);
-      return { kind: 'success', revision: last, position: { commit: at, prepare: at } };
-    }
     const written = this.write(name, events);
     if (softDeleted) {
       this.write(`$$${name}`, [jsonEvent('$metadata', { $tb: Number(last + 1n) })]);
@@ -151,7 +129,6 @@ export class EventStore {
       };
       stream.events.push(last);
       this.all.push(last);
-      this.#byId.set(event.id, last);
     }
     if (!last) throw new Error('there must be an event to write');
     if (name.startsWith('$$')) this.#applyMetadata(name.slice(2), last.data);

@@ -3,9 +3,7 @@ import { type Readable } from 'node:stream';
 import { StreamsService } from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
 import {
-  type handleClientStreamingCall,
   type ServerDuplexStream,
-  type ServerReadableStream,
   type ServerUnaryCall,
   type ServerWritableStream,
   type sendUnaryData,
@@ -16,7 +14,6 @@ import {
   consumerTooSlow,
   type Failure,
   invalidArgument,
-  maxAppendSizeExceeded,
   streamDeleted,
   unknown,
   unreadable,
@@ -24,7 +21,6 @@ import {
 } from './failure.js';
 import { type Faults, type Method } from './faults.js';
 import {
-  appendAnswer,
   batchAnswer,
   batchBadRequest,
   batchFailure,
@@ -34,7 +30,6 @@ import {
   confirmationFrame,
   eventFrame,
   expectedOf,
-  fellBehindFrame,
   placed,
   proposedEventOf,
   streamNameOf,
@@ -93,9 +88,6 @@ export class Streams {
 
   get implementation(): UntypedServiceImplementation {
     return {
-      append: ((call, answer) => {
-        this.#append(call as Appending, answer).catch(answer as (error: unknown) => void);
-      }) satisfies handleClientStreamingCall<streams.AppendReq, streams.AppendResp>,
       batchAppend: (call: Batching) => {
         new BatchAppend(call, this.#server).run().catch((error: unknown) => call.emit('error', error));
       },
@@ -134,44 +126,6 @@ export class Streams {
 
   endSubscriptions(how: Ending): void {
     for (const subscription of [...this.#subscriptions]) subscription.end(how);
-  }
-
-  /** Tells all subscriptions that they have fallen behind, and at once that they have caught up again. */
-  fallBehind(): void {
-    for (const subscription of this.#subscriptions) subscription.fallBehind();
-  }
-
-  async #append(call: Appending, answer: sendUnaryData<streams.AppendResp>): Promise<void> {
-    const { store, faults } = this.#server;
-    fail(faults, 'append', () => this.#server.refuses(call));
-    let options: streams.AppendReq.Options | undefined;
-    const events: ProposedEvent[] = [];
-    let size = 0;
-    for await (const request of requests<streams.AppendReq>(call)) {
-      const message = request.getProposedMessage();
-      if (!message) {
-        options = request.getOptions();
-        continue;
-      }
-      const event = proposedEventOf(message);
-      if (!event) throw asGrpc(unknown);
-      size += event.data.length;
-      if (size > MAX_APPEND_BYTES) throw asGrpc(maxAppendSizeExceeded(MAX_APPEND_BYTES));
-      events.push(event);
-    }
-    // Given up before all of it had come; after that the server goes on, whether or not anybody waits.
-    if (call.cancelled) return;
-    await faults.held('append', 'request');
-    const stream = streamNameOf(options?.getStreamIdentifier());
-    if (!options || !stream) throw asGrpc(unknown);
-    const expected = expectedOf(options);
-    const result = store.append(stream, expected, events);
-    await faults.held('append', 'answer');
-    const loss = faults.loses();
-    if (loss === 'cut') this.#server.cut(call);
-    if (loss) return;
-    if (result.kind === 'stream deleted') throw asGrpc(streamDeleted(stream));
-    answer(null, appendAnswer(expected, result));
   }
 
   async #remove(
@@ -275,8 +229,6 @@ export class Streams {
   }
 }
 
-type Appending = ServerReadableStream<streams.AppendReq, streams.AppendResp>;
-
 /** One batch call: many appends, pipelined, each answered by its correlation id. */
 class BatchAppend {
   readonly #call: Batching;
@@ -304,10 +256,6 @@ class BatchAppend {
   async #take(request: streams.BatchAppendReq): Promise<void> {
     const id = request.getCorrelationId()?.getString() ?? '';
     const options = request.getOptions();
-    if (options && !streamNameOf(options.getStreamIdentifier())) {
-      this.#answer(request, options, batchBadRequest('The stream has no name.'));
-      return;
-    }
     if (options) {
       const refusal = this.#server.refuses(this.#call);
       if (refusal && !refusal.inBatch) throw asGrpc(refusal);
@@ -481,11 +429,6 @@ class Subscription {
     this.#over.abort();
   }
 
-  fallBehind(): void {
-    this.#call.write(fellBehindFrame());
-    this.#call.write(caughtUpFrame());
-  }
-
   /** One page of what there is. */
   async #catchUp(): Promise<void> {
     const { all } = this.#server.store;
@@ -589,15 +532,9 @@ function* backwards<T extends object>(items: readonly T[], before: number): Gene
 }
 
 function matcher(filter: streams.ReadReq.Options.FilterOptions): (event: StoredEvent) => boolean {
-  const byStream = filter.getStreamIdentifier();
-  const expression = byStream ?? filter.getEventType();
-  const regex = expression?.getRegex();
-  const prefixes = expression?.getPrefixList() ?? [];
-  const pattern = regex ? new RegExp(regex, 'u') : undefined;
-  return (event) => {
-    const text = byStream ? event.stream : event.type;
-    return pattern ? pattern.test(text) : prefixes.some((prefix) => text.startsWith(prefix));
-  };
+  const prefixes = filter.getStreamIdentifier()?.getPrefixList();
+  if (!prefixes) throw asGrpc(invalidArgument('The stand-in knows prefixes of the names of streams only.'));
+  return ({ stream }) => prefixes.some((prefix) => stream.startsWith(prefix));
 }
 
 function positionOf(position: streams.ReadReq.Options.Position): LogPosition {
