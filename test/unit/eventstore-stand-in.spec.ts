@@ -356,3 +356,16 @@ describe('the server', () => {
     await clustered.dispose();
   });
 });
+
+// Else the adapter's test of a server that drops it again and again would say nothing.
+it('the stand-in drops a live subscription that does not read, where it is told how much may wait', async () => {
+  const standIn = await StandIn.start({ liveBuffer: 32 });
+  const client = EventStoreDBClient.connectionString(standIn.url);
+  const told = new Told(client, 's', 'end');
+  await told.hears('caught up');
+  for (let index = 0; index < 100; index += 1) standIn.writeForeign('s', 'Burst', { index });
+  await told.hears('error');
+  expect(told.error).toMatchObject({ type: 'timeout' });
+  await client.dispose();
+  await standIn.stop();
+});
