@@ -1,6 +1,4 @@
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll } from '@jest/globals';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { type ReadModelStore } from '../../src/ports/read-model-store.js';
 import { parkedOwnersContract } from './parked-owners.contract.js';
@@ -8,10 +6,6 @@ import { readModelContract } from './read-model.contract.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const folder = temporaryFolder();
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 const opened = new Map<string, Promise<ReadModelStore>>();
 

@@ -25,7 +25,6 @@ describe('plants backup and plants restore, beside a running service', () => {
   });
   afterAll(async () => {
     await service.remove();
-    rmSync(away, { recursive: true, force: true });
   });
 
   it('bring back everything that was acknowledged before, when all else is lost', async () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -52,7 +52,6 @@ describe('plants export beside a running service, and plants check without it', 
   });
   afterAll(async () => {
     await service.remove();
-    rmSync(away, { recursive: true, force: true });
   });
 
   it('make a file that anybody can check who has the key', async () => {

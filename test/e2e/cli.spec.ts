@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { decodeJwt } from 'jose';
 import { CLI, runCli } from '../support/http-cli.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -13,10 +13,6 @@ describe('plants token', () => {
   beforeEach(() => {
     dataDir = temporaryFolder();
   });
-  afterEach(() => {
-    rmSync(dataDir, { recursive: true });
-  });
-
   const plants = (...args: string[]) => runCli(args, { DATA_DIR: dataDir });
 
   it('prints a token and nothing else, so that a shell can take it; the key it makes is its owner’s alone', async () => {
@@ -84,16 +80,12 @@ describe('plants', () => {
     ['serve', 1],
   ])('says of a folder that is a file what it is, not that there is no log: %s', async (command, status) => {
     const folder = temporaryFolder();
-    try {
-      const file = join(folder, 'file');
-      writeFileSync(file, '');
-      const args = command.replaceAll('DIR', file).split(' ');
-      const ended = await runCli(args, { DATA_DIR: file, TMPDIR: file });
-      expect(ended).toMatchObject({ status, stdout: '' });
-      expect(ended.stderr).toMatch(/^[^\n]*\/file\/\S+ cannot be used \(ENOTDIR\): [^\n]*DATA_DIR[^\n]*\n$/);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const file = join(folder, 'file');
+    writeFileSync(file, '');
+    const args = command.replaceAll('DIR', file).split(' ');
+    const ended = await runCli(args, { DATA_DIR: file, TMPDIR: file });
+    expect(ended).toMatchObject({ status, stdout: '' });
+    expect(ended.stderr).toMatch(/^[^\n]*\/file\/\S+ cannot be used \(ENOTDIR\): [^\n]*DATA_DIR[^\n]*\n$/);
   });
 
   it.each([
@@ -152,7 +144,6 @@ describe('plants', () => {
       out: expect.stringMatching(/^rebuild restore\n--rate .*--json .*--help\n--expires\n$/) as unknown,
     });
     expect(existsSync(join(dataDir, 'evaluated'))).toBe(false);
-    rmSync(dataDir, { recursive: true });
   });
 
   (process.platform === 'linux' ? it : it.skip).each([['serve'], ['token', '--owner', 'alice']])(

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { formatVerifierKey, parseNote } from '../../src/audit/note.js';
@@ -30,13 +29,9 @@ const TILE = 256;
 
 (FOREIGN ? describe : describe.skip)("by Go's sumdb/note and sumdb/tlog", () => {
   const says = (inputs: readonly ForeignInput[]): string[] => FOREIGN?.says(inputs) ?? [];
-  let folder: string;
-  beforeAll(() => {
-    folder = temporaryFolder();
-  });
+  const folder = temporaryFolder();
   afterAll(async () => {
     await CliProcess.stopAll();
-    rmSync(folder, { recursive: true });
     FOREIGN?.remove();
   });
 

@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { expect, it } from '@jest/globals';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HttpClient } from '../support/http-client.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
@@ -27,20 +26,10 @@ const collecting = (counts: string): string => `
 /** The main thread, and the auditor's. */
 const THREADS = 2;
 
-const folder = temporaryFolder();
 const counts = temporaryFolder();
-let http: HttpClient;
-
-beforeAll(async () => {
-  const script = join(folder, 'collecting.mjs');
-  writeFileSync(script, collecting(counts));
-  http = new HttpClient(await TestService.start({ NODE_OPTIONS: `--import ${script}` }));
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.service.remove();
-  for (const each of [folder, counts]) rmSync(each, { recursive: true });
-});
+const script = join(temporaryFolder(), 'collecting.mjs');
+writeFileSync(script, collecting(counts));
+const http = served({ NODE_OPTIONS: `--import ${script}` });
 
 const counted = (): ReadonlyMap<string, number> =>
   new Map(readdirSync(counts).map((thread) => [thread, Number(readFileSync(join(counts, thread), 'utf8'))]));

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { recordAll, type Recording } from '../support/golden/compare.js';
@@ -68,16 +68,12 @@ describe('what an older version has written', () => {
 
   it('is exported as it was where the log records a second checkpoint', async () => {
     const dataDir = copyOfStores('recorded');
-    try {
-      const out = join(dataDir, 'bundle.ndjson');
-      const { stderr } = await runCommand(CLI, ['export', '--out', out], { DATA_DIR: dataDir });
-      expect(stderr).not.toContain('error');
-      expect(difference(goldenZipped('bundle-recorded.ndjson').toString(), readFileSync(out, 'utf8'))).toBe(
-        'none',
-      );
-    } finally {
-      rmSync(dataDir, { recursive: true });
-    }
+    const out = join(dataDir, 'bundle.ndjson');
+    const { stderr } = await runCommand(CLI, ['export', '--out', out], { DATA_DIR: dataDir });
+    expect(stderr).not.toContain('error');
+    expect(difference(goldenZipped('bundle-recorded.ndjson').toString(), readFileSync(out, 'utf8'))).toBe(
+      'none',
+    );
   });
 
   it.each([1, 2])('has the receipt that was given then: %d', (number) => {
@@ -114,7 +110,6 @@ describe('what an older version has written', () => {
     } finally {
       await service.stop();
       await redis.stop();
-      rmSync(dataDir, { recursive: true });
     }
   });
 });

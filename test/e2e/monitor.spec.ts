@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -12,8 +12,7 @@ import { formatVerifierKey, parseVerifierKey, signerKey } from '../../src/audit/
 import { newSigner } from '../support/audited-log.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
-import { HttpClient } from '../support/http-client.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
@@ -188,26 +187,15 @@ describe('plants monitor and a log that lies', () => {
 });
 
 describe('plants monitor and a service', () => {
-  let service: TestService;
-  let http: HttpClient;
-  let folder: string;
-  beforeAll(async () => {
-    folder = temporaryFolder();
-    service = await TestService.start();
-    await service.ready();
-    http = new HttpClient(service);
-  });
-  afterAll(async () => {
-    await CliProcess.stopAll();
-    await http.finish();
-    rmSync(folder, { recursive: true });
-  });
+  const http = served();
+  afterAll(() => CliProcess.stopAll());
 
   it('follows it while it writes, over a time in which it is away', async () => {
+    const { service } = http;
     const token = await http.token('anne');
     await http.create({ id: 1, name: 'a', tag: '' }, { token });
     const own = (await runCli(['audit-key'], service.env)).stdout.trim();
-    const state = join(folder, 'state');
+    const state = join(temporaryFolder(), 'state');
     const monitor = CliProcess.piped(
       ['monitor', service.url, '--key', own, '--state', state, '--every', '1'],
       {},

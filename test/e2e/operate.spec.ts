@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type SystemStatus } from '../../src/operations/system-status.js';
@@ -379,7 +379,6 @@ describe('the commands of operators, beside a running service', () => {
     const { status, stderr } = await runCli(['status'], { DATA_DIR: folder });
     expect(status).toBe(1);
     expect(stderr).toMatch(/^plants: there is no event log .*events\.db: .*DATA_DIR.*\n$/);
-    rmSync(folder, { recursive: true });
   });
 
   it('make no read model where there is none: the service could not open that of another user', async () => {
@@ -395,6 +394,5 @@ describe('the commands of operators, beside a running service', () => {
       stdout: '',
     });
     expect(existsSync(join(folder, 'lists'))).toBe(false);
-    rmSync(folder, { recursive: true });
   });
 });

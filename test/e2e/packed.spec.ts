@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const run = promisify(execFile);
@@ -26,10 +26,6 @@ beforeAll(async () => {
     env: npmEnv,
     cwd: elsewhere,
   });
-});
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 it('ships the files that the other tests run, byte for byte', () => {

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../src/plants/stream.js';
 import { type Position } from '../../src/ports/event-log.js';
 import { partitionOf } from '../../src/ports/read-model.js';
 import { appendRaw } from '../support/domain-stores.js';
 import { runCli } from '../support/http-cli.js';
-import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
-import { TestService } from '../support/service.js';
+import { type Answer, HttpClient, problemIn, served } from '../support/http-client.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { until } from '../support/waiting.js';
 
@@ -21,14 +20,12 @@ const NEIGHBOUR = (() => {
 
 // One story: each test goes on where the one before has ended.
 describe('an event that cannot be read', () => {
-  let http: HttpClient;
+  const http = served();
   let annes: string;
   let neighbours: string;
   let position: Position;
 
   beforeAll(async () => {
-    http = new HttpClient(await TestService.start());
-    await http.service.ready();
     annes = await http.token(ANNE);
     neighbours = await http.token(NEIGHBOUR);
     for (const token of [annes, neighbours]) expect((await create(token, 1)).status).toBe(201);
@@ -37,7 +34,6 @@ describe('an event that cannot be read', () => {
     ));
     await http.logged({ stream: plantStream(ANNE, 9), level: 'error' });
   });
-  afterAll(() => http.finish());
 
   const create = (token: string, id: number, client = http): Promise<Answer> =>
     client.create({ name: `plant ${id}`, tag: '', id }, { token });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, cpSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { generationsIn, pathOf, readPointer } from '../../src/adapters/sqlite/lists-folder.js';
@@ -159,10 +159,6 @@ describe('lists built from the log', () => {
       await appendHistory(written);
       expect(countEvents(written)).toBe(EVENTS);
     });
-    afterAll(() => {
-      rmSync(written, { recursive: true });
-    });
-
     /** Started on that log. */
     const withoutReadModel = async (): Promise<TestService> => {
       const dataDir = temporaryFolder();

@@ -1,21 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { runCli } from '../support/http-cli.js';
-import { HttpClient } from '../support/http-client.js';
+import { ofThisTest } from '../support/http-client.js';
 import { samplesIn } from '../support/samples.js';
 import { TestService } from '../support/service.js';
 import { until } from '../support/waiting.js';
 
-let http: HttpClient;
-afterEach(async () => {
-  await http.finish();
-});
-
 it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows the result in status and metrics', async () => {
   const owner = `owner ${randomUUID()}`; // nobody else's on a shared server
-  http = new HttpClient(await TestService.start({ VERIFY_EVERY_SECONDS: '0' }));
+  const http = ofThisTest(await TestService.start({ VERIFY_EVERY_SECONDS: '0' }));
   const token = await http.token(owner);
   for (const id of [7, 8, 9]) await http.create({ name: `plant ${id}`, tag: '', id }, { token });
   const { text: intact } = await http.list('', { token });

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -68,7 +68,6 @@ describe('what an operator asks for', () => {
     });
     afterAll(async () => {
       await service.remove();
-      rmSync(folder, { recursive: true });
     });
 
     it('is done, and printed, or refused', async () => {
@@ -133,7 +132,6 @@ describe('a service elsewhere whose connections break', () => {
   afterAll(async () => {
     await proxy.close();
     await service.remove();
-    rmSync(folder, { recursive: true });
   });
 
   it('is come back to by a rebuild that is under way', async () => {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../src/plants/stream.js';
@@ -77,7 +77,6 @@ describe('each command, on a terminal and for a script', () => {
   });
   afterAll(async () => {
     await service.remove();
-    rmSync(folder, { recursive: true });
   });
 
   it.each(RUNS)('plants $command speaks plainly to a script', async ({ command, args, says, piped }) => {
@@ -110,7 +109,6 @@ describe('each command, on a terminal and for a script', () => {
     serving.type('\x03');
     expect(await serving.ended()).toBe(0);
     expect(serving.stdout).toMatch(/INFO.*stopped/);
-    rmSync(env.DATA_DIR, { recursive: true });
   });
 
   it.each(['piped', ...(TERMINALS ? ['on a terminal'] : [])])('plants restore works %s', async (how) => {
@@ -122,7 +120,6 @@ describe('each command, on a terminal and for a script', () => {
       text: expect.stringMatching(/\d+ events/) as unknown,
     });
     expect(readFileSync(join(env.DATA_DIR, 'events.db')).length).toBeGreaterThan(0);
-    rmSync(env.DATA_DIR, { recursive: true });
   });
 
   it('completes commands and options for a shell', async () => {

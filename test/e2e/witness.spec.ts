@@ -23,7 +23,6 @@ describe('plants witness', () => {
   });
   afterEach(async () => {
     await CliProcess.stopAll();
-    rmSync(folder, { recursive: true });
   });
 
   const options = (): string[] => [

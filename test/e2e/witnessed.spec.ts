@@ -44,7 +44,6 @@ describe('a service with a witness', () => {
   afterAll(async () => {
     await CliProcess.stopAll();
     await http.finish();
-    rmSync(folder, { recursive: true });
   });
 
   const status = async (): Promise<SystemStatus> => {

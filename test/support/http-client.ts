@@ -1,9 +1,9 @@
-import { expect } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect } from '@jest/globals';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { type ProblemCode, PROBLEMS } from '../../src/http/problem.js';
-import { type TestService } from './service.js';
+import { TestService } from './service.js';
 import { until } from './waiting.js';
 
 /** A request. What is left out is a good GET /plants without a token. */
@@ -51,8 +51,20 @@ export class HttpClient {
   readonly #tokens = new Map<string, string>();
   readonly #secrets = new Set<string>();
   readonly #answered: string[] = [];
+  #service: TestService | undefined;
 
-  constructor(readonly service: TestService) {}
+  constructor(service?: TestService) {
+    this.#service = service;
+  }
+
+  get service(): TestService {
+    if (!this.#service) throw new Error('no service was started for this client');
+    return this.#service;
+  }
+
+  set service(started: TestService) {
+    this.#service = started;
+  }
 
   /** A token, made once for each owner and scope. */
   async token(owner = 'ada', scope?: string): Promise<string> {
@@ -179,7 +191,7 @@ export class HttpClient {
   /** Ends and removes the service, which must not have given any token away. */
   async finish(): Promise<void> {
     try {
-      this.expectNoSecrets();
+      if (this.#secrets.size > 0 && this.#answered.length > 0) this.expectNoSecrets();
     } finally {
       await this.service.remove();
     }
@@ -194,6 +206,29 @@ export class HttpClient {
     expect([...this.#secrets].filter((secret) => words.includes(secret))).toEqual([]);
   }
 }
+
+/** A client of a service for the tests of a block: ready before them, removed after them, as `finish` does. */
+export const served = (settings: Readonly<Record<string, string>> = {}): HttpClient => {
+  const http = new HttpClient();
+  beforeAll(async () => {
+    http.service = await TestService.start(settings);
+    await http.service.ready();
+  });
+  afterAll(() => http.finish());
+  return http;
+};
+
+const clientsOfThisTest: HttpClient[] = [];
+afterEach(async () => {
+  for (const http of clientsOfThisTest.splice(0).reverse()) await http.finish();
+});
+
+/** A client of a service that goes with the test that has started it. */
+export const ofThisTest = (service: TestService): HttpClient => {
+  const http = new HttpClient(service);
+  clientsOfThisTest.push(http);
+  return http;
+};
 
 /** A connection for what HTTP clients refuse to send. */
 export class RawConnection {

@@ -1,18 +1,26 @@
 import type { EnvironmentContext, JestEnvironmentConfig } from '@jest/environment';
 import { TestEnvironment } from 'jest-environment-node';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { stillOpen } from './still-open.js';
 
 /** How long what a file of tests has closed may take to be gone, in milliseconds. */
 const GONE_MS = 3_000;
 
-/** Node's environment; it names the file of tests that has left something open, which would keep Jest from ending. */
+/**
+ * Node's environment. It removes the temporary folders of a file of tests, and names a file that has left something open,
+ * which would keep Jest from ending.
+ */
 export default class TidyEnvironment extends TestEnvironment {
   readonly #file: string;
   readonly #before = new Set(stillOpen());
+  readonly #folder = mkdtempSync(join(tmpdir(), 'plants-tests-'));
 
   constructor(config: JestEnvironmentConfig, context: EnvironmentContext) {
     super(config, context);
     this.#file = context.testPath;
+    this.global.FOLDER_OF_TESTS = this.#folder;
   }
 
   override async teardown(): Promise<void> {
@@ -23,6 +31,7 @@ export default class TidyEnvironment extends TestEnvironment {
       await new Promise((resolve) => setTimeout(resolve, 50));
       left = this.#left();
     }
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 3 });
     if (left.length > 0) process.stderr.write(`${this.#file} has left open: ${left.join(', ')}\n`);
   }
 

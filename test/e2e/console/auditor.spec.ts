@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from 'playwright-core';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
@@ -60,7 +60,6 @@ describeInBrowser('an auditor in the console', () => {
     await browser.close();
     await CliProcess.stopAll();
     await http.finish();
-    rmSync(folder, { recursive: true });
   });
 
   const add = async (name: string, owner: string): Promise<number> => {

@@ -4,9 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { type CloudEvent } from '../../../src/history/cloud-event-schema.js';
 import { CliProcess } from '../../support/cli-process.js';
 import { nextPage } from '../../support/history-client.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
+import { type Answer, served } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
-import { TestService } from '../../support/service.js';
 
 /** Whether there is a program that gives a command a terminal. */
 const TERMINALS = spawnSync('script', ['--version']).status === 0;
@@ -15,7 +14,7 @@ const TERMINALS = spawnSync('script', ['--version']).status === 0;
 const anne = `anne ${randomUUID()}`;
 const bob = `bob ${randomUUID()}`;
 
-let http: HttpClient;
+const http = served();
 let audit: string;
 let reader: string;
 /** Where each write stands, in order. */
@@ -24,8 +23,6 @@ const positions: string[] = [];
 let between: string;
 
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   audit = await http.token('auditor', 'plants:audit');
   reader = await http.token(anne);
   const write = async (writing: Promise<Answer>): Promise<void> => {
@@ -41,9 +38,8 @@ beforeAll(async () => {
   while (new Date().toISOString() === between);
   await write(http.delete(7, { token }));
 });
-afterAll(async () => {
+afterAll(() => {
   CliProcess.killAll();
-  await http.finish();
 });
 
 const events = ({ text }: Answer): CloudEvent[] => JSON.parse(text) as CloudEvent[];

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { describe, expect, it } from '@jest/globals';
+import { type HttpClient, problemIn, served } from '../../support/http-client.js';
 
 const APP = 'https://app.example';
 const preflight = (origin: string, method = 'POST') => ({
@@ -9,20 +8,9 @@ const preflight = (origin: string, method = 'POST') => ({
   'access-control-request-headers': 'authorization,content-type',
 });
 
-let closed: HttpClient;
-let open: HttpClient;
-let any: HttpClient;
-beforeAll(async () => {
-  const started = ['', `${APP}, http://localhost:5173`, '*'].map(async (origins) => {
-    const http = new HttpClient(await TestService.start({ CORS_ORIGINS: origins }));
-    await http.service.ready();
-    return http;
-  });
-  [closed, open, any] = (await Promise.all(started)) as [HttpClient, HttpClient, HttpClient];
-});
-afterAll(async () => {
-  await Promise.all([closed, open, any].map((http) => http.service.remove()));
-});
+const [closed, open, any] = ['', `${APP}, http://localhost:5173`, '*'].map((origins) =>
+  served({ CORS_ORIGINS: origins }),
+) as [HttpClient, HttpClient, HttpClient];
 
 /** The header fields of an answer that are about other origins. */
 const cors = (headers: object): string[] =>

@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { type Answer, HttpClient, problemIn, ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { STORES } from '../../support/stores-of-this-run.js';
 
@@ -8,11 +8,8 @@ const DRAIN_MS = 2_000;
 
 let http: HttpClient;
 beforeEach(async () => {
-  http = new HttpClient(await TestService.start({ DRAIN_MS: `${DRAIN_MS}`, LOG_LEVEL: 'info' }));
+  http = ofThisTest(await TestService.start({ DRAIN_MS: `${DRAIN_MS}`, LOG_LEVEL: 'info' }));
   await http.service.ready();
-});
-afterEach(async () => {
-  await http.service.remove();
 });
 
 /** Tells the service to stop, and waits until it has heard it. */

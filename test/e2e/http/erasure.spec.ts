@@ -1,20 +1,14 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { resolved } from '../../support/history-client.js';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { type Answer, problemIn, served } from '../../support/http-client.js';
 import { STORES } from '../../support/stores-of-this-run.js';
-import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
-let http: HttpClient;
+const http = served({ OWNER_ERASURE: 'on' });
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ OWNER_ERASURE: 'on' }));
-  await http.service.ready();
   token = http.keepSecret(await http.service.token('edda', 'plants:erase'));
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const order = (body: unknown, headers: Record<string, string> = {}, as = token): Promise<Answer> =>

@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { problemIn, served } from '../../support/http-client.js';
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('ada', 'plants:read plants:write plants:audit');
   expect((await http.create({ id: 1, name: 'Monstera', tag: '' }, { token })).status).toBe(201);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const LINES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/jsonlines'];

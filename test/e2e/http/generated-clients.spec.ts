@@ -4,8 +4,7 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import openapiTS, { astToString } from 'openapi-typescript';
-import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { served } from '../../support/http-client.js';
 
 const run = promisify(execFile);
 
@@ -17,11 +16,9 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
 }
 
-let http: HttpClient;
+const http = served();
 let document: Document;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({}));
-  await http.service.ready();
   const { text } = await http.send({ path: '/openapi.json' });
   document = JSON.parse(text) as Document;
   rmSync(FOLDER, { recursive: true, force: true });
@@ -44,9 +41,8 @@ beforeAll(async () => {
     throw new Error(`the clients do not compile: ${(error as { stdout?: string }).stdout ?? String(error)}`);
   });
 });
-afterAll(async () => {
+afterAll(() => {
   rmSync(FOLDER, { recursive: true, force: true });
-  await http.finish();
 });
 
 it.each([

@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { z } from 'zod';
-import { type Answer, HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, served } from '../../support/http-client.js';
 
 /** How many requests are made: the same ones in each run of the suite, others where GENERATED_REQUESTS says how many. */
 const { GENERATED_REQUESTS } = process.env;
@@ -43,13 +42,11 @@ interface Route extends Operation {
   readonly path: string;
 }
 
-let http: HttpClient;
+const http = served();
 let routes: Route[];
 let components: Readonly<Record<string, Schema>>;
 let tokens: (string | undefined)[];
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({}));
-  await http.service.ready();
   const document = JSON.parse((await http.send({ path: '/openapi.json' })).text) as {
     paths: Record<string, Record<string, Operation>>;
     components: { schemas: Record<string, Schema> };
@@ -65,9 +62,6 @@ beforeAll(async () => {
   const all = await http.token('anne', 'plants:read plants:write plants:audit plants:operate plants:erase');
   // Mostly one that may do everything, so that most requests are looked at.
   tokens = [...Array<string>(8).fill(all), await http.token('anne', 'plants:read'), 'no token', undefined];
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 /** A schema with what it refers to in its place. */

@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { beforeAll, expect, it } from '@jest/globals';
+import { served } from '../../support/http-client.js';
 import { until } from '../../support/waiting.js';
 
 /** Enough plants that a page of them, of their history and of their events has more than 64 KiB. */
 const PLANTS = 400;
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate');
   const plants = Array.from({ length: PLANTS }, (_, id) =>
     JSON.stringify({ name: '観'.repeat(150), tag: '', id }),
@@ -23,9 +20,6 @@ beforeAll(async () => {
     body: plants.join('\n'),
   });
   expect(imported.status).toBe(200);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const PATHS = [

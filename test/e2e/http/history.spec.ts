@@ -1,26 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type CloudEvent } from '../../../src/history/cloud-event-schema.js';
 import { cursorOf } from '../../../src/http/schemas.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { created, deleted } from '../../support/given.js';
 import { nextPage } from '../../support/history-client.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
+import { type Answer, served } from '../../support/http-client.js';
 import { sampleMetadata } from '../../support/log-events.js';
-import { TestService } from '../../support/service.js';
 
 /** Nobody else's on a shared server. */
 const anne = `anne ${randomUUID()}`;
 
-let http: HttpClient;
+const http = served();
 let reader: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   reader = await http.token(anne);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const events = ({ text }: Answer): CloudEvent[] => JSON.parse(text) as CloudEvent[];

@@ -1,20 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'node:http';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { type Answer, problemIn, served, ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
 const LINES = { 'content-type': 'application/x-ndjson' };
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('anne');
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const send = (body: string, as = token, headers: Readonly<Record<string, string>> = LINES): Promise<Answer> =>
@@ -116,61 +111,53 @@ describe('POST /plants/import', () => {
 });
 
 it('has a bounded number of imports in progress, those that are still arriving among them', async () => {
-  const one = new HttpClient(await TestService.start());
-  try {
-    await one.service.ready();
-    const begin = (as: string) => {
-      const connection = one.connect();
-      connection.write(
-        `POST /plants/import HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${as}\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{`,
-      );
-      return { as, connection };
-    };
-    const arriving: ReturnType<typeof begin>[] = [];
-    /** An attempt that had a place meanwhile may have had one of them refused. */
-    const beginRefusedAgain = (): void => {
-      for (const [index, { as, connection }] of arriving.entries())
-        if (connection.answers.length > 0) arriving[index] = begin(as);
-    };
-    const attempt = (as: string): Promise<Answer> =>
-      one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
-    const refusal = async (as: string): Promise<Answer> => {
-      let answer = await attempt(as);
-      await until(async () => {
-        beginRefusedAgain();
-        answer = await attempt(as);
-        return answer.status !== 200;
-      });
-      return answer;
-    };
-    const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
-    const [first = '', ...others] = owners;
-    arriving.push(begin(first), begin(first));
-    problemIn(await refusal(first), 429, 'too_many_in_flight');
-    const last = others.pop() ?? '';
-    for (const as of others) arriving.push(begin(as), begin(as));
-    problemIn(await refusal(last), 503, 'too_many_streams');
-    for (const { connection } of arriving) connection.cut();
-    await until(async () => (await attempt(last)).status === 200);
-  } finally {
-    await one.finish();
-  }
+  const one = ofThisTest(await TestService.start());
+  await one.service.ready();
+  const begin = (as: string) => {
+    const connection = one.connect();
+    connection.write(
+      `POST /plants/import HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${as}\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100\r\n\r\n{`,
+    );
+    return { as, connection };
+  };
+  const arriving: ReturnType<typeof begin>[] = [];
+  /** An attempt that had a place meanwhile may have had one of them refused. */
+  const beginRefusedAgain = (): void => {
+    for (const [index, { as, connection }] of arriving.entries())
+      if (connection.answers.length > 0) arriving[index] = begin(as);
+  };
+  const attempt = (as: string): Promise<Answer> =>
+    one.send({ method: 'POST', path: '/plants/import', headers: LINES, body: '{}', token: as });
+  const refusal = async (as: string): Promise<Answer> => {
+    let answer = await attempt(as);
+    await until(async () => {
+      beginRefusedAgain();
+      answer = await attempt(as);
+      return answer.status !== 200;
+    });
+    return answer;
+  };
+  const owners = await Promise.all(Array.from({ length: 11 }, (_, index) => one.token(`owner ${index}`)));
+  const [first = '', ...others] = owners;
+  arriving.push(begin(first), begin(first));
+  problemIn(await refusal(first), 429, 'too_many_in_flight');
+  const last = others.pop() ?? '';
+  for (const as of others) arriving.push(begin(as), begin(as));
+  problemIn(await refusal(last), 503, 'too_many_streams');
+  for (const { connection } of arriving) connection.cut();
+  await until(async () => (await attempt(last)).status === 200);
 });
 
 it('counts each line as a request', async () => {
-  const limited = new HttpClient(await TestService.start({ RATE_LIMIT: '40' }));
-  try {
-    await limited.service.ready();
-    const answer = await limited.send({
-      ...{ method: 'POST', path: '/plants/import', headers: LINES, body: plants(1, 100) },
-      token: await limited.token(),
-    });
-    const lines = linesOf(answer);
-    expect(lines.filter(({ outcome }) => outcome === 'created')).toHaveLength(40);
-    expect(lines.at(-2)).toMatchObject({ status: 429, code: 'rate_limited' });
-    expect(lines.at(-1)).toMatchObject({ done: false, created: 40, left: 100 - (lines.length - 1) });
-    problemIn(await limited.list(), 429, 'rate_limited');
-  } finally {
-    await limited.finish();
-  }
+  const limited = ofThisTest(await TestService.start({ RATE_LIMIT: '40' }));
+  await limited.service.ready();
+  const answer = await limited.send({
+    ...{ method: 'POST', path: '/plants/import', headers: LINES, body: plants(1, 100) },
+    token: await limited.token(),
+  });
+  const lines = linesOf(answer);
+  expect(lines.filter(({ outcome }) => outcome === 'created')).toHaveLength(40);
+  expect(lines.at(-2)).toMatchObject({ status: 429, code: 'rate_limited' });
+  expect(lines.at(-1)).toMatchObject({ done: false, created: 40, left: 100 - (lines.length - 1) });
+  problemIn(await limited.list(), 429, 'rate_limited');
 });

@@ -1,22 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { HttpClient, problemIn } from '../../support/http-client.js';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { problemIn, served, ofThisTest } from '../../support/http-client.js';
 import { LiveStream } from '../../support/live-stream.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
-let http: HttpClient;
+const http = served();
 let token: string;
 const open: LiveStream[] = [];
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('anne');
 });
 afterEach(() => {
   for (const stream of open.splice(0)) stream.close();
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const follow = async (as = token, headers = {}, client = http): Promise<LiveStream> => {
@@ -78,62 +73,51 @@ describe('GET /plants/events', () => {
 });
 
 it('misses nothing after a reconnect, also where it was opened on an empty log', async () => {
-  const empty = new HttpClient(await TestService.start());
-  try {
-    await empty.service.ready();
-    const anne = await empty.token();
-    const [first, audit] = await Promise.all([
-      follow(anne, {}, empty),
-      LiveStream.open(
-        `${empty.service.url}/audit/events?after=head`,
-        await empty.token('olga', 'plants:audit'),
-      ),
-    ]);
-    open.push(audit);
-    const { id = '' } = await first.event(({ type }) => type === 'ready');
-    await until(() => audit.text.includes('\nid: '));
-    const [, heard = ''] = /^id: (.*)$/m.exec(audit.text) ?? [];
-    for (const stream of [first, audit]) stream.close();
-    const position = await create(1, anne, empty);
-    for (const [path, as, last] of [
-      ['/plants/events', anne, id],
-      ['/audit/events', await empty.token('olga', 'plants:audit'), heard],
-    ] as const) {
-      const byHeader = await LiveStream.open(empty.service.url + path, as, { 'last-event-id': last });
-      // So event-source-polyfill, which cannot set the header where no preflight allows it.
-      const byQuery = await LiveStream.open(`${empty.service.url}${path}?lastEventId=${last}`, as);
-      open.push(byHeader, byQuery);
-      for (const stream of [byHeader, byQuery]) await stream.event((event) => event.id === position);
-    }
-    problemIn(
-      await empty.send({ path: '/plants/events?lastEventId=x', token: anne }),
-      400,
-      'invalid_request',
-      ['?lastEventId'],
-    );
-  } finally {
-    await empty.finish();
+  const empty = ofThisTest(await TestService.start());
+  await empty.service.ready();
+  const anne = await empty.token();
+  const [first, audit] = await Promise.all([
+    follow(anne, {}, empty),
+    LiveStream.open(
+      `${empty.service.url}/audit/events?after=head`,
+      await empty.token('olga', 'plants:audit'),
+    ),
+  ]);
+  open.push(audit);
+  const { id = '' } = await first.event(({ type }) => type === 'ready');
+  await until(() => audit.text.includes('\nid: '));
+  const [, heard = ''] = /^id: (.*)$/m.exec(audit.text) ?? [];
+  for (const stream of [first, audit]) stream.close();
+  const position = await create(1, anne, empty);
+  for (const [path, as, last] of [
+    ['/plants/events', anne, id],
+    ['/audit/events', await empty.token('olga', 'plants:audit'), heard],
+  ] as const) {
+    const byHeader = await LiveStream.open(empty.service.url + path, as, { 'last-event-id': last });
+    // So event-source-polyfill, which cannot set the header where no preflight allows it.
+    const byQuery = await LiveStream.open(`${empty.service.url}${path}?lastEventId=${last}`, as);
+    open.push(byHeader, byQuery);
+    for (const stream of [byHeader, byQuery]) await stream.event((event) => event.id === position);
   }
+  problemIn(await empty.send({ path: '/plants/events?lastEventId=x', token: anne }), 400, 'invalid_request', [
+    '?lastEventId',
+  ]);
 });
 
 it('has a bounded number for each owner, and ends well when the service stops', async () => {
-  const one = new HttpClient(await TestService.start());
-  try {
-    await one.service.ready();
-    const anne = await one.token();
-    const streams = await Promise.all(Array.from({ length: 8 }, () => follow(anne, {}, one)));
-    expect(streams.map(({ response }) => response.status)).toEqual(streams.map(() => 200));
-    const bob = await follow(await one.token('bob'), {}, one);
-    expect(bob.response.status).toBe(200);
-    // A client that has vanished without a sign holds its streams: they must not lock their owner out.
-    const [oldest] = streams.splice(0, 1);
-    streams.push(await follow(anne, {}, one));
-    expect([streams.at(-1)?.response.status, await oldest?.ended]).toEqual([200, true]);
-    await create(1, anne, one);
-    for (const stream of streams) await stream.event(({ type }) => type === 'added');
-    expect(await one.service.stop()).toBe(0);
-    expect(await Promise.all([...streams, bob].map(({ ended }) => ended))).toEqual(Array(9).fill(true));
-  } finally {
-    await one.service.remove();
-  }
+  const one = ofThisTest(await TestService.start());
+  await one.service.ready();
+  const anne = await one.token();
+  const streams = await Promise.all(Array.from({ length: 8 }, () => follow(anne, {}, one)));
+  expect(streams.map(({ response }) => response.status)).toEqual(streams.map(() => 200));
+  const bob = await follow(await one.token('bob'), {}, one);
+  expect(bob.response.status).toBe(200);
+  // A client that has vanished without a sign holds its streams: they must not lock their owner out.
+  const [oldest] = streams.splice(0, 1);
+  streams.push(await follow(anne, {}, one));
+  expect([streams.at(-1)?.response.status, await oldest?.ended]).toEqual([200, true]);
+  await create(1, anne, one);
+  for (const stream of streams) await stream.event(({ type }) => type === 'added');
+  expect(await one.service.stop()).toBe(0);
+  expect(await Promise.all([...streams, bob].map(({ ended }) => ended))).toEqual(Array(9).fill(true));
 });

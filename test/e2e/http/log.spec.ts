@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,22 +20,19 @@ import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { resolved } from '../../support/history-client.js';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, problemIn, served } from '../../support/http-client.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** Nobody else's on a shared server. */
 const anne = `anne ${randomUUID()}`;
 const bob = `bob ${randomUUID()}`;
 
-let http: HttpClient;
+const http = served();
 let audit: string;
 let key: VerifierKey;
 let first: Answer;
 
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   audit = await http.token('auditor', 'plants:audit');
   const token = await http.token(anne);
   first = await http.create({ id: 1, name: 'Φίκος', tag: '' }, { token, headers: { prefer: 'receipt' } });
@@ -43,9 +40,6 @@ beforeAll(async () => {
     await http.create({ id, name: `n${id}`, tag: '' }, { token, headers: { prefer: 'respond-async' } });
   const printed = await runCli(['audit-key', '--json'], http.service.env);
   key = parseVerifierKey((JSON.parse(printed.stdout) as { vkey: string }).vkey);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const get = (path: string, token?: string): Promise<Answer> => http.send({ path, token });

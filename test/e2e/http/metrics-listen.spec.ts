@@ -1,18 +1,15 @@
-import { afterEach, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { HttpClient } from '../../support/http-client.js';
+import { type HttpClient, ofThisTest } from '../../support/http-client.js';
 import { samplesIn } from '../../support/samples.js';
 import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
-afterEach(async () => {
-  await http.service.remove();
-});
 
 const start = async (settings: Readonly<Record<string, string>>): Promise<void> => {
-  http = new HttpClient(await TestService.start(settings));
+  http = ofThisTest(await TestService.start(settings));
 };
 const metricsUrl = (): URL => {
   const url = http.service.logged.find((line) => typeof line.metricsUrl === 'string')?.metricsUrl;

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { type Answer, type HttpClient, problemIn, served, ofThisTest } from '../../support/http-client.js';
 import { runCli } from '../../support/http-cli.js';
 import { samplesIn } from '../../support/samples.js';
 import { TestService } from '../../support/service.js';
@@ -10,14 +10,7 @@ import { STORES } from '../../support/stores-of-this-run.js';
 
 const OWNER = 'owner-of-nothing-else';
 
-let http: HttpClient;
-beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ WRITE_WAIT_MS: '10000' }));
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.finish();
-});
+const http = served({ WRITE_WAIT_MS: '10000' });
 
 const scrape = (client: HttpClient, method = 'GET'): Promise<Answer> =>
   client.send({ path: '/metrics', method });
@@ -148,19 +141,15 @@ describe('/metrics', () => {
   });
 
   it('tells which lists were 503, and why', async () => {
-    const alone = new HttpClient(await TestService.startBlocked({ WRITE_WAIT_MS: '0' }));
-    try {
-      await alone.refused(alone.list(), 503, 'read_model_incomplete');
-      const samples = samplesIn((await scrape(alone)).text);
-      const [code, incomplete] = ['read_model_incomplete', 'incomplete'];
-      expect(samples.get(`plants_http_problems_total{method="GET",route="/plants",code="${code}"}`)).toBe(1);
-      // One list, two reads: of the fast path, and of the controller, which answers the error.
-      expect(samples.get(`plants_read_model_list_duration_seconds_count{outcome="${incomplete}"}`)).toBe(2);
-      expect(samples.get('plants_ready{part="read_model"}')).toBe(0);
-      expect(samples.get('plants_ready{part="event_log"}')).toBe(1);
-    } finally {
-      await alone.finish();
-    }
+    const alone = ofThisTest(await TestService.startBlocked({ WRITE_WAIT_MS: '0' }));
+    await alone.refused(alone.list(), 503, 'read_model_incomplete');
+    const samples = samplesIn((await scrape(alone)).text);
+    const [code, incomplete] = ['read_model_incomplete', 'incomplete'];
+    expect(samples.get(`plants_http_problems_total{method="GET",route="/plants",code="${code}"}`)).toBe(1);
+    // One list, two reads: of the fast path, and of the controller, which answers the error.
+    expect(samples.get(`plants_read_model_list_duration_seconds_count{outcome="${incomplete}"}`)).toBe(2);
+    expect(samples.get('plants_ready{part="read_model"}')).toBe(0);
+    expect(samples.get('plants_ready{part="event_log"}')).toBe(1);
   });
 });
 

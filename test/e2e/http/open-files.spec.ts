@@ -1,19 +1,11 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { type Answer, HttpClient, type RawConnection } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, type RawConnection, served } from '../../support/http-client.js';
 
-let http: HttpClient;
-beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.service.remove();
-});
+const http = served();
 
 /** What a connection that was opened before is answered. */
 const ask = async (connection: RawConnection, path: string): Promise<Answer | undefined> => {

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { z } from 'zod';
 import { PROBLEMS } from '../../../src/http/problem.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
+import { type Answer, served } from '../../support/http-client.js';
 import { watchLoading } from '../../support/loaded-packages.js';
-import { TestService } from '../../support/service.js';
 
 interface Operation {
   readonly operationId: string;
@@ -37,25 +36,20 @@ interface Document {
   };
 }
 
-let http: HttpClient;
+const loading = watchLoading();
+const http = served(loading.settings);
 let document: Document;
 let operations: Operation[];
-const loading = watchLoading();
 let loadedUnasked: string[];
 let first: Answer[];
 /** A list of a log that holds no event yet. */
 let empty: Answer;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start(loading.settings));
-  await http.service.ready();
   empty = await http.list();
   loadedUnasked = loading.names();
   first = await Promise.all(['/openapi.json', '/openapi.json'].map((path) => http.send({ path })));
   document = JSON.parse(first[0]?.text ?? '') as Document;
   operations = Object.values(document.paths).flatMap((path) => Object.values(path));
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 describe('what is loaded', () => {

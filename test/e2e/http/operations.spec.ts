@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { PastOperation } from '../../../src/operations/past-operations.js';
@@ -7,8 +7,7 @@ import { REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { appendRaw } from '../../support/domain-stores.js';
 import { nextPage } from '../../support/history-client.js';
-import { type Answer, HttpClient, problemIn, type Sent } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, problemIn, type Sent, served } from '../../support/http-client.js';
 import { until } from '../../support/waiting.js';
 
 /** A rebuild of these at one event a second is under way for as long as a test needs. */
@@ -16,11 +15,9 @@ const PLANTS = 120;
 
 const SLOWLY = { rate: 1 };
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = http.keepSecret(await http.service.token('olga', 'plants:operate', 'console'));
   const gardener = await http.token('gardener');
   await Promise.all(
@@ -28,9 +25,6 @@ beforeAll(async () => {
       http.create({ name: 'n', tag: '', id }, { token: gardener, headers: { prefer: 'respond-async' } }),
     ),
   );
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const send = (sent: Sent): Promise<Answer> => http.send({ token, ...sent });

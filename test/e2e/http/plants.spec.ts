@@ -1,19 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { randomUUID } from 'node:crypto';
 import { resolved } from '../../support/history-client.js';
 import { eventsOf } from '../../support/http-events.js';
-import { type Answer, HttpClient, POSITION } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, POSITION, served } from '../../support/http-client.js';
 
-let http: HttpClient;
-beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.finish();
-});
+const http = served();
 
 /** A token of an owner that no other test has. */
 const stranger = async (): Promise<{ token: string }> => ({ token: await http.token(randomUUID()) });

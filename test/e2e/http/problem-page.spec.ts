@@ -1,16 +1,8 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { PROBLEMS } from '../../../src/http/problem.js';
-import { HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { problemIn, served } from '../../support/http-client.js';
 
-let http: HttpClient;
-beforeAll(async () => {
-  http = new HttpClient(await TestService.start({ DOCS: 'off' }));
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.service.remove();
-});
+const http = served({ DOCS: 'off' });
 
 it('the type of a problem leads to its explanation, without a token and without the description of the API', async () => {
   const answer = await http.send({});

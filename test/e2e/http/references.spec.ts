@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Answer, HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { beforeAll, expect, it } from '@jest/globals';
+import { type Answer, served } from '../../support/http-client.js';
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate plants:erase');
   for (const id of [1, 2])
     expect((await http.create({ id, name: 'n', tag: '' }, { token })).status).toBe(201);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 interface Row {

@@ -1,24 +1,18 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { cursorOf } from '../../../src/http/schemas.js';
 import { partitionOf } from '../../../src/ports/read-model.js';
-import { type Answer, HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { type Answer, served } from '../../support/http-client.js';
 
 const PLANTS = 150;
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start({}));
-  await http.service.ready();
   token = await http.token('anne', 'plants:read plants:write plants:audit');
   const created = Array.from({ length: PLANTS }, (_, index) =>
     http.create({ name: `Einblatt 白鶴芋 ${index}`, tag: 'Fensterbrett', id: index + 1 }, { token }),
   );
   expect((await Promise.all(created)).map(({ status }) => status)).toEqual(Array(PLANTS).fill(201));
-});
-afterAll(async () => {
-  await http.service.remove();
 });
 
 const get = (path: string, headers: Record<string, string> = {}) => http.send({ path, headers, token });

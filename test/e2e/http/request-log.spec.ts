@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { hostname } from 'node:os';
-import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { served } from '../../support/http-client.js';
 
 /** The log of requests, behind a proxy at 127.0.0.1 that is trusted. */
 describe('the line of a request', () => {
-  let http: HttpClient;
-  beforeAll(async () => {
-    http = new HttpClient(await TestService.start({ TRUSTED_PROXIES: '127.0.0.1' }));
-    await http.service.ready();
-  });
-  afterAll(() => http.finish());
+  const http = served({ TRUSTED_PROXIES: '127.0.0.1' });
 
   it('names the client that the trusted proxy names, on both ways to a list', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' };

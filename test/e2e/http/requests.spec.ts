@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { type ProblemCode } from '../../../src/http/problem.js';
 import { TokenMint } from '../../support/auth-tokens.js';
 import {
   type Answer,
-  HttpClient,
   problemIn,
   type ProblemDocument,
   type Sent,
+  served,
 } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
 import { PLACES } from '../../support/worst-texts.js';
 import { BODIES } from './requests/bodies.js';
 import { BYTES } from './requests/bytes.js';
@@ -53,10 +52,8 @@ interface Exchanged {
 /** What was answered to the requests of each rule. */
 const exchanged = new Map<Rule, Exchanged[]>();
 
-let http: HttpClient;
+const http = served();
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   const mint = await TokenMint.local(http.service.dataDir);
   const rows = Object.values(TABLE)
     .flat()
@@ -79,9 +76,6 @@ beforeAll(async () => {
     }
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, work));
-});
-afterAll(async () => {
-  await http.service.remove();
 });
 
 const documentIn = ({ text }: Answer): Partial<ProblemDocument> =>

@@ -1,15 +1,7 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { expect, it } from '@jest/globals';
+import { type Answer, problemIn, served } from '../../support/http-client.js';
 
-let http: HttpClient;
-beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
-});
-afterAll(async () => {
-  await http.finish();
-});
+const http = served();
 
 /** Sends a beginning, and then goes on little by little, never to finish. */
 const trickled = async (beginning: string, more: string): Promise<Answer[]> => {

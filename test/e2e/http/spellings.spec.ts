@@ -1,16 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { served } from '../../support/http-client.js';
 
-let http: HttpClient;
+const http = served();
 let token: string;
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   token = await http.token('ada', 'plants:read plants:write plants:audit plants:operate');
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 const BOM = '\ufeff';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { CLI, runCli } from '../../support/http-cli.js';
@@ -81,13 +81,9 @@ const serve = async (
   prepare: (dataDir: string) => void = () => undefined,
 ) => {
   const dataDir = temporaryFolder();
-  try {
-    prepare(dataDir);
-    const ended = await runCli(['serve'], { DATA_DIR: dataDir, ...settings });
-    return { ...ended, stderr: ended.stderr.replaceAll(dataDir, 'DIR') };
-  } finally {
-    rmSync(dataDir, { recursive: true, force: true });
-  }
+  prepare(dataDir);
+  const ended = await runCli(['serve'], { DATA_DIR: dataDir, ...settings });
+  return { ...ended, stderr: ended.stderr.replaceAll(dataDir, 'DIR') };
 };
 
 it('every setting that cannot be used ends the process with one line that names it', async () => {

@@ -1,19 +1,16 @@
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { SystemStatus } from '../../../src/operations/system-status.js';
-import { HttpClient, problemIn } from '../../support/http-client.js';
+import { type HttpClient, problemIn, ofThisTest } from '../../support/http-client.js';
 import { LiveStream } from '../../support/live-stream.js';
 import { TestService } from '../../support/service.js';
 
 let http: HttpClient;
 let token: string;
 beforeEach(async () => {
-  http = new HttpClient(await TestService.start());
+  http = ofThisTest(await TestService.start());
   await http.service.ready();
   token = await http.token('olga', 'plants:operate');
   await http.send({ token, path: '/operations/status' }); // a request whose answer is kept
-});
-afterEach(async () => {
-  await http.finish();
 });
 
 const follow = (as = token, headers = {}): Promise<LiveStream> =>

@@ -1,18 +1,15 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type Answer, HttpClient, problemIn } from '../../support/http-client.js';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { type Answer, type HttpClient, problemIn, ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
 /** A write stays in flight as long as it may wait for the lists. */
 const held = async (waitMs: number): Promise<HttpClient> =>
-  new HttpClient(await TestService.startBlocked({ WRITE_WAIT_MS: String(waitMs) }));
+  ofThisTest(await TestService.startBlocked({ WRITE_WAIT_MS: String(waitMs) }));
 
 let http: HttpClient;
 beforeEach(async () => {
   http = await held(1_000);
-});
-afterEach(async () => {
-  await http.service.remove();
 });
 
 describe('a service that is told to stop', () => {
@@ -72,17 +69,13 @@ describe('a service that is told to stop', () => {
 
 it('a service that is told twice ends at once', async () => {
   const patient = await held(60_000);
-  try {
-    const { answering } = await writeUnderWay(patient);
-    const cut = expect(answering).rejects.toThrow();
-    patient.service.signal('SIGTERM');
-    await patient.logged({ msg: 'stopping' });
-    patient.service.signal('SIGTERM');
-    expect(await patient.service.ended()).toBe(1);
-    await cut;
-  } finally {
-    await patient.service.remove();
-  }
+  const { answering } = await writeUnderWay(patient);
+  const cut = expect(answering).rejects.toThrow();
+  patient.service.signal('SIGTERM');
+  await patient.logged({ msg: 'stopping' });
+  patient.service.signal('SIGTERM');
+  expect(await patient.service.ended()).toBe(1);
+  await cut;
 });
 
 /** A write that the log holds already and that is not answered yet. */

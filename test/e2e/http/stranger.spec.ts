@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { createHash, randomUUID } from 'node:crypto';
 import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
 import { verifyConsistency } from '../../../src/audit/merkle.js';
@@ -6,23 +6,17 @@ import { parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { HttpCache } from '../../support/http-cache.js';
-import { HttpClient } from '../../support/http-client.js';
-import { TestService } from '../../support/service.js';
+import { served } from '../../support/http-client.js';
 
 /** Hashes in a full tile (C2SP tlog-tiles). */
 const WIDTH = 256;
 
-let http: HttpClient;
+const http = served();
 let key: VerifierKey;
 
 beforeAll(async () => {
-  http = new HttpClient(await TestService.start());
-  await http.service.ready();
   const printed = await runCli(['audit-key', '--json'], http.service.env);
   key = parseVerifierKey((JSON.parse(printed.stdout) as { vkey: string }).vkey);
-});
-afterAll(async () => {
-  await http.finish();
 });
 
 /** Writes until the signed tree holds `count` events more than `size`. */

@@ -1,7 +1,7 @@
-import { afterAll, afterEach, expect, it } from '@jest/globals';
-import { rmSync, writeFileSync } from 'node:fs';
+import { expect, it } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HttpClient } from '../../support/http-client.js';
+import { ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
@@ -19,20 +19,12 @@ const FAULT = `process.on('SIGUSR2', () => {
   Promise.reject(new Error('another one'));
 })`;
 
-let http: HttpClient | undefined;
-afterEach(async () => {
-  await http?.service.remove();
-});
-
 const folder = temporaryFolder();
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 it('an error that nothing handles is one fatal line without secrets, and the process stops in order', async () => {
   const fault = join(folder, 'fault.mjs');
   writeFileSync(fault, FAULT);
-  http = new HttpClient(
+  const http = ofThisTest(
     await TestService.startBlocked({
       WRITE_WAIT_MS: '1000',
       NODE_OPTIONS: `--import=${fault}`,
@@ -66,7 +58,7 @@ Math.round = (value) => {
 it('an error of one request is logged with its id, and the process goes on', async () => {
   const fault = join(folder, 'fault-of-one.mjs');
   writeFileSync(fault, FAULT_OF_ONE);
-  http = new HttpClient(await TestService.start({ NODE_OPTIONS: `--import=${fault}` }));
+  const http = ofThisTest(await TestService.start({ NODE_OPTIONS: `--import=${fault}` }));
   const { service } = http;
   await http.send({ path: '/nothing' }).catch(() => undefined);
   expect((await http.send({ path: '/health/live' })).status).toBe(200);

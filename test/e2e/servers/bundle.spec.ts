@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { rmSync, writeFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
@@ -48,10 +48,6 @@ describe('a bundle of a log on EventStoreDB', () => {
     await store.close();
     await log.close();
   });
-  afterAll(() => {
-    rmSync(folder, { recursive: true });
-  });
-
   it.each([
     ['all', () => [], EVENTS],
     ['those from a position on', () => ['--from', String(positions[100])], EVENTS - 100],

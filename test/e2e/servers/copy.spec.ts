@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
@@ -23,10 +22,6 @@ const EVENTS = Number(process.env.COPY_EVENTS ?? 3_000);
 const folder = temporaryFolder();
 const file = (name: string): string => join(folder, name);
 const url = (name: string): string => `sqlite:${file(name)}`;
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 /** Everything that an event is, but for its position: the very texts. */
 const exported = (name: string): unknown[] => {

@@ -1,8 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { temporaryFolder } from '../temporary-folder.js';
 
 /** The folder of the golden files, in git. */
 export const GOLDEN = fileURLToPath(new URL('../../../../test/golden/', import.meta.url));
@@ -20,7 +20,7 @@ export const writeZipped = (name: string, content: string | Buffer): void => {
 
 /** A new data folder with copies of golden stores, which are never opened themselves. */
 export const copyOfStores = (stores: 'data' | 'recorded' = 'data'): string => {
-  const folder = mkdtempSync(join(tmpdir(), 'plants-golden-'));
+  const folder = temporaryFolder();
   for (const name of readdirSync(join(GOLDEN, stores))) {
     const content = readFileSync(join(GOLDEN, stores, name));
     writeFileSync(

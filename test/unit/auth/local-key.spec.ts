@@ -1,6 +1,6 @@
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { LocalKeyError, openLocalKey } from '../../../src/http/auth/local-key.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
@@ -13,10 +13,6 @@ beforeEach(() => {
   folder = temporaryFolder();
   dataDir = join(folder, 'a', 'data');
   file = join(dataDir, 'signing-key.json');
-});
-
-afterEach(async () => {
-  await rm(folder, { recursive: true });
 });
 
 const modeOf = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Stage } from '../../../bench/contenders.js';
 import { Results } from '../../../bench/results.js';
 import { type Target } from '../../../bench/target.js';
@@ -19,7 +19,6 @@ describe('the contender without events', () => {
 
   afterAll(async () => {
     await crud.server.stop();
-    rmSync(folder, { recursive: true });
   });
 
   const ask = async (method: string, path: string, owner: 0 | 1 | string, body?: unknown) => {

@@ -1,7 +1,7 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { BundleRefused } from '../../../src/audit/bundle-format.js';
 import { bytesIn, CheckFailed, readWhole } from '../../../src/cli/check-files.js';
 import { all } from '../../support/log-events.js';
@@ -17,10 +17,6 @@ const read = async (...parts: (string | Uint8Array)[]): Promise<string> => {
   writeFileSync(file, Buffer.concat(parts.map((part) => Buffer.from(part))));
   return Buffer.concat(await all(bytesIn(file))).toString('utf8');
 };
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 describe('the bytes of a bundle', () => {
   it.each<[string, (string | Uint8Array)[], string]>([

@@ -1,6 +1,6 @@
-import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { ownCommand } from '../../../src/cli/own-command.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
@@ -12,10 +12,6 @@ beforeEach(() => {
   root = join(folder, "gardener's", 'plant-store');
   mkdirSync(join(root, 'bin'), { recursive: true });
   writeFileSync(join(root, 'bin', 'plants.js'), '');
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 it('is found by npx in the checkout, and in a project that has the package', () => {

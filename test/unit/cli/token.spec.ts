@@ -1,6 +1,6 @@
-import { readdir, rm } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { loadConfig } from '../../../src/service/config.js';
 import { openLocalKey } from '../../../src/http/auth/local-key.js';
@@ -13,10 +13,6 @@ const now = new Date('2026-01-01T00:00:00Z');
 
 beforeEach(() => {
   dataDir = temporaryFolder();
-});
-
-afterEach(async () => {
-  await rm(dataDir, { recursive: true });
 });
 
 const sign = (request: Partial<TokenRequest> = {}, env: Record<string, string> = {}) =>

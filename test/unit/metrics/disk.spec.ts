@@ -1,6 +1,6 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { beforeEach, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { showDisk } from '../../../src/metrics/disk.js';
 import { samplesIn } from '../../support/samples.js';
@@ -10,10 +10,6 @@ let folder: string;
 beforeEach(() => {
   folder = temporaryFolder();
 });
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
-});
-
 it('shows the space of each file system and the size of each write-ahead log as it is now', async () => {
   const registry = new Registry();
   const [eventLog, readModel] = [join(folder, 'events.db'), join(folder, 'lists')];

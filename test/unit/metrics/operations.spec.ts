@@ -1,4 +1,4 @@
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
@@ -14,27 +14,23 @@ import { temporaryFolder } from '../../support/temporary-folder.js';
 
 it('shows the last backup and the last comparison that were recorded, and none where a record is damaged', async () => {
   const folder = temporaryFolder();
-  try {
-    const registry = new Registry();
-    showLastRuns(registry, folder);
-    const shown = async () => Object.fromEntries(samplesIn(await registry.metrics()));
-    expect(await shown()).toEqual({});
-    await recordBackup(folder, { at: '2026-01-31T12:00:00.000Z', head: '0000000000000001', events: 1 });
-    await recordVerify(folder, { at: '2026-01-31T13:00:00.000Z', differing: 3 });
-    expect(await shown()).toEqual({
-      plants_last_backup_timestamp_seconds: 1_769_860_800,
-      plants_last_verify_timestamp_seconds: 1_769_864_400,
-      plants_last_verify_differing_plants: 3,
-    });
-    await recordVerify(folder, { at: '2026-01-31T14:00:00.000Z', differing: 0 });
-    expect(await shown()).toMatchObject({ plants_last_verify_differing_plants: 0 });
-    writeFileSync(join(folder, 'last-backup.json'), '{"at":"soon"}');
-    writeFileSync(join(folder, 'last-verify.json'), '{');
-    expect(await shown()).toEqual({});
-    expect(readdirSync(folder)).toHaveLength(2);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const registry = new Registry();
+  showLastRuns(registry, folder);
+  const shown = async () => Object.fromEntries(samplesIn(await registry.metrics()));
+  expect(await shown()).toEqual({});
+  await recordBackup(folder, { at: '2026-01-31T12:00:00.000Z', head: '0000000000000001', events: 1 });
+  await recordVerify(folder, { at: '2026-01-31T13:00:00.000Z', differing: 3 });
+  expect(await shown()).toEqual({
+    plants_last_backup_timestamp_seconds: 1_769_860_800,
+    plants_last_verify_timestamp_seconds: 1_769_864_400,
+    plants_last_verify_differing_plants: 3,
+  });
+  await recordVerify(folder, { at: '2026-01-31T14:00:00.000Z', differing: 0 });
+  expect(await shown()).toMatchObject({ plants_last_verify_differing_plants: 0 });
+  writeFileSync(join(folder, 'last-backup.json'), '{"at":"soon"}');
+  writeFileSync(join(folder, 'last-verify.json'), '{');
+  expect(await shown()).toEqual({});
+  expect(readdirSync(folder)).toHaveLength(2);
 });
 
 it('shows how many events are skipped, and none while the log does not answer', async () => {

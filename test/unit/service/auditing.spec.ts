@@ -24,7 +24,6 @@ describe('the thread of the auditor', () => {
   afterEach(async () => {
     await resources.closeAll();
     await audited.remove();
-    rmSync(dataDir, { recursive: true });
   });
 
   const logFile = (): string => join(audited.folder, 'events.db');

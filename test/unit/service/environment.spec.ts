@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { completeEnvironment, SECRET_SETTINGS } from '../../../src/service/environment.js';
@@ -11,10 +11,6 @@ let folder: string;
 beforeEach(() => {
   folder = temporaryFolder();
 });
-afterEach(() => {
-  rmSync(folder, { recursive: true });
-});
-
 const put = (name: string, text: string | Uint8Array): string => {
   const file = join(folder, name);
   writeFileSync(file, text);

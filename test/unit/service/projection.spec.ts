@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { pino } from 'pino';
 import { Shutdown } from '../../../src/http/shutdown.js';
@@ -53,7 +52,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await resources.closeAll();
   await stores.remove();
-  rmSync(folder, { recursive: true });
 });
 
 it('says nothing of a rebuild where the store is away and none is in progress', async () => {
