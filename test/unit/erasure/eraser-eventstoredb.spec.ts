@@ -2,9 +2,6 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
 import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { leafOf } from '../../../src/audit/leaf.js';
-import { leafHash } from '../../../src/audit/merkle.js';
-import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { erasedStream, plantStream } from '../../../src/plants/stream.js';
 import {
@@ -21,6 +18,7 @@ import { StandIn, StandInCluster, type StandInOptions } from '../../support/even
 import { all, follow } from '../../support/log-events.js';
 import { LONG_MS, quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
+import { eraserContract } from '../../contract/eraser.contract.js';
 
 quickTime();
 
@@ -60,53 +58,7 @@ describe('the erasure of an owner on EventStoreDB', () => {
     Buffer.from(metadata).toString(),
   ];
 
-  it('leaves nothing of the owner on the server, and every leaf hash as it was', async () => {
-    for (let id = 1; id <= 20; id++) {
-      await stores.create(MARKER, id, id % 3 === 0 ? `key ${id}` : undefined);
-      await stores.create('bob', id);
-    }
-    const bob = await stores.listOf('bob');
-    const before = await all(stores.log.readAll(START));
-    const leaves = before.map((event) => leafHash(leafOf(event)));
-    expect(left()).not.toEqual([]);
-    stores.startEraser();
-    await stores.finished(await stores.order(MARKER));
-    expect(left()).toEqual([]);
-    expect(await stores.listOf('bob')).toBe(bob);
-    const after = await all(stores.log.readAll(START));
-    expect(after.slice(0, before.length).map(({ position }) => position)).toEqual(
-      before.map(({ position }) => position),
-    );
-    const stored = await stores.tree.tile(0, 0);
-    leaves.forEach((hash, index) => {
-      expect(Buffer.compare(stored.subarray(32 * index, 32 * index + 32), hash)).toBe(0);
-    });
-    expect(await stores.recheck()).toBeUndefined();
-  });
-
-  it.each(ERASURE_STEPS)('continues after a process died at the step "%s"', async (step) => {
-    for (let id = 1; id <= 3; id++) {
-      await stores.create(MARKER, id, `key ${id}`);
-      await stores.create('bob', id);
-    }
-    const bob = await stores.listOf('bob');
-    const erasure = await stores.order(MARKER);
-    const died = new AbortController();
-    const eraser = stores.startEraser((reached) => {
-      if (reached !== step) return;
-      died.abort();
-      throw new Error('the process has died');
-    });
-    await until(() => died.signal.aborted);
-    await eraser.end();
-    await stores.close();
-    await stores.open();
-    stores.startEraser();
-    await stores.finished(erasure);
-    expect(left()).toEqual([]);
-    expect(await stores.listOf('bob')).toBe(bob);
-    expect(await stores.recheck()).toBeUndefined();
-  });
+  eraserContract(() => stores, left);
 
   /**
    * The next attempt to erase deletes the streams, and its record does not reach the server. Then somebody scavenges: before

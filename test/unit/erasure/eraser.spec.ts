@@ -4,17 +4,12 @@ import { copyFileSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { leafOf } from '../../../src/audit/leaf.js';
-import { leafHash } from '../../../src/audit/merkle.js';
 import { hashInTree } from '../../../src/audit/erased-events.js';
-import { ERASURE_STEPS } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
 import { encodeOwner, ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
-import { type Generation } from '../../../src/ports/read-model.js';
-import { verify } from '../../../src/projector/verify.js';
 import { sha256 } from '../../../src/trie/sha256.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
@@ -25,6 +20,7 @@ import { all } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { LONG_MS, quickTime } from '../../support/quick-time.js';
 import { until } from '../../support/waiting.js';
+import { eraserContract } from '../../contract/eraser.contract.js';
 
 quickTime();
 
@@ -43,68 +39,10 @@ describe('the erasure of an owner', () => {
     await stores.remove();
   });
 
-  it('leaves nothing of the owner in any file, and every leaf hash as it was', async () => {
-    for (let id = 1; id <= 40; id++) {
-      await stores.create(MARKER, id, id % 3 === 0 ? `key ${id}` : undefined);
-      await stores.create('bob', id);
-    }
-    const bob = await stores.listOf('bob');
-    const before = await all(stores.log.readAll(START));
-    const leaves = before.map((event) => leafHash(leafOf(event)));
-    expect(stores.filesWith(MARKER)).not.toEqual([]);
-    const { problems } = stores.startEraser();
-    const erasure = await orderErasure(
-      stores.log,
-      { erasure: randomUUID(), owner: MARKER, reason: 'asked' },
-      operator,
-      now,
-    );
-    await stores.finished(erasure);
-
-    expect(problems).toEqual([]);
-    expect(stores.filesWith(MARKER)).toEqual([]);
-    expect(await stores.listOf('bob')).toBe(bob);
-    const after = await all(stores.log.readAll(START));
-    expect(after.map(({ position }) => position).slice(0, before.length)).toEqual(
-      before.map(({ position }) => position),
-    );
-    expect(JSON.stringify(after.map(({ stream, data, metadata }) => [stream, data, metadata]))).not.toContain(
-      MARKER,
-    );
-    const stored = await stores.tree.tile(0, 0);
-    leaves.forEach((hash, index) => {
-      expect(Buffer.compare(stored.subarray(32 * index, 32 * index + 32), hash)).toBe(0);
-    });
-    expect(await stores.recheck()).toBeUndefined();
-    const generation = (await stores.model.generations())[0]?.generation ?? (0 as Generation);
-    const { differing, comparedOwners } = await verify(stores.log, stores.model, generation);
-    expect([differing, comparedOwners]).toEqual([0, 1]);
-  });
-
-  it.each(ERASURE_STEPS)('continues after a process died at the step "%s"', async (step) => {
-    for (let id = 1; id <= 5; id++) {
-      await stores.create(MARKER, id, `key ${id}`);
-      await stores.create('bob', id);
-    }
-    const bob = await stores.listOf('bob');
-    const erasure = await stores.order(MARKER);
-    const died = new AbortController();
-    const eraser = stores.startEraser((reached) => {
-      if (reached !== step) return;
-      died.abort();
-      throw new Error('the process has died');
-    });
-    await until(() => died.signal.aborted);
-    await eraser.end();
-    await stores.close();
-    await stores.open();
-    const { problems } = stores.startEraser();
-    await stores.finished(erasure);
-    expect(problems).toEqual([]);
-    expect(stores.filesWith(MARKER)).toEqual([]);
-    expect(await stores.listOf('bob')).toBe(bob);
-    expect(await stores.recheck()).toBeUndefined();
-  });
+  eraserContract(
+    () => stores,
+    () => stores.filesWith(MARKER),
+  );
 
   it('leaves no hash of the owner in the tree of an auditor on another machine, once that runs', async () => {
     const name = stores.file('other-tree.db');
@@ -208,15 +146,6 @@ describe('the erasure of an owner', () => {
     expect(await orderErasure(stores.log, { erasure: id, owner: MARKER, reason: 'mine' }, self, now)).toBe(
       id,
     );
-  });
-
-  it('joins an erasure of the same owner that is in progress', async () => {
-    await stores.create(MARKER, 1);
-    const [one, other] = await Promise.all([stores.order(MARKER), stores.order(MARKER)]);
-    stores.startEraser();
-    await stores.finished(one);
-    await stores.finished(other);
-    expect(stores.filesWith(MARKER)).toEqual([]);
   });
 
   it('waits for an event that cannot be read, says so, and erases others meanwhile', async () => {

@@ -1,0 +1,81 @@
+import { expect, it } from '@jest/globals';
+import { leafOf } from '../../src/audit/leaf.js';
+import { leafHash } from '../../src/audit/merkle.js';
+import { ERASURE_STEPS } from '../../src/erasure/eraser.js';
+import { START } from '../../src/ports/event-log.js';
+import { type Generation } from '../../src/ports/read-model.js';
+import { verify } from '../../src/projector/verify.js';
+import { type ErasingStores, MARKER } from '../support/erasing-stores.js';
+import { all } from '../support/log-events.js';
+import { until } from '../support/waiting.js';
+
+/** What the erasure of an owner does on any log. `left` says where the owner is found past everything that reads it. */
+export const eraserContract = (opened: () => ErasingStores, left: () => readonly string[]): void => {
+  it('leaves nothing of the owner, and every leaf hash as it was', async () => {
+    const stores = opened();
+    for (let id = 1; id <= 20; id++) {
+      await stores.create(MARKER, id, id % 3 === 0 ? `key ${id}` : undefined);
+      await stores.create('bob', id);
+    }
+    const bob = await stores.listOf('bob');
+    const before = await all(stores.log.readAll(START));
+    const leaves = before.map((event) => leafHash(leafOf(event)));
+    expect(left()).not.toEqual([]);
+    const { problems } = stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+
+    expect(problems.filter((problem) => !problem.includes('waiting for a scavenge'))).toEqual([]);
+    expect(left()).toEqual([]);
+    expect(await stores.listOf('bob')).toBe(bob);
+    const after = await all(stores.log.readAll(START));
+    expect(after.map(({ position }) => position).slice(0, before.length)).toEqual(
+      before.map(({ position }) => position),
+    );
+    const texts = after.map(({ stream, data, metadata }) => [stream, data, metadata]);
+    expect(JSON.stringify(texts)).not.toContain(MARKER);
+    const stored = await stores.tree.tile(0, 0);
+    for (const [index, hash] of leaves.entries())
+      expect(Buffer.compare(stored.subarray(32 * index, 32 * index + 32), hash)).toBe(0);
+    expect(await stores.recheck()).toBeUndefined();
+    const generation = (await stores.model.generations())[0]?.generation ?? (0 as Generation);
+    const { differing, comparedOwners } = await verify(stores.log, stores.model, generation);
+    expect([differing, comparedOwners]).toEqual([0, 1]);
+  });
+
+  it.each(ERASURE_STEPS)('continues after a process died at the step "%s"', async (step) => {
+    const stores = opened();
+    for (let id = 1; id <= 3; id++) {
+      await stores.create(MARKER, id, `key ${id}`);
+      await stores.create('bob', id);
+    }
+    const bob = await stores.listOf('bob');
+    const erasure = await stores.order(MARKER);
+    const died = new AbortController();
+    const eraser = stores.startEraser((reached) => {
+      if (reached !== step) return;
+      died.abort();
+      throw new Error('the process has died');
+    });
+    await until(() => died.signal.aborted);
+    await eraser.end();
+    await stores.close();
+    await stores.open();
+    const { problems } = stores.startEraser();
+    await stores.finished(erasure);
+    // EventStoreDB's own cleaning takes its time, which is told.
+    expect(problems.filter((problem) => !problem.includes('waiting for a scavenge'))).toEqual([]);
+    expect(left()).toEqual([]);
+    expect(await stores.listOf('bob')).toBe(bob);
+    expect(await stores.recheck()).toBeUndefined();
+  });
+
+  it('joins an erasure of the same owner that is in progress', async () => {
+    const stores = opened();
+    await stores.create(MARKER, 1);
+    const [one, other] = await Promise.all([stores.order(MARKER), stores.order(MARKER)]);
+    stores.startEraser();
+    await stores.finished(one);
+    await stores.finished(other);
+    expect(left()).toEqual([]);
+  });
+};
