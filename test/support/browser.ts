@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect } from '@jest/globals';
 import axe from 'axe-core';
 import { type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { ensureChromium, launchChromium } from './chromium.js';
@@ -31,21 +31,28 @@ export class TestBrowser {
   readonly complaints: string[] = [];
   readonly #contexts: BrowserContext[] = [];
 
-  private constructor(private readonly browser: Browser) {}
+  #browser: Browser | undefined;
 
   static async start(): Promise<TestBrowser> {
+    const browser = new TestBrowser();
+    await browser.launch();
+    return browser;
+  }
+
+  async launch(): Promise<void> {
     if (executablePath === undefined) throw new Error('there is no browser');
-    return new TestBrowser(await launchChromium(executablePath));
+    this.#browser = await launchChromium(executablePath);
   }
 
   async close(): Promise<void> {
-    await this.browser.close();
+    await this.#browser?.close();
   }
 
   /** A new page in a browser that knows nothing of the others, for a service at this address. */
   async page(origin: string, { width = 1280, dark = false, others = [] }: PageLook = {}): Promise<Page> {
     const height = width < 600 ? 780 : width > 2_000 ? 1_440 : 860;
-    const context = await this.browser.newContext({
+    if (!this.#browser) throw new Error('no browser was started');
+    const context = await this.#browser.newContext({
       viewport: { width, height },
       colorScheme: dark ? 'dark' : 'light',
       locale: 'en-GB',
@@ -77,6 +84,15 @@ export class TestBrowser {
     expect(this.complaints.splice(0)).toEqual([]);
   }
 }
+
+/** A browser for the tests of a block; after each its pages are closed, and nothing may have been wrong with them. */
+export const browsing = (): TestBrowser => {
+  const browser = new TestBrowser();
+  beforeAll(() => browser.launch());
+  afterEach(() => browser.finish());
+  afterAll(() => browser.close());
+  return browser;
+};
 
 /** Takes a picture of what is seen, for whoever looks at the run. */
 export const picture = async (page: Page, name: string): Promise<void> => {

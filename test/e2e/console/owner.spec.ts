@@ -1,40 +1,28 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type Locator, type Page } from 'playwright-core';
-import { describeInBrowser, expectAccessible, TestBrowser } from '../../support/browser.js';
+import { browsing, describeInBrowser, expectAccessible } from '../../support/browser.js';
 import { Beside, openConsole } from '../../support/console-page.js';
 import { runCli } from '../../support/http-cli.js';
-import { TestService } from '../../support/service.js';
+import { served } from '../../support/http-client.js';
 import { until } from '../../support/waiting.js';
 
 const fern = { id: 1, name: 'Nephrolepis exaltata', tag: 'fern' };
 const cactus = { id: 2, name: 'Opuntia microdasys', tag: 'cactus' };
 
 describeInBrowser('an owner at the console', () => {
-  let service: TestService;
-  let browser: TestBrowser;
+  const browser = browsing();
+  const http = served();
   /** Each test has an owner of its own. */
   let owner: string;
   let owners = 0;
   let beside: Beside;
-  beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
-    browser = await TestBrowser.start();
-  });
-  afterEach(async () => {
-    await browser.finish();
-  });
-  afterAll(async () => {
-    await browser.close();
-    await service.remove();
-  });
 
   const begin = async (path?: string, ...plants: (typeof fern)[]): Promise<Page> => {
     owner = `owner-${++owners}`;
-    beside = await Beside.of(service, owner);
+    beside = await Beside.of(http.service, owner);
     if (plants.length > 0) await beside.add(...plants);
-    return openConsole(browser, service, { owner, ...(path !== undefined && { path }) });
+    return openConsole(browser, http.service, { owner, ...(path !== undefined && { path }) });
   };
   const row = (page: Page, name: string): Locator => page.getByRole('row').filter({ hasText: name });
 
@@ -208,7 +196,7 @@ describeInBrowser('an owner at the console', () => {
     const page = await begin('plants', fern, cactus);
     const dialog = await prove(page);
     await dialog.getByText('Consistent, but not proven.').waitFor();
-    const vkey = (await runCli(['audit-key'], service.env)).stdout.trim();
+    const vkey = (await runCli(['audit-key'], http.service.env)).stdout.trim();
     await dialog.getByLabel('Keys of the log').fill(vkey);
     await dialog.getByRole('button', { name: 'Trust these keys' }).click();
     await dialog.getByText('Proven.').waitFor();
@@ -255,7 +243,7 @@ describeInBrowser('an owner at the console', () => {
   });
 
   it('refuses the proof of another list', async () => {
-    const other = await Beside.of(service, 'somebody else');
+    const other = await Beside.of(http.service, 'somebody else');
     await other.add(fern);
     const proof = await other.proof();
     const page = await begin('plants', fern);
@@ -265,7 +253,7 @@ describeInBrowser('an owner at the console', () => {
   });
 
   it('is not shown what the token does not allow', async () => {
-    const page = await openConsole(browser, service, { owner, scope: 'plants:read' });
+    const page = await openConsole(browser, http.service, { owner, scope: 'plants:read' });
     await row(page, fern.name).waitFor();
     for (const name of ['Import', 'Add', `Delete ${fern.name}`])
       expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import { type Page } from 'playwright-core';
-import { describeInBrowser, expectAccessible, picture, TestBrowser } from '../../support/browser.js';
+import { browsing, describeInBrowser, expectAccessible, picture } from '../../support/browser.js';
 import { Beside, openConsole } from '../../support/console-page.js';
 import { HOUSEPLANTS } from '../../support/houseplants.js';
-import { TestService } from '../../support/service.js';
+import { served } from '../../support/http-client.js';
 
 const LOOKS = [360, 1_280, 2_560].flatMap((width) => [
   { width, dark: false },
@@ -11,23 +11,13 @@ const LOOKS = [360, 1_280, 2_560].flatMap((width) => [
 ]);
 
 describeInBrowser('the console, at every width, in light and dark', () => {
-  let service: TestService;
-  let browser: TestBrowser;
+  const browser = browsing();
+  const http = served();
   beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
-    const beside = await Beside.of(service);
+    const beside = await Beside.of(http.service);
     await beside.add(...HOUSEPLANTS);
     await beside.delete(3);
     await beside.add({ id: 3, name: "Epipremnum aureum 'Neon'", tag: 'aroid' });
-    browser = await TestBrowser.start();
-  });
-  afterEach(async () => {
-    await browser.finish();
-  });
-  afterAll(async () => {
-    await browser.close();
-    await service.remove();
   });
 
   const looksWell = async (page: Page, name: string): Promise<void> => {
@@ -38,7 +28,7 @@ describeInBrowser('the console, at every width, in light and dark', () => {
 
   it.each(LOOKS)('$width pixels, dark: $dark', async ({ width, dark }) => {
     const look = `${width}-${dark ? 'dark' : 'light'}`;
-    const page = await openConsole(browser, service, { path: 'plants?plant=3', width, dark });
+    const page = await openConsole(browser, http.service, { path: 'plants?plant=3', width, dark });
     await page.getByRole('listitem').nth(2).waitFor();
     await page.getByText('100 plants on this page').waitFor();
     await looksWell(page, `plants-${look}`);
