@@ -18,7 +18,7 @@ export class TcpProxy {
 
   private constructor(
     private readonly targetHost: string,
-    private targetPort: number,
+    private readonly targetPort: number,
   ) {
     // Nothing is read before there is somebody to hand it to, and an end of one direction leaves the other open.
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (client) => {
@@ -43,11 +43,6 @@ export class TcpProxy {
 
   /** Where it listens, also again after `refuse` and `accept`. */
   port = 0;
-
-  /** How many clients are connected. */
-  get connections(): number {
-    return this.#links.size;
-  }
 
   /** Resets every connection, on both sides. New ones work. */
   cut(): void {
@@ -90,11 +85,6 @@ export class TcpProxy {
     for (const link of this.#links)
       if (link.target) flow(link.client, link.target);
       else this.#connect(link);
-  }
-
-  /** New connections go to another port of the target's host; those that are there stay where they are. */
-  retarget(port: number): void {
-    this.targetPort = port;
   }
 
   /** Resets every connection and stops listening. May be called twice. */
