@@ -34,9 +34,8 @@ describe('plants token', () => {
 
   it.each([
     ['no owner', ['token']],
-    ['an empty owner', ['token', '--owner', '']],
-    ['an unknown scope', ['token', '--owner', 'a', '--scope', 'plants:admin']],
     ['a duration without a unit', ['token', '--owner', 'a', '--expires', '30']],
+    ['a setting as an option', ['serve', '--port', '80']],
     ['an unknown option', ['token', '--owner', 'a', '--forever']],
     ['an unknown command', ['prune']],
   ])('refuses %s with status 2 and without a stack', async (_what, args) => {

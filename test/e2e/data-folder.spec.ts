@@ -116,12 +116,3 @@ const isRoot = process.getuid?.() === 0;
     }
   });
 });
-
-it('one process does everything on embedded stores: ROLES that leave out a part are refused', async () => {
-  const folder = temporaryFolder();
-  const { status, stderr } = await runCli(['serve'], { DATA_DIR: folder, ROLES: 'api' });
-  expect([status, (JSON.parse(stderr) as { msg: string }).msg]).toEqual([
-    2,
-    'ROLES=api leaves out a part, and EVENT_LOG is a file, which one process uses: unset ROLES, or set EVENT_LOG to EventStoreDB and READ_MODEL to Redis (docs/stores.md)',
-  ]);
-});
