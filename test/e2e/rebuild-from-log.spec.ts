@@ -250,17 +250,6 @@ describe('lists built from the log', () => {
         { type: 'PlantCreated', data, metadata: JSON.stringify({ ...sampleMetadata(), schemaVersion: 2 }) },
         /unknown version 2 of PlantCreated/,
       ],
-      ['that is no JSON', { type: 'PlantCreated', data: '{"id": 7', metadata }, /not a JSON object/],
-      [
-        'that breaks the rules',
-        { type: 'PlantCreated', data: '{"id":7,"name":"","tag":""}', metadata },
-        /name must not be empty/,
-      ],
-      [
-        'of another plant than its stream',
-        { type: 'PlantCreated', data: '{"id":8,"name":"n","tag":""}', metadata },
-        /not the one of its stream/,
-      ],
     ] as const;
 
     /** A service that has met the event, and three of its clients: it is mallory's. */
