@@ -61,6 +61,8 @@ const plant = (id: number) => ({ name: `n${id}`, tag: '', id });
     expect(lists[0]?.status).toBe(200); // it was listing, until then
     await other.refused(other.list(), 503, 'not_fresh_yet');
     await one.refused(one.list(), 503, 'not_fresh_yet');
+    const headers = { 'plants-position': String(written.headers['plants-position']) };
+    await other.refused(other.list('', { headers }), 503, 'not_fresh_yet');
 
     const deleted = await one.delete(1);
     expect([deleted.status, deleted.headers['plants-lists']]).toEqual([204, 'behind']);

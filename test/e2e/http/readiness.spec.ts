@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { HttpClient, POSITION, problemIn, ofThisTest } from '../../support/http-client.js';
+import { POSITION, problemIn, ofThisTest } from '../../support/http-client.js';
 import { TestService } from '../../support/service.js';
-import { STORES } from '../../support/stores-of-this-run.js';
 
 const plant = { name: 'n', tag: '', id: 1 };
 
@@ -51,33 +50,6 @@ describe('a write whose plant is not in the lists yet', () => {
     };
     await Promise.all([send('waits', 1), send('does not', 2, { prefer: 'respond-async' })]);
     expect(answered).toEqual(['does not', 'waits']);
-  });
-});
-
-describe('a list that cannot be fresh enough', () => {
-  (STORES === 'servers' ? it : it.skip)('503 rather than an old one, and 200 again once it is', async () => {
-    const all = await TestService.start();
-    await all.ready();
-    const before = new HttpClient(all);
-    await before.create(plant);
-    await all.stop();
-    const http = new HttpClient(await all.startBeside({ ROLES: 'api', WRITE_WAIT_MS: '50' }));
-    try {
-      expect((await http.list()).text).toBe('[{"name":"n","tag":""}]');
-      const written = await http.create({ ...plant, id: 2 });
-      expect(written.status).toBe(201);
-      await http.refused(http.list(), 503, 'not_fresh_yet');
-      const headers = { 'plants-position': String(written.headers['plants-position']) };
-      await http.refused(http.list('', { headers }), 503, 'not_fresh_yet');
-
-      await all.start();
-      await all.ready();
-      const answer = await before.list('', { headers });
-      expect([answer.status, answer.text]).toEqual([200, '[{"name":"n","tag":""},{"name":"n","tag":""}]']);
-      await all.stop();
-    } finally {
-      await http.finish();
-    }
   });
 });
 
