@@ -16,52 +16,61 @@ import {
   requestRollback,
   skipEvent,
 } from '../../../src/write/rebuilds.js';
-import { OperationRefused } from '../../../src/rebuilds/rebuilds.js';
+import { OperationRefused, RebuildNotUnderWay } from '../../../src/rebuilds/rebuilds.js';
 import { readRebuilds, readSkipDecisions, readSkips } from '../../../src/rebuilds/read.js';
 import { after, failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
-import { appendRaw, NOON, noon, Stores } from '../../support/domain-stores.js';
+import { appendRaw, NOON, noon, outcomeOf, Stores } from '../../support/domain-stores.js';
 
 const olga: Operator = { actor: { sub: 'olga' }, correlationId: 'shift 7' };
 const otto: Operator = { actor: { sub: 'otto' }, correlationId: 'shift 8' };
-const ASKED = { rebuild: 'r', rate: null, unskip: false };
+/** An operator's request, and its retry: another HTTP request of the same command. */
+const first: Operator = { actor: { sub: 'olga' }, correlationId: 'request 1', commandId: 'r1' };
+const retry: Operator = { ...first, correlationId: 'request 2' };
+const other: Operator = { ...first, correlationId: 'request 3', commandId: 'r2' };
+/** The projector: what it records was asked for by no command. */
+const nobody: Operator = { actor: { sub: 'projector' }, correlationId: 'rebuild' };
+
+const ASKED = { rebuild: 'r1', rate: null, unskip: false };
+
+let stores: Stores;
+let log: EventLog;
+let faults: Faults<EventLog>;
+beforeEach(async () => {
+  stores = new Stores();
+  log = await stores.log();
+  faults = new Faults(log);
+});
+afterEach(() => stores.remove());
+
+const down = () => new LogUnavailable('it is down');
+const unknown = () => new OutcomeUnknown('the connection broke');
+const types = async (): Promise<string[]> =>
+  (await log.readStream('operation-rebuilds')).map(({ type }) => type);
+const happened = async (...events: RebuildEvent[]): Promise<void> => {
+  for (const event of events) await record(log, await readRebuilds(log), event, nobody, NOON);
+};
+const rebuild = (by: Operator, asked = ASKED): Promise<void> => requestRebuild(faults.port, asked, by, noon);
+const cancel = (by: Operator, only?: string): Promise<string> =>
+  cancelRebuild(faults.port, 'by olga', by, noon, only);
 
 describe('the history of rebuilds', () => {
-  let stores: Stores;
-  let log: EventLog;
-  let faults: Faults<EventLog>;
-
-  beforeEach(async () => {
-    stores = new Stores();
-    log = await stores.log();
-    faults = new Faults(log);
-  });
-  afterEach(() => stores.remove());
-
-  const happened = async (...events: RebuildEvent[]): Promise<void> => {
-    for (const event of events) await record(log, await readRebuilds(log), event, otto, NOON);
-  };
-  const types = async (): Promise<string[]> =>
-    (await log.readStream('operation-rebuilds')).map(({ type }) => type);
-  const request = (by: Operator = olga) => requestRebuild(faults.port, ASKED, by, noon);
   const skip = (revision: bigint, by: Operator = olga) =>
     skipEvent(faults.port, { stream: plantStream('anne', 1), revision }, 'odd', by, noon);
   const skips = async () => [...(await readSkips(log, START))];
-  const down = () => new LogUnavailable('it is down');
-  const unknown = () => new OutcomeUnknown('the connection broke');
   const lost = () => failing(() => new WrongExpectedRevision('operation-rebuilds', 'none'));
 
   it('tells of a first generation that a rebuild makes in place of what was lost: no way back', async () => {
-    await request();
-    await happened({ type: 'RebuildPromoted', data: { rebuild: 'r', generation: 2, replaced: null } });
+    await rebuild(olga);
+    await happened({ type: 'RebuildPromoted', data: { rebuild: 'r1', generation: 2, replaced: null } });
     expect((await readRebuilds(log)).promoted).toMatchObject({ generation: 2, replaced: undefined });
     await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('there is nothing to go back to');
   });
 
   it('is read also where its beginning is missing: what follows from nothing changes nothing', async () => {
     await happened(
-      { type: 'RebuildStarted', data: { rebuild: 'r', generation: 2 } },
-      { type: 'RollbackRequested', data: { rebuild: 'r', reason: 'odd' } },
-      { type: 'RolledBack', data: { rebuild: 'r', generation: 1, replaced: 2 } },
+      { type: 'RebuildStarted', data: { rebuild: 'r1', generation: 2 } },
+      { type: 'RollbackRequested', data: { rebuild: 'r1', reason: 'odd' } },
+      { type: 'RolledBack', data: { rebuild: 'r1', generation: 1, replaced: 2 } },
     );
     expect(await readRebuilds(log)).toEqual({
       revision: 2n,
@@ -70,15 +79,15 @@ describe('the history of rebuilds', () => {
       promoted: undefined,
       unread: [],
       heldBy: undefined,
-      last: { rebuild: 'r', outcome: 'rolled back', at: NOON },
+      last: { rebuild: 'r1', outcome: 'rolled back', at: NOON },
     });
-    await happened({ type: 'RebuildPromoted', data: { rebuild: 'r', generation: 2, replaced: 1 } });
+    await happened({ type: 'RebuildPromoted', data: { rebuild: 'r1', generation: 2, replaced: 1 } });
     expect(await readRebuilds(log)).toMatchObject({ skipsAfter: START, promoted: { generation: 2 } });
   });
 
   it('has a request once, though its writer never heard that it was written', async () => {
     faults.next('append', failingAfterwards(unknown), failing(unknown));
-    await request();
+    await rebuild(olga);
     expect(await types()).toEqual(['RebuildRequested']);
     expect(faults.calls('append')).toBe(3);
   });
@@ -100,13 +109,13 @@ describe('the history of rebuilds', () => {
 
   it('is not written for ever: after three tries the writer hears that it may be there', async () => {
     faults.next('append', failing(unknown)).every('append', failing(down));
-    await expect(request()).rejects.toThrow(OutcomeUnknown);
+    await expect(rebuild(olga)).rejects.toThrow(OutcomeUnknown);
     expect(faults.calls('append')).toBe(3);
   });
 
   it('hides no failure of the log', async () => {
     faults.every('append', failing(down));
-    await expect(request()).rejects.toThrow('it is down');
+    await expect(rebuild(olga)).rejects.toThrow('it is down');
     expect(faults.calls('append')).toBe(1);
   });
 
@@ -115,13 +124,13 @@ describe('the history of rebuilds', () => {
       'append',
       after(() => requestRebuild(log, { ...ASKED, rebuild: 'first' }, otto, noon)),
     );
-    await expect(request()).rejects.toThrow('rebuild first is under way');
+    await expect(rebuild(olga)).rejects.toThrow('rebuild first is under way');
     expect(await cancelRebuild(log, 'odd', olga, noon)).toBe('first');
   });
 
   it('refuses whoever is too slow five times', async () => {
     faults.every('append', lost());
-    await expect(request()).rejects.toThrow(
+    await expect(rebuild(olga)).rejects.toThrow(
       new OperationRefused('others operate at the same time: look at the status, and try again'),
     );
     await expect(skip(0n)).rejects.toThrow(
@@ -141,19 +150,11 @@ describe('the history of rebuilds', () => {
     expect([...(await readSkips(log, first?.position ?? START))]).toEqual([`${plantStream('anne', 1)}@3`]);
   });
 
-  it('has no way back twice, and none while something is built', async () => {
-    await request();
-    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('is under way: cancel it first');
-    await happened({ type: 'RebuildPromoted', data: { rebuild: 'r', generation: 2, replaced: 1 } });
-    expect(await requestRollback(log, 'odd', olga, noon)).toBe('r');
-    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('that was asked for already');
-  });
-
   it('passes over what does not belong there, and says so', async () => {
     await appendRaw(log, 'operation-rebuilds', 'EventSkipped', { stream: 's', revision: 0, reason: 'odd' });
     await requestRebuild(log, ASKED, olga, noon);
     const state = await readRebuilds(log);
-    expect(state).toMatchObject({ revision: 1n, building: { rebuild: 'r' }, heldBy: undefined });
+    expect(state).toMatchObject({ revision: 1n, building: { rebuild: 'r1' }, heldBy: undefined });
     expect(state.unread).toMatchObject([
       {
         stream: 'operation-rebuilds',
@@ -173,5 +174,117 @@ describe('the history of rebuilds', () => {
     expect((await readSkipDecisions(log)).unread).toMatchObject([{ position, kind: 'invalid' }]);
     await skipEvent(log, { stream: 'operation-skips', revision: 0n }, 'odd', olga, noon);
     expect((await readSkipDecisions(log)).unread).toEqual([]);
+  });
+});
+
+describe('an operation that its client named', () => {
+  const promoted = (rebuild: string): RebuildEvent[] => [
+    { type: 'RebuildStarted', data: { rebuild, generation: 2 } },
+    { type: 'RebuildPromoted', data: { rebuild, generation: 2, replaced: 1 } },
+  ];
+
+  it('is taken on once: while it is under way, when it is over, and after another one', async () => {
+    await rebuild(first);
+    await rebuild(retry);
+    await happened(...promoted('r1'));
+    await rebuild(retry);
+    await rebuild(other, { ...ASKED, rebuild: 'r2' });
+    await rebuild(retry);
+    expect((await readRebuilds(log)).building?.rebuild).toBe('r2');
+    expect(await types()).toEqual([
+      'RebuildRequested',
+      'RebuildStarted',
+      'RebuildPromoted',
+      'RebuildRequested',
+    ]);
+  });
+
+  it('is taken on once where its retry comes at the same time', async () => {
+    await Promise.all([rebuild(first), rebuild(retry), rebuild(first), rebuild(retry)]);
+    expect(await types()).toEqual(['RebuildRequested']);
+  });
+
+  it('says who asked, for which command and in which trace', async () => {
+    const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+    await rebuild({ ...first, actor: { sub: 'olga', clientId: 'console' }, traceparent });
+    const [event] = await log.readStream('operation-rebuilds');
+    expect(event?.metadata).toEqual({
+      schemaVersion: 1,
+      decidedAt: NOON.toISOString(),
+      actor: { sub: 'olga', clientId: 'console' },
+      correlationId: 'request 1',
+      causationId: 'r1',
+      traceparent,
+    });
+  });
+
+  it.each<[what: string, ask: (log: EventLog) => Promise<unknown>]>([
+    ['at another rate', (to) => requestRebuild(to, { ...ASKED, rate: 5 }, retry, noon)],
+    ['with the skipped events', (to) => requestRebuild(to, { ...ASKED, unskip: true }, retry, noon)],
+    ['to cancel', (to) => cancelRebuild(to, 'by olga', retry, noon, 'r1')],
+    ['to go back', (to) => requestRollback(to, 'odd', retry, noon)],
+  ])('is refused where the same name asks for something else: %s', async (_what, ask) => {
+    await rebuild(first);
+    expect(await outcomeOf(ask(log))).toBe('idempotency_key_reused');
+    expect(await types()).toEqual(['RebuildRequested']);
+  });
+
+  it('is decided anew where it was refused: nothing was taken on', async () => {
+    await rebuild(other, { ...ASKED, rebuild: 'r2' });
+    await expect(rebuild(first)).rejects.toThrow(OperationRefused);
+    await cancel({ ...other, commandId: 'c' });
+    await rebuild(retry);
+    expect((await readRebuilds(log)).building?.rebuild).toBe('r1');
+  });
+
+  it('cancels once: what its retry finds under way is another one', async () => {
+    await rebuild(first);
+    const cancelling = { ...first, commandId: 'c' };
+    expect(await cancel(cancelling, 'r1')).toBe('r1');
+    await rebuild(other, { ...ASKED, rebuild: 'r2' });
+    expect(await cancel(cancelling, 'r1')).toBe('r1');
+    expect(await cancel(cancelling)).toBe('r1');
+    expect((await readRebuilds(log)).building?.rebuild).toBe('r2');
+  });
+
+  it('goes back once, and not while something is built', async () => {
+    await rebuild(first);
+    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('is under way: cancel it first');
+    await happened(...promoted('r1'));
+    const back = (by: Operator, reason = 'odd') => requestRollback(log, reason, by, noon);
+    expect(await back({ ...first, commandId: 'b' })).toBe('r1');
+    expect(await back({ ...retry, commandId: 'b' })).toBe('r1');
+    expect(await outcomeOf(back({ ...retry, commandId: 'b' }, 'odder'))).toBe('idempotency_key_reused');
+    await expect(back({ ...retry, commandId: 'b2' })).rejects.toThrow('that was asked for already');
+  });
+
+  it('is there for its retry where its first answer was that nobody knows', async () => {
+    faults.next('append', failingAfterwards(unknown), failing(unknown), failing(unknown));
+    await expect(rebuild(first)).rejects.toThrow(OutcomeUnknown);
+    await rebuild(retry);
+    expect(await types()).toEqual(['RebuildRequested']);
+  });
+});
+
+describe('cancelling a rebuild by its id', () => {
+  it('is refused while none is under way', async () => {
+    await expect(cancel(other, 'r1')).rejects.toThrow(RebuildNotUnderWay);
+  });
+
+  it('is refused while another one is under way, which goes on', async () => {
+    await rebuild(first);
+    await expect(cancel(other, 'r')).rejects.toThrow('another rebuild is under way: r1');
+    expect((await readRebuilds(log)).building?.rebuild).toBe('r1');
+  });
+
+  it('is decided anew where somebody was faster: it never hits the next one', async () => {
+    await rebuild(first);
+    faults.next('append', async (proceed, ...args) => {
+      await cancelRebuild(log, 'by otto', { ...other, commandId: 'c' }, noon);
+      await requestRebuild(log, { ...ASKED, rebuild: 'r3' }, { ...other, commandId: 'r3' }, noon);
+      return proceed(...args);
+    });
+    await expect(cancel(other, 'r1')).rejects.toThrow(RebuildNotUnderWay);
+    expect((await readRebuilds(log)).building?.rebuild).toBe('r3');
   });
 });
