@@ -813,41 +813,42 @@ export const readModelContract = (
         );
       });
 
-      it('takes the changes of a row in order', async () => {
-        const { model, generation } = await openActive();
-        await model.apply(
-          generation,
-          between(0, 6, [
-            put(1, ANNE, 1, 'first'),
-            put(2, ANNE, 2, 'stays'),
-            remove(3, ANNE, 1),
-            put(4, ANNE, 1, 'second'),
-            put(5, ANNE, 3, 'goes'),
-            remove(6, ANNE, 3),
-          ]),
-        );
-        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
-          rows: [
-            { id: 1, row: 'second' },
-            { id: 2, row: 'stays' },
-          ],
-          more: false,
-          ...anchor(6),
-          generation,
-        });
-      });
+      const begun = [put(1, ANNE, 1, 'first'), remove(2, ANNE, 1)];
+      const first = between(0, 2, begun);
 
-      it('refuses a gap, and changes nothing', async () => {
+      it.each<[string, batches: PartitionChanges[][], rows: string, upTo: number]>([
+        [
+          'takes the changes of a row in order',
+          [between(0, 5, [...begun, put(3, ANNE, 1, 'second'), put(4, ANNE, 3, 'goes'), remove(5, ANNE, 3)])],
+          '1 second',
+          5,
+        ],
+        [
+          'refuses a gap, and changes nothing',
+          [between(0, 2, [put(2, ANNE, 1, 'stays')]), between(3, 5, [put(4, ANNE, 2), remove(5, ANNE, 1)])],
+          '1 stays',
+          2,
+        ],
+        [
+          'changes nothing the second time',
+          [first, between(2, 4, [put(3, ANNE, 1, 'new'), put(4, ANNE, 2, 'other')]), first],
+          '1 new, 2 other',
+          4,
+        ],
+        [
+          'applies of a batch that overlaps only what is new',
+          [first, between(0, 3, [...begun, put(3, ANNE, 2, 'third')])],
+          '2 third',
+          3,
+        ],
+      ])('%s', async (_what, batches, rows, upTo) => {
         const { model, generation } = await openActive();
-        await model.apply(generation, between(0, 2, [put(2, ANNE, 1)]));
-        const ahead = between(3, 5, [put(4, ANNE, 2), remove(5, ANNE, 1)]);
-        await expect(model.apply(generation, ahead)).resolves.toEqual([at(2)]);
-        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual({
-          rows: [{ id: 1, row: '{"name":"1"}' }],
-          more: false,
-          ...anchor(2),
-          generation,
-        });
+        let reached: Position[] = [];
+        for (const batch of batches) reached = await model.apply(generation, batch);
+        expect(reached).toEqual([at(upTo)]);
+        const page = await model.list(ANNE, undefined, 10);
+        expect(page).toMatchObject({ more: false, ...anchor(upTo), generation });
+        expect(page.rows.map(({ id, row }) => `${id} ${row}`).join(', ')).toBe(rows);
       });
 
       it('applies the other partitions of a call that refuses one', async () => {
@@ -857,30 +858,6 @@ export const readModelContract = (
         await expect(model.apply(generation, both)).resolves.toEqual([START, at(5)]);
         expect(ids(await model.list(ANNE, undefined, 10))).toEqual([1, 2]);
         expect(ids(await model.list(BELA, undefined, 10))).toEqual([]);
-      });
-
-      it('changes nothing the second time', async () => {
-        const { model, generation } = await openActive();
-        const batch = between(0, 3, [put(1, ANNE, 1, 'old'), put(2, ANNE, 2), remove(3, ANNE, 2)]);
-        await model.apply(generation, batch);
-        await model.apply(generation, between(3, 5, [put(4, ANNE, 1, 'new'), put(5, ANNE, 2, 'again')]));
-        const before = await model.list(ANNE, undefined, 10);
-        await expect(model.apply(generation, batch)).resolves.toEqual([at(5)]);
-        await expect(model.list(ANNE, undefined, 10)).resolves.toEqual(before);
-      });
-
-      it('applies of a batch that overlaps only what is new', async () => {
-        const { model, generation } = await openActive();
-        await model.apply(generation, between(0, 2, [put(1, ANNE, 1, 'first'), remove(2, ANNE, 1)]));
-        const overlapping = between(0, 3, [
-          put(1, ANNE, 1, 'first'),
-          remove(2, ANNE, 1),
-          put(3, ANNE, 2, 'third'),
-        ]);
-        await expect(model.apply(generation, overlapping)).resolves.toEqual([at(3)]);
-        await expect(model.list(ANNE, undefined, 10)).resolves.toMatchObject({
-          rows: [{ id: 2, row: 'third' }],
-        });
       });
 
       it('advances idle partitions, and never back', async () => {

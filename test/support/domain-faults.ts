@@ -1,4 +1,4 @@
-import { type LogBatch, type Position } from '../../src/ports/event-log.js';
+import { type LogBatch, LogUnavailable, type Position } from '../../src/ports/event-log.js';
 
 type Method<Port> = {
   [Name in keyof Port]: Port[Name] extends (...args: never[]) => unknown ? Name : never;
@@ -66,6 +66,9 @@ export const none = <Args extends unknown[], Result>(
 
 /** The call never reaches the adapter. */
 export const failing = (error: () => Error) => (): Promise<never> => Promise.reject(error());
+
+/** The log cannot be reached. */
+export const logGone = failing(() => new LogUnavailable('gone'));
 
 /** The call does its work, but its caller hears of a failure. */
 export const failingAfterwards =

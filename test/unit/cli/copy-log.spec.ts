@@ -10,7 +10,7 @@ import {
   type RecordedEvent,
   START,
 } from '../../../src/ports/event-log.js';
-import { after, failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
+import { after, failing, failingAfterwards, Faults, logGone } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { all, newEvent } from '../../support/log-events.js';
@@ -124,10 +124,7 @@ describe('copying a log', () => {
 
   it('gives a target up that stays away', async () => {
     await fill(source, 3);
-    const broken = new Faults(target).every(
-      'append',
-      failing(() => new LogUnavailable('gone')),
-    );
+    const broken = new Faults(target).every('append', logGone);
     await expect(copy(source, broken.port)).rejects.toThrow(new LogUnavailable('gone'));
     expect(broken.calls('append')).toBe(15); // five times
   });

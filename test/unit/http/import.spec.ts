@@ -7,10 +7,10 @@ import { Import, type ImportWork } from '../../../src/http/plants/import.js';
 import { ImportedLine, ImportEnd } from '../../../src/http/plants/import-schemas.js';
 import { ownerErasing } from '../../../src/plants/errors.js';
 import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, LogUnavailable, START } from '../../../src/ports/event-log.js';
+import { type EventLog, START } from '../../../src/ports/event-log.js';
 import { readSkipsInForce } from '../../../src/rebuilds/read.js';
 import { ensurePlant } from '../../../src/write/plant-commands.js';
-import { failing, Faults } from '../../support/domain-faults.js';
+import { Faults, logGone } from '../../support/domain-faults.js';
 import { appendRaw, contextOf, noon, Stores } from '../../support/domain-stores.js';
 import { never } from '../../support/waiting.js';
 
@@ -168,10 +168,7 @@ describe('an import', () => {
     [
       'the log is not there',
       () => {
-        log.every(
-          'append',
-          failing(() => new LogUnavailable('gone')),
-        );
+        log.every('append', logGone);
         return {};
       },
       503,

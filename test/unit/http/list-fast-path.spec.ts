@@ -7,13 +7,13 @@ import { type AuthConfig } from '../../../src/service/auth-config.js';
 import { type RequestOutcome } from '../../../src/http/request-log.js';
 import { localKeys, TokenVerifier } from '../../../src/http/auth/verify.js';
 import { answerListsFast } from '../../../src/http/lists/list-fast-path.js';
-import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
+import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness } from '../../../src/read/freshness.js';
 import { ListPlantsHandler } from '../../../src/read/list-plants.js';
 import { TokenMint } from '../../support/auth-tokens.js';
-import { failing, Faults } from '../../support/domain-faults.js';
+import { Faults, logGone } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { until } from '../../support/waiting.js';
@@ -208,10 +208,7 @@ describe('the fast path of lists', () => {
   });
 
   it('leaves a list to the long way where nobody knows how fresh it is', async () => {
-    asked.every(
-      'head',
-      failing(() => new LogUnavailable('gone')),
-    );
+    asked.every('head', logGone);
     await until(async () => (await ask()) === LONG_WAY);
     asked.heal('head');
     await until(async () => (await ask()) === ANNES);

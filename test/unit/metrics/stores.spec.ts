@@ -9,7 +9,7 @@ import {
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
-import { failing, failingAfterwards, Faults } from '../../support/domain-faults.js';
+import { failing, failingAfterwards, Faults, logGone } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { freshStream, newEvent } from '../../support/log-events.js';
@@ -75,10 +75,7 @@ describe('measured stores', () => {
       'append',
       failingAfterwards(() => new OutcomeUnknown('cut')),
     );
-    logFaults.next(
-      'append',
-      failing(() => new LogUnavailable('down')),
-    );
+    logFaults.next('append', logGone);
     const append = () => log.append(stream, 'none', [newEvent()]);
     await expect(append()).rejects.toThrow(OutcomeUnknown);
     await expect(append()).rejects.toThrow(LogUnavailable);
@@ -94,10 +91,7 @@ describe('measured stores', () => {
 
   it('tell how reads of a plant end', async () => {
     expect((await log.readStream(freshStream(), 0n)).length).toBe(0);
-    logFaults.next(
-      'readStream',
-      failing(() => new LogUnavailable('down')),
-    );
+    logFaults.next('readStream', logGone);
     await expect(log.readStream(freshStream())).rejects.toThrow(LogUnavailable);
     expect(await outcomes('event_log_read')).toEqual({ read: 1, unavailable: 1 });
   });

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { MACHINE, monotonicMs } from '../../../src/async/runtime.js';
 import { ERASED_STREAMS } from '../../../src/plants/stream.js';
-import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
+import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
 import { decorate } from '../../../src/ports/decorate.js';
 import { type Page, PARTITIONS, partitionOf, ReadModelAhead } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
-import { failing, Faults, none } from '../../support/domain-faults.js';
+import { failing, Faults, none, logGone } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { replaceParts } from '../../support/replaced-runtime.js';
@@ -188,11 +188,7 @@ describe('freshness', () => {
     it('cannot say it while the log gives no answer, be it an error or nothing at all', async () => {
       const faults = new Faults(log);
       const freshness = await Freshness.from(faults.port, model, 0);
-      faults.next(
-        'head',
-        failing(() => new LogUnavailable('gone')),
-        () => new Promise(() => undefined),
-      );
+      faults.next('head', logGone, () => new Promise(() => undefined));
       await expect(freshness.horizon(monotonicMs(), page)).rejects.toThrow(NotFreshYet);
       await expect(freshness.horizon(monotonicMs(), page)).rejects.toThrow(NotFreshYet);
     });

@@ -1,11 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  type EventLog,
-  LogUnavailable,
-  type Position,
-  START,
-  UnknownPosition,
-} from '../../../src/ports/event-log.js';
+import { type EventLog, type Position, START, UnknownPosition } from '../../../src/ports/event-log.js';
 import {
   type Generation,
   type Page,
@@ -15,7 +9,7 @@ import {
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
 import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
-import { failing, Faults, gate, none } from '../../support/domain-faults.js';
+import { failing, Faults, gate, none, logGone } from '../../support/domain-faults.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
 import { until } from '../../support/waiting.js';
@@ -198,10 +192,7 @@ describe('a list', () => {
     });
 
     it('is refused while the log cannot be asked what it has to contain', async () => {
-      const port = new Faults(log).next('head', none).every(
-        'head',
-        failing(() => new LogUnavailable('gone')),
-      ).port;
+      const port = new Faults(log).next('head', none).every('head', logGone).port;
       freshness = await Freshness.from(port, model.port, 100);
       const page = await model.port.list('anne', undefined, 1);
       await until(() => freshness.knownHorizon(performance.now(), page) === undefined);
@@ -210,10 +201,7 @@ describe('a list', () => {
 
     describe('where the log cannot be asked whether it has the position', () => {
       const listWithoutLog = (atLeast: Position): Promise<Page> => {
-        const port = new Faults(log).every(
-          'head',
-          failing(() => new LogUnavailable('gone')),
-        ).port;
+        const port = new Faults(log).every('head', logGone).port;
         return new ListPlantsHandler(model.port, freshness, port).execute(
           new ListPlantsQuery('anne', undefined, 1, atLeast),
         ) as Promise<Page>;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type EventLog, LogUnavailable, type Position } from '../../../src/ports/event-log.js';
 import { LogHead } from '../../../src/read/log-head.js';
-import { failing, Faults, gate } from '../../support/domain-faults.js';
+import { Faults, gate, logGone } from '../../support/domain-faults.js';
 import { run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { until } from '../../support/waiting.js';
@@ -95,10 +95,7 @@ describe('what is known of the head of the log', () => {
 
   it('is unknown while the log cannot be asked, and known again when it can', async () => {
     const known = await headOf(200);
-    log.every(
-      'head',
-      failing(() => new LogUnavailable('gone')),
-    );
+    log.every('head', logGone);
     await until(() => known.knownSince(performance.now() - 200) === undefined);
     const asked = log.calls('head');
     await until(() => log.calls('head') > asked + 1); // in the background, where nobody hears that it failed
