@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync, statSync, type BigIntStats } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 
 /** A file of an open database was removed, replaced or changed by another program. */
 export interface FileFault {
@@ -11,8 +11,8 @@ export interface FileFault {
   readonly message: string;
 }
 
-/** One of the three files, as it was at the last examination without a fault. */
-interface Watched {
+/** A path, and what was there at the last examination without a fault. */
+export interface Watched {
   readonly path: string;
   seen: BigIntStats;
 }
@@ -33,9 +33,11 @@ export class FileNames {
   readonly wal: Watched;
   readonly shm: Watched;
   readonly #folder: Watched;
+  readonly #file: string;
 
   /** Throws an error of the file system. */
-  constructor(private readonly file: string) {
+  constructor(file: string) {
+    this.#file = resolve(file);
     const real = realpathSync(file); // SQLite, too, resolves symbolic links when it opens, and only then
     this.database = watched(real);
     this.wal = watched(`${real}-wal`);
@@ -59,20 +61,25 @@ export class FileNames {
     return 'kind' in found ? found : undefined;
   }
 
+  /** Makes what was found what is to be there from now on. */
+  accept({ database, wal, shm }: Standing): void {
+    this.database.seen = database;
+    this.wal.seen = wal;
+    this.shm.seen = shm;
+  }
+
   /** Whether the folder was moved or removed, or another file system was mounted over it. */
   folderIsAnother(): boolean {
-    const now = standingAt(this.#folder.path);
-    return now === undefined || !isSame(now, this.#folder.seen);
+    return 'kind' in lookAt(this.#folder);
   }
 
   /** The fault of a symbolic link in the name that was opened: it leads elsewhere. */
   #renamed(): FileFault | undefined {
-    if (this.file === this.database.path) return undefined;
-    const now = statSync(this.file, { bigint: true, throwIfNoEntry: false });
-    if (!now) return { path: this.file, kind: 'missing', message: removed(this.file) };
-    return isSame(now, this.database.seen)
-      ? undefined
-      : { path: this.file, kind: 'replaced', message: replaced(this.file) };
+    const path = this.#file;
+    if (path === this.database.path) return undefined;
+    const now = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (!now) return { path, kind: 'missing', message: removed(path) };
+    return isSame(now, this.database.seen) ? undefined : { path, kind: 'replaced', message: replaced(path) };
   }
 }
 
@@ -86,15 +93,22 @@ export const standingAt = (path: string): BigIntStats | undefined => {
   }
 };
 
-const watched = (path: string): Watched => ({ path, seen: lstatSync(path, { bigint: true }) });
+export const watched = (path: string): Watched => ({ path, seen: lstatSync(path, { bigint: true }) });
 
-export const isSame = (one: BigIntStats, other: BigIntStats): boolean =>
+const isSame = (one: BigIntStats, other: BigIntStats): boolean =>
   one.dev === other.dev && one.ino === other.ino;
 
+/** The entry of a path where `seen` was before; its fault where that is another one. */
 const lookAt = ({ path, seen }: Watched): BigIntStats | FileFault => {
   const now = standingAt(path);
   if (!now) return { path, kind: 'missing', message: removed(path) };
   return isSame(now, seen) ? now : { path, kind: 'replaced', message: replaced(path) };
+};
+
+/** The fault of a path, in a clause; undefined where it has none. Throws an error of the file system, such as EACCES. */
+export const faultOf = (one: Watched): string | undefined => {
+  const found = lookAt(one);
+  return 'kind' in found ? found.message : undefined;
 };
 
 const removed = (path: string): string => `${path} was removed or moved while it was in use`;

@@ -1,4 +1,3 @@
-import { type BigIntStats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import { type Position, START } from '../../ports/event-log.js';
@@ -9,8 +8,8 @@ import {
   type PartitionChanges,
 } from '../../ports/read-model.js';
 import { type Database } from './database.js';
-import { standingAt } from './file-names.js';
-import { lookAt, removeLists, SUFFIXES } from './lists-folder.js';
+import { faultOf, FileNames, standingAt, watched } from './file-names.js';
+import { removeLists } from './lists-folder.js';
 import { ListsQueries } from './lists-queries.js';
 import { type About, openLists } from './lists-schema.js';
 import { ListsWrites } from './lists-writes.js';
@@ -24,6 +23,7 @@ const WAL_BYTES = 4 * 1024 * 1024;
 /** A generation whose file this process only reads. */
 export class SeenFile {
   readonly queries: ListsQueries;
+  protected readonly seen;
   /** The connection of long lists, which read one state over many turns of the event loop. */
   #longReader: ReturnType<typeof readerOf> | undefined;
   /** The last of them. Never rejects. */
@@ -33,15 +33,15 @@ export class SeenFile {
     readonly path: string,
     readonly about: About,
     protected readonly db: Database,
-    protected readonly seen: BigIntStats,
   ) {
+    this.seen = watched(path);
     this.queries = new ListsQueries(db, about.generation);
   }
 
   /** Throws NoLists, what SQLite throws, and an error of the file system. */
   static open(path: string): SeenFile {
     const { db, about } = openLists(path, true);
-    return new SeenFile(path, about, db, seenAt(path));
+    return new SeenFile(path, about, db);
   }
 
   get generation(): Generation {
@@ -50,8 +50,7 @@ export class SeenFile {
 
   /** What has happened to its files, in a clause; undefined where nothing has. Throws an error of the file system. */
   change(): string | undefined {
-    const found = lookAt(this.path, this.seen);
-    return typeof found === 'string' ? found : undefined;
+    return faultOf(this.seen);
   }
 
   /** As ReadModel.longList. One after the other. */
@@ -90,8 +89,7 @@ export class OwnedFile extends SeenFile {
   readonly reached: Position[];
   readonly #writes: ListsWrites;
   #handles: readonly FileHandle[] = [];
-  /** The files as they were last seen; sizes, too. */
-  readonly #names: { readonly path: string; seen: BigIntStats }[] = [];
+  readonly #names: FileNames;
   /** The last time that it was settled. Never rejects, as the next. */
   #lastSettled: Promise<unknown> = Promise.resolve();
   /** Resolves when applies may go on; undefined where they may. */
@@ -100,9 +98,10 @@ export class OwnedFile extends SeenFile {
   #isClosed = false;
 
   private constructor(path: string, about: About, db: Database) {
-    super(path, about, db, seenAt(path));
+    super(path, about, db);
     this.#writes = new ListsWrites(db);
     this.reached = this.queries.anchors().map(({ position }) => position);
+    this.#names = new FileNames(path);
   }
 
   /** Opens the file of a generation; `isNew` where nothing of it is durable. Throws as SeenFile.open. */
@@ -112,7 +111,8 @@ export class OwnedFile extends SeenFile {
     try {
       db.exec('PRAGMA synchronous = OFF');
       file = new OwnedFile(path, about, db);
-      await file.#watch();
+      // Kept until SQLite has closed its own: closing any handle of a file drops all locks that the process has on it.
+      for (const one of [path, `${path}-wal`]) file.#handles = [...file.#handles, await open(one, 'r+')];
       // Another process may have left it with pages that are moved and not durable.
       if (isNew || file.#walBytes > 0n) await file.settle();
       return file;
@@ -123,17 +123,8 @@ export class OwnedFile extends SeenFile {
     }
   }
 
-  async #watch(): Promise<void> {
-    for (const suffix of SUFFIXES) {
-      const path = `${this.path}${suffix}`;
-      this.#names.push({ path, seen: seenAt(path) });
-      // Kept until SQLite has closed its own: closing any handle of a file drops all locks that the process has on it.
-      if (suffix !== '-shm') this.#handles = [...this.#handles, await open(path, 'r+')];
-    }
-  }
-
   get #walBytes(): bigint {
-    return this.#names[1]?.seen.size ?? 0n;
+    return this.#names.wal.seen.size;
   }
 
   /** Whether the write-ahead log has become so long that it is to be emptied. */
@@ -142,14 +133,15 @@ export class OwnedFile extends SeenFile {
   }
 
   override change(): string | undefined {
-    for (const [index, name] of this.#names.entries()) {
-      const now = lookAt(name.path, name.seen);
-      if (typeof now === 'string') return now;
+    const now = this.#names.look();
+    if ('kind' in now) return now.message;
+    for (const name of ['database', 'wal', 'shm'] as const) {
+      const { path, seen } = this.#names[name];
       // The file itself has another size only after pages were moved; the other two grow.
-      if (index === 0 ? now.size !== name.seen.size : now.size < name.seen.size)
-        return `${name.path} was cut or written over by something else while it was in use`;
-      name.seen = now;
+      if (name === 'database' ? now[name].size !== seen.size : now[name].size < seen.size)
+        return `${path} was cut or written over by something else while it was in use`;
     }
+    this.#names.accept(now);
     return undefined;
   }
 
@@ -215,10 +207,8 @@ export class OwnedFile extends SeenFile {
       string,
       number
     >;
-    for (const name of this.#names) {
-      const now = lookAt(name.path, name.seen);
-      if (typeof now !== 'string') name.seen = now;
-    }
+    const now = this.#names.look();
+    if (!('kind' in now)) this.#names.accept(now);
     return busy === 0 && log === checkpointed;
   }
 
@@ -237,7 +227,7 @@ export class OwnedFile extends SeenFile {
   /** Closes it and removes its files. Those that others have put in their place stay. */
   async discard(): Promise<void> {
     await this.#end();
-    const isOurs = standingAt(this.path) === undefined || typeof lookAt(this.path, this.seen) !== 'string';
+    const isOurs = standingAt(this.path) === undefined || faultOf(this.seen) === undefined;
     if (isOurs) removeLists(this.path);
   }
 
@@ -248,12 +238,6 @@ export class OwnedFile extends SeenFile {
     for (const handle of this.#handles) await handle.close();
   }
 }
-
-const seenAt = (path: string): BigIntStats => {
-  const seen = standingAt(path);
-  if (!seen) throw new Error(`${path} was removed while it was being opened`);
-  return seen;
-};
 
 const vacuum = (path: string): Promise<void> =>
   new Promise((resolve, reject) => {

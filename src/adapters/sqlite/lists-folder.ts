@@ -1,34 +1,15 @@
-import {
-  closeSync,
-  type BigIntStats,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-} from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { cannotSyncFolders, isThere, makeFile } from '../../files/new-file.js';
 import { type Generation } from '../../ports/read-model.js';
-import { isSame, standingAt } from './file-names.js';
-
-/** The names of an SQLite database that is open. */
-export const SUFFIXES = ['', '-wal', '-shm'] as const;
+import { standingAt } from './file-names.js';
 
 /** What names the generation that lists are read from. */
 export interface Pointer {
   readonly log: string;
   readonly active: Generation | undefined;
 }
-
-/** The entry of a path where `seen` was before; what has happened to it, in a clause, where that is another one. */
-export const lookAt = (path: string, seen: BigIntStats): BigIntStats | string => {
-  const now = standingAt(path);
-  if (!now) return `${path} was removed or moved while it was in use`;
-  return isSame(now, seen) ? now : `${path} was replaced by something else while it was in use`;
-};
 
 export const pathOf = (folder: string, generation: Generation): string => join(folder, `${generation}.db`);
 
@@ -85,7 +66,7 @@ export const syncNames = async (folder: string): Promise<void> => {
 
 /** Removes the files of a generation. Throws an error of the file system. */
 export const removeLists = (path: string): void => {
-  for (const suffix of ['-journal', ...SUFFIXES.toReversed()])
+  for (const suffix of ['-journal', '-shm', '-wal', ''])
     rmSync(`${path}${suffix}`, { recursive: true, force: true });
 };
 

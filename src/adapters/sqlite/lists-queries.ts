@@ -12,6 +12,7 @@ import {
 } from '../../ports/read-model.js';
 import { type Database, prepareColumns, prepareRows } from './database.js';
 import { NoLists } from './lists-schema.js';
+import { inTransaction, rollBack } from './open-file.js';
 
 /** Less than every safe integer. */
 const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER - 1;
@@ -56,16 +57,12 @@ export type PlantTextsRow = readonly [ids: string | null, texts: Uint8Array];
 
 /** Reads one generation by one connection. Its methods throw NoLists, and whatever SQLite does. */
 export class ListsQueries {
-  readonly #begin;
-  readonly #rollback;
   readonly #query;
 
   constructor(
-    db: Database,
+    private readonly db: Database,
     private readonly generation: Generation,
   ) {
-    this.#begin = db.prepare('BEGIN');
-    this.#rollback = db.prepare('ROLLBACK');
     this.#query = {
       anchors: prepareRows<Anchor>(db, 'SELECT position, event FROM anchors ORDER BY partition'),
       anchor: prepareRows<Anchor>(db, 'SELECT position, event FROM anchors WHERE partition = ?'),
@@ -92,7 +89,8 @@ export class ListsQueries {
   }
 
   page(owner: string, after: number | undefined, limit: number): Page {
-    return this.#snapshot(() => {
+    // One state of the file, without an apply in between.
+    return inTransaction(this.db, 'BEGIN', () => {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
       const of = this.#pageOf(partition);
       const parked = this.#query.parkedOwner.get(partition, encoded);
@@ -109,7 +107,7 @@ export class ListsQueries {
    * meanwhile is not in it, whoever applies it.
    */
   async longPage(owner: string, after: number | undefined, limit: number): Promise<LongPage> {
-    this.#begin.run();
+    this.db.exec('BEGIN');
     try {
       const [encoded, partition] = [encodeOwner(owner), partitionOf(owner)];
       const of = this.#pageOf(partition);
@@ -119,7 +117,7 @@ export class ListsQueries {
         plantTextsOf(this.#query.plantTexts.get(encoded, from ?? BEFORE_ALL_IDS, most));
       return { ...(await readLongList(read, after, limit)), ...of };
     } finally {
-      this.#rollBack(); // nothing was written
+      rollBack(this.db); // nothing was written
     }
   }
 
@@ -147,24 +145,6 @@ export class ListsQueries {
     const anchor = this.#query.anchor.get(partition);
     if (!anchor) throw new NoLists(`partition ${partition} is missing`, 'damaged');
     return { position: anchor.position, event: anchor.event, generation: this.generation };
-  }
-
-  /** Reads one state of the file, without an apply in between. */
-  #snapshot<T>(read: () => T): T {
-    this.#begin.run();
-    try {
-      return read();
-    } finally {
-      this.#rollBack(); // nothing was written
-    }
-  }
-
-  #rollBack(): void {
-    try {
-      this.#rollback.run();
-    } catch {
-      // some errors have rolled back by themselves
-    }
   }
 }
 

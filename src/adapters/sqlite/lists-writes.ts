@@ -9,17 +9,15 @@ import {
 } from '../../ports/read-model.js';
 import { type Database, prepareRows } from './database.js';
 import { NoLists } from './lists-schema.js';
+import { inTransaction } from './open-file.js';
 
 /** Writes one generation. Owners are stored encoded. Its methods throw NoLists, and whatever SQLite does. */
 export class ListsWrites {
   readonly #sql;
 
-  constructor(db: Database) {
+  constructor(private readonly db: Database) {
     const whereOne = 'WHERE partition = ? AND owner = ?';
     this.#sql = {
-      begin: db.prepare('BEGIN IMMEDIATE'),
-      commit: db.prepare('COMMIT'),
-      rollback: db.prepare('ROLLBACK'),
       position: prepareRows<{ position: Position }>(db, 'SELECT position FROM anchors WHERE partition = ?'),
       move: db.prepare('UPDATE anchors SET position = ?, event = ? WHERE partition = ?'),
       put: db.prepare('INSERT INTO plants VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET row = excluded.row'),
@@ -34,7 +32,7 @@ export class ListsWrites {
 
   /** As ReadModel.apply, in one transaction. */
   apply(partitions: readonly PartitionChanges[]): Position[] {
-    return this.#inTransaction(() => {
+    return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
       const anyParked = this.#sql.anyParked.get() !== undefined;
       return partitions.map((changes) => this.#applyPartition(changes, anyParked));
     });
@@ -42,7 +40,7 @@ export class ListsWrites {
 
   /** As ReadModel.catchUp, in one transaction. */
   catchUp({ owner, parkedAt, upTo, changes, next }: CatchUp): boolean {
-    return this.#inTransaction(() => {
+    return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
       const [partition, encoded] = [partitionOf(owner), encodeOwner(owner)];
       if (this.#position(partition) !== upTo) return false;
       if (this.#sql.parked.get(partition, encoded)?.position !== parkedAt) return false;
@@ -97,21 +95,5 @@ export class ListsWrites {
     { position, stream, revision, kind, reason, applied }: ParkedOwner,
   ): void {
     this.#sql.park.run(partition, owner, position, stream, revision, kind, reason, applied);
-  }
-
-  #inTransaction<T>(work: () => T): T {
-    this.#sql.begin.run();
-    try {
-      const answer = work();
-      this.#sql.commit.run();
-      return answer;
-    } catch (error) {
-      try {
-        this.#sql.rollback.run();
-      } catch {
-        // some errors have rolled back by themselves
-      }
-      throw error;
-    }
   }
 }

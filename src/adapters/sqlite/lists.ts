@@ -1,4 +1,4 @@
-import { readdirSync, type BigIntStats } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monotonicMs } from '../../async/runtime.js';
 import { makeFolder } from '../../files/new-file.js';
@@ -24,12 +24,11 @@ import { type ReadModelStore } from '../../ports/read-model-store.js';
 import { newGeneration } from '../new-generation.js';
 import { PageCache } from '../page-cache.js';
 import { Waiters } from '../waiters.js';
-import { standingAt } from './file-names.js';
+import { faultOf, standingAt, watched, type Watched } from './file-names.js';
 import { temporaryLists } from '../temporary-lists.js';
 import { OwnedFile } from './lists-file.js';
 import {
   generationsIn,
-  lookAt,
   pathOf,
   pointerIn,
   preparePointer,
@@ -63,9 +62,9 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   readonly #files = new Map<Generation, OwnedFile>();
   #active: OwnedFile | undefined;
   /** The pointer as this process has written or found it; undefined where there is none. */
-  #pointer: BigIntStats | undefined;
+  #pointer: Watched | undefined;
   /** The folder that the folder of lists is in. */
-  #parent: BigIntStats | undefined;
+  #parent: Watched | undefined;
   #lookedAt = -Infinity;
   #steadySince = monotonicMs();
   readonly #waiters = new Waiters();
@@ -93,7 +92,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     this.#makeFolder();
     removeLeftOvers(folder);
     const pointer = readPointer(folder);
-    if (pointer) this.#pointer = standingAt(pointerIn(folder));
+    if (pointer) this.#pointer = watched(pointerIn(folder));
     try {
       for (const generation of generationsIn(folder)) await this.#adopt(generation, pointer !== undefined);
     } catch (error) {
@@ -113,7 +112,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     } catch (error) {
       throw new ReadModelUnavailable(`the folder ${folder} cannot be made: ${(error as Error).message}`);
     }
-    this.#parent = standingAt(dirname(folder));
+    this.#parent = watched(dirname(folder));
   }
 
   /** Opens a generation that is there. `isOurs`: whether nobody else can have put files into this folder. */
@@ -356,8 +355,8 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
   #examine(file: OwnedFile): void {
     const { folder } = this;
     try {
-      const pointer = file === this.#active && this.#pointer && lookAt(pointerIn(folder), this.#pointer);
-      const change = typeof pointer === 'string' ? pointer : file.change();
+      const pointer = file === this.#active ? this.#pointer : undefined;
+      const change = (pointer && faultOf(pointer)) ?? file.change();
       if (change !== undefined) this.#giveUp(file, change);
     } catch (error) {
       throw new ReadModelUnavailable(`${folder} cannot be read: ${(error as Error).message}`, {
@@ -398,17 +397,16 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     const put = await preparePointer(this.folder, { log: this.log, active });
     return () => {
       put();
-      this.#pointer = standingAt(pointerIn(this.folder));
+      this.#pointer = watched(pointerIn(this.folder));
     };
   }
 
   /** Makes the folder again where it was removed; throws where the folder that it is in is another one. */
   #assertSameFolder(): void {
-    const parent = dirname(this.folder);
-    const found = this.#parent && lookAt(parent, this.#parent);
-    if (typeof found === 'string')
+    const parent = this.#parent;
+    if (parent && faultOf(parent) !== undefined)
       throw new ReadModelUnavailable(
-        `the folder ${parent} was moved or removed, or another file system was mounted over it: put it back, or start the service again`,
+        `the folder ${parent.path} was moved or removed, or another file system was mounted over it: put it back, or start the service again`,
       );
     this.#makeFolder();
   }

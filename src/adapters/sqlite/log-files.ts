@@ -91,8 +91,7 @@ export class LogFiles {
       if (!this.#fault && committed) {
         const isLonger = found.wal.size > this.#names.wal.seen.size;
         this.#end = isLonger ? this.#walUpTo(found.wal.size) : undefined;
-        this.#names.wal.seen = found.wal;
-        this.#names.shm.seen = found.shm;
+        this.#names.accept(found);
       }
     }
     return this.#fault?.message;
@@ -103,7 +102,7 @@ export class LogFiles {
     const found = this.#names.look();
     if ('kind' in found) return; // the next look says so
     this.#end = undefined;
-    for (const name of ['database', 'wal', 'shm'] as const) this.#names[name].seen = found[name];
+    this.#names.accept(found);
     this.#beginning = this.#beginningNow();
   }
 

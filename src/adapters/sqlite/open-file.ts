@@ -39,12 +39,16 @@ export const inTransaction = <T>(db: Database, begin: 'BEGIN' | 'BEGIN IMMEDIATE
     db.exec('COMMIT');
     return answer;
   } catch (error) {
-    try {
-      db.exec('ROLLBACK');
-    } catch {
-      // some errors have rolled back by themselves
-    }
+    rollBack(db);
     throw error;
+  }
+};
+
+export const rollBack = (db: Database): void => {
+  try {
+    db.exec('ROLLBACK');
+  } catch {
+    // some errors have rolled back by themselves
   }
 };
 
