@@ -17,10 +17,8 @@ import { type Database, explainSqliteError, prepareRows, SQLITE, sqliteCode } fr
 import { nodesOf, storedEntries } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { assertScrubbed, createFile, createFolder, inTransaction, SCRUB } from './open-file.js';
-import { nodeReader, stateReader } from './state-nodes.js';
-import { stateWrites } from './state-writes.js';
+import { nodeReader, stateReader, stateWrites } from './tree-state.js';
 import { keepAdvice, openTreeFile } from './tree-schema.js';
-import { checkpointWrites, leafWrites } from './tree-writes.js';
 
 const PORT_ERRORS = [TreeUnavailable, TreeMoved, AlarmStands] as const;
 
@@ -49,8 +47,11 @@ const takenAway = (file: string, { path, message }: FileFault): TreeUnavailable 
     }`,
   );
 
+/** Bytes of a hash. */
+const HASH_BYTES = 32;
+
 /** The queries and writes of a connection, which throw whatever SQLite does. */
-const prepare = (db: Database, file: string) => {
+const prepare = (db: Database) => {
   const checkpoints = 'SELECT size, root, note, signed_at AS signedAt FROM checkpoints';
   const marks = 'SELECT idx AS "index", before FROM marks';
   return {
@@ -64,10 +65,18 @@ const prepare = (db: Database, file: string) => {
     at: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size = ?`),
     from: prepareRows<SignedCheckpoint>(db, `${checkpoints} WHERE size >= ? ORDER BY size LIMIT 1`),
     scrubbed: prepareRows<{ erasures: number }>(db, 'SELECT erasures FROM scrubbed'),
-    alarm: prepareRows<{ text: string }>(db, 'SELECT text FROM alarms WHERE lifted_at IS NULL'),
-    append: leafWrites(db, file),
+    alarm: prepareRows<{ number: number; text: string }>(
+      db,
+      'SELECT number, text FROM alarms WHERE lifted_at IS NULL',
+    ),
+    putTree: db.prepare('UPDATE tree SET size = ?, position = ?, hashes = ?'),
+    putTile: db.prepare('REPLACE INTO tiles (level, idx, hashes) VALUES (?, ?, ?)'),
+    putMark: db.prepare('INSERT INTO marks (idx, before) VALUES (?, ?)'),
+    putCheckpoint: db.prepare('INSERT INTO checkpoints (size, root, note, signed_at) VALUES (?, ?, ?, ?)'),
+    putAlarm: db.prepare('INSERT INTO alarms (text) VALUES (?)'),
+    liftAlarm: db.prepare('UPDATE alarms SET lifted_at = ?, lifted_by = ?, reason = ? WHERE number = ?'),
+    putScrubbed: db.prepare('REPLACE INTO scrubbed (only, erasures) VALUES (1, ?)'),
     growState: stateWrites(db),
-    checkpoints: checkpointWrites(db),
   };
 };
 
@@ -85,17 +94,30 @@ class SqliteTreeStore extends TreeStore {
     super();
     this.#file = file;
     this.#db = db;
-    this.#prepared = prepare(db, file);
+    this.#prepared = prepare(db);
     this.#names = new FileNames(file);
   }
 
   tree(): Promise<StoredTree> {
-    return this.#read(({ tree }) => tree.get() as StoredTree);
+    return this.#read(treeNow);
   }
 
   append(growth: TreeGrowth): Promise<void> {
-    return this.#write('NORMAL', ({ append }) => {
-      append(growth);
+    return this.#write('NORMAL', (prepared) => {
+      const { from, tree, tiles, marks } = growth;
+      const { size } = treeNow(prepared);
+      if (size !== from) throw new TreeMoved(`the tree has ${size} leaves, not ${from}`);
+      const { tile, putTile, putMark, putTree } = prepared;
+      for (const { level, index, from: width, hashes } of tiles) {
+        const held = tile.get(level, index)?.hashes ?? new Uint8Array();
+        if (held.length !== width * HASH_BYTES)
+          throw unavailable(
+            `${this.#file}: tile ${index} of level ${level} holds ${held.length} bytes, not ${width} hashes: ${keepAdvice(this.#file)}`,
+          );
+        putTile.run(level, index, Buffer.concat([held, hashes]));
+      }
+      for (const { index, before } of marks) putMark.run(index, before);
+      putTree.run(tree.size, tree.position, tree.hashes);
     });
   }
 
@@ -128,9 +150,17 @@ class SqliteTreeStore extends TreeStore {
     return this.#read(({ markOfPosition }) => markOfPosition.get(position));
   }
 
-  saveCheckpoint(checkpoint: SignedCheckpoint): Promise<void> {
-    return this.#write('FULL', ({ checkpoints }) => {
-      checkpoints.save(checkpoint);
+  saveCheckpoint({ size, root, note, signedAt }: SignedCheckpoint): Promise<void> {
+    return this.#write('FULL', (prepared) => {
+      const alarm = alarmOf(prepared.alarm.get());
+      if (alarm) throw new AlarmStands(alarm.message);
+      const signed = prepared.latest.get()?.size;
+      const leaves = treeNow(prepared).size;
+      if (size > leaves || size <= (signed ?? -1))
+        throw new TreeMoved(
+          `a checkpoint of ${size} comes too late or too early: the tree has ${leaves} leaves, the last checkpoint ${signed ?? 'none'}`,
+        );
+      prepared.putCheckpoint.run(size, root, note, signedAt);
     });
   }
 
@@ -147,25 +177,29 @@ class SqliteTreeStore extends TreeStore {
   }
 
   raise(alarm: Alarm): Promise<void> {
-    return this.#write('FULL', ({ checkpoints }) => {
-      checkpoints.raise(alarm);
+    return this.#write('FULL', (prepared) => {
+      if (!prepared.alarm.get()) prepared.putAlarm.run(JSON.stringify(alarm));
     });
   }
 
   alarm(): Promise<Alarm | undefined> {
-    return this.#read(({ alarm }) => alarmOf(alarm.get()?.text));
+    return this.#read(({ alarm }) => alarmOf(alarm.get()));
   }
 
   lift(by: string, reason: string): Promise<Alarm | undefined> {
-    return this.#write('FULL', ({ checkpoints }) => alarmOf(checkpoints.lift(by, reason)));
+    return this.#write('FULL', ({ alarm, liftAlarm }) => {
+      const lifted = alarm.get();
+      if (lifted) liftAlarm.run(new Date().toISOString(), by, reason, lifted.number);
+      return alarmOf(lifted);
+    });
   }
 
   scrub(erasures: number): Promise<void> {
     return this.#asked(() => {
       this.#db.exec(SCRUB);
       assertScrubbed(this.#file, unavailable);
-      this.#transact('FULL', ({ checkpoints }) => {
-        checkpoints.scrubbed(erasures);
+      this.#transact('FULL', ({ putScrubbed }) => {
+        putScrubbed.run(erasures);
       });
     });
   }
@@ -231,8 +265,10 @@ class SqliteTreeStore extends TreeStore {
   }
 }
 
-const alarmOf = (text: string | undefined): Alarm | undefined =>
-  text === undefined ? undefined : (JSON.parse(text) as Alarm);
+const treeNow = ({ tree }: Prepared): StoredTree => tree.get() as StoredTree;
+
+const alarmOf = (row: { readonly text: string } | undefined): Alarm | undefined =>
+  row && (JSON.parse(row.text) as Alarm);
 
 /**
  * Opens the tree of a log in one SQLite file; the file and its folder are created if missing. Several connections may
