@@ -3,10 +3,6 @@ import { within } from '../async/deadline.js';
 /** How long a scrape waits for what it measures, in milliseconds: Prometheus waits ten times as long. */
 const LOOK_MS = 1_000;
 
-/** Settles as `work`; rejects where that takes longer than LOOK_MS. */
-export const inScrape = <Result>(work: Promise<Result>): Promise<Result> =>
-  within(LOOK_MS, work, () => new Error(`no answer within ${LOOK_MS} ms`));
-
 /**
  * A measurement that is made when a scrape asks for it. All metrics of one scrape share it, and none waits longer than
  * LOOK_MS. Where it hangs, later scrapes wait for the same one: a file system that hangs holds one thread, not all.
@@ -20,7 +16,7 @@ export class BoundedLook<Result> {
   async result(): Promise<Result | undefined> {
     this.#looking ??= this.look().finally(() => (this.#looking = undefined));
     try {
-      return await inScrape(this.#looking);
+      return await within(LOOK_MS, this.#looking, () => new Error(`no answer within ${LOOK_MS} ms`));
     } catch {
       return undefined; // an unknown value is no sample: an alert on absence or on readiness says that something fails
     }

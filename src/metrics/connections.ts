@@ -1,7 +1,7 @@
-import { Counter, type Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { type Pipelining } from '../http/pipelining.js';
 import { type UnsentAnswers } from '../http/unsent-answers.js';
-import { showGauge } from './gauge.js';
+import { showCounter, showGauge } from './gauge.js';
 
 /** Adds figures about connections, and about what waits on them. */
 export const showConnections = (
@@ -22,14 +22,11 @@ export const showConnections = (
     'Requests that wait for an earlier one of their connection.',
     () => pipelining.waiting,
   );
-  new Counter({
-    name: 'plants_http_connections_cut_total',
-    help: 'Connections that were cut: stalled (the client did not read its answer), overload (its answer was the slowest when there was no room for another), refused (there were too many connections).',
-    labelNames: ['reason'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const [reason, count] of Object.entries(unsent.cut)) this.inc({ reason }, count);
-    },
-  });
+  showCounter(
+    registry,
+    'plants_http_connections_cut_total',
+    'Connections that were cut: stalled (the client did not read its answer), overload (its answer was the slowest when there was no room for another), refused (there were too many connections).',
+    'reason',
+    () => unsent.cut,
+  );
 };

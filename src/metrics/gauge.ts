@@ -1,4 +1,4 @@
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 
 /** What is known now, or a promise of it that does not reject. */
 type Now<Value> = () => Value | Promise<Value>;
@@ -39,6 +39,26 @@ export const showLabelledGauge = (
       const values = await now();
       this.reset();
       for (const [labelled, value] of values) this.set({ [label]: labelled }, value);
+    },
+  });
+};
+
+/** Adds a counter of what is counted elsewhere, with a value for each value of one label. */
+export const showCounter = (
+  registry: Registry,
+  name: string,
+  help: string,
+  label: string,
+  now: () => Readonly<Record<string, number>>,
+): void => {
+  new Counter({
+    name,
+    help,
+    labelNames: [label],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [labelled, count] of Object.entries(now())) this.inc({ [label]: labelled }, count);
     },
   });
 };

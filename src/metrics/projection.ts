@@ -3,7 +3,7 @@ import { type EventLog, oldestOf, type Position, START } from '../ports/event-lo
 import { activeOf, type Generations } from '../ports/generations.js';
 import { type ReadModel } from '../ports/read-model.js';
 import { type Projector, type ProjectorStatus } from '../projector/projector.js';
-import { inScrape } from './bounded-look.js';
+import { BoundedLook } from './bounded-look.js';
 import { onlyOne, showGauge, showLabelledGauge } from './gauge.js';
 
 /** Every state of a projector. */
@@ -36,12 +36,17 @@ export interface LagSources {
 /** Adds what a projector does, and how far it is behind. */
 export const showProjector = (registry: Registry, sources: LagSources): void => {
   const lag = new ProjectionLag(sources);
+  const { model, projector } = sources;
+  const parked = new BoundedLook(async () => {
+    const active = activeOf(await model.generations());
+    return active ? model.countParked(active.generation) : 0;
+  });
   showLabelledGauge(
     registry,
     'plants_projector_state',
     '1 for what the projector of this process does, 0 for everything else.',
     'state',
-    () => onlyOne(STATES, sources.projector.status.state),
+    () => onlyOne(STATES, projector.status.state),
   );
   showGauge(
     registry,
@@ -59,45 +64,31 @@ export const showProjector = (registry: Registry, sources: LagSources): void => 
     registry,
     'plants_parked_owners',
     'Owners whose lists are not answered, since one of their events cannot be read; absent on standby.',
-    async () => await parkedOwners(sources),
+    () => (projector.status.state === 'standby' ? undefined : parked.result()),
   );
   showGauge(
     registry,
     'plants_rebuild_progress_ratio',
     'How much of the rebuild that this process works on is done, 0 to 1; absent where there is none.',
-    () => sources.projector.rebuild?.share,
+    () => projector.rebuild?.share,
   );
   showGauge(
     registry,
     'plants_rebuild_remaining_seconds',
     'How long the rebuild that this process works on will still take, as far as it can be foreseen.',
-    () => sources.projector.rebuild?.secondsLeft,
+    () => projector.rebuild?.secondsLeft,
   );
   showGauge(
     registry,
     'plants_rebuild_stalled',
     '1 while the rebuild that this process works on fails again and again, else 0; absent where there is none.',
-    () => sources.projector.rebuild && (sources.projector.rebuild.problem === undefined ? 0 : 1),
+    () => projector.rebuild && (projector.rebuild.problem === undefined ? 0 : 1),
   );
-};
-
-/** How many owners are parked in the active generation. Never rejects, and takes LOOK_MS at most. */
-const parkedOwners = async ({ model, projector }: LagSources): Promise<number | undefined> => {
-  if (projector.status.state === 'standby') return undefined;
-  const count = async (): Promise<number> => {
-    const active = activeOf(await model.generations());
-    return active ? model.countParked(active.generation) : 0;
-  };
-  try {
-    return await inScrape(count());
-  } catch {
-    return undefined;
-  }
 };
 
 /** Measures, when asked, how far a projector is behind. It asks the stores, once for all who ask meanwhile. */
 export class ProjectionLag {
-  #looking: Promise<Lag> | undefined;
+  readonly #bounded = new BoundedLook(() => this.#look());
   /** Everything that was decided before is applied; milliseconds since 1970. */
   #appliedUntil: number | undefined;
 
@@ -110,13 +101,10 @@ export class ProjectionLag {
   async measure(): Promise<Lag> {
     const { projector, now } = this.sources;
     if (projector.status.state === 'standby') return UNKNOWN;
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
-    try {
-      return await inScrape(this.#looking);
-    } catch {
-      if (this.#appliedUntil === undefined) return UNKNOWN;
-      return { seconds: Math.max(0, (now().getTime() - this.#appliedUntil) / 1_000), events: undefined };
-    }
+    const found = await this.#bounded.result();
+    if (found) return found;
+    if (this.#appliedUntil === undefined) return UNKNOWN;
+    return { seconds: Math.max(0, (now().getTime() - this.#appliedUntil) / 1_000), events: undefined };
   }
 
   async #look(): Promise<Lag> {

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { type KeyFetches } from '../http/auth/issuer-keys.js';
 import { type TokenCache } from '../http/auth/verify.js';
-import { showGauge } from './gauge.js';
+import { showCounter, showGauge } from './gauge.js';
 
 /** The longest time of a timer, in milliseconds. */
 const NEVER_MS = 2 ** 31 - 1;
@@ -22,18 +22,13 @@ export const createRegistry = (version: string): Registry => {
 
 /** Adds figures about the token cache; `cache` gives them as they are now. */
 export const showTokenCache = (registry: Registry, cache: () => TokenCache): void => {
-  new Counter({
-    name: 'plants_token_cache_lookups_total',
-    help: 'Tokens looked up among those that were verified before. A miss costs the check of a signature.',
-    labelNames: ['result'],
-    registers: [registry],
-    collect() {
-      const { hits, misses } = cache();
-      this.reset();
-      this.inc({ result: 'hit' }, hits);
-      this.inc({ result: 'miss' }, misses);
-    },
-  });
+  showCounter(
+    registry,
+    'plants_token_cache_lookups_total',
+    'Tokens looked up among those that were verified before. A miss costs the check of a signature.',
+    'result',
+    () => ({ hit: cache().hits, miss: cache().misses }),
+  );
   new Counter({
     name: 'plants_token_cache_evictions_total',
     help: 'Verified tokens that were forgotten for want of room.',
@@ -59,26 +54,17 @@ export const showTokenCache = (registry: Registry, cache: () => TokenCache): voi
 
 /** Adds figures about the keys of the issuer; `fetches` gives them as they are now. */
 export const showIssuerKeys = (registry: Registry, fetches: () => KeyFetches): void => {
-  new Counter({
-    name: 'plants_issuer_key_fetches_total',
-    help: "Fetches of the issuer's keys, by their outcome.",
-    labelNames: ['outcome'],
-    registers: [registry],
-    collect() {
-      const { fetched, failed } = fetches();
-      this.reset();
-      this.inc({ outcome: 'fetched' }, fetched);
-      this.inc({ outcome: 'failed' }, failed);
-    },
-  });
-  new Gauge({
-    name: 'plants_issuer_keys_age_seconds',
-    help: "How long ago the issuer's keys were last fetched.",
-    registers: [registry],
-    collect() {
-      const { ageSeconds } = fetches();
-      this.reset();
-      if (ageSeconds !== undefined) this.set(ageSeconds);
-    },
-  });
+  showCounter(
+    registry,
+    'plants_issuer_key_fetches_total',
+    "Fetches of the issuer's keys, by their outcome.",
+    'outcome',
+    () => ({ fetched: fetches().fetched, failed: fetches().failed }),
+  );
+  showGauge(
+    registry,
+    'plants_issuer_keys_age_seconds',
+    "How long ago the issuer's keys were last fetched.",
+    () => fetches().ageSeconds,
+  );
 };
