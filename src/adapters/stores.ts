@@ -1,8 +1,8 @@
-import { openSqliteEventLog, SqliteEventLog } from './sqlite/event-log.js';
+import { openSqliteEventLog, SqliteEventLog, type SqliteEventLogOptions } from './sqlite/event-log.js';
 import { type Access, openSqliteReadModel } from './sqlite/lists.js';
 import { openSqliteLogReader } from './sqlite/log-reader.js';
 import { openSqliteTreeStore } from './sqlite/tree-store.js';
-import { type AppendHealth, type EventLog } from '../ports/event-log.js';
+import { type EventLog } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type SharedCounters } from '../ports/shared-counters.js';
 import { type TreeStore } from '../ports/tree-store.js';
@@ -10,21 +10,13 @@ import { type EventLogLocation, type ReadModelLocation } from './store-locations
 
 // Clients of servers are imported where they are used: they take longer to load than the rest of a start.
 
-/** Callbacks of an event log. None may throw. */
-export interface EventLogObservers {
-  /** Called by SQLite's log after each transaction, with its number of appends. */
-  readonly onCommit?: (appends: number) => void;
-  /** Called when appends begin to fail or to work again, or are stopped. */
-  readonly onHealth?: (health: AppendHealth) => void;
-}
-
-/** How an event log is opened. */
-export interface EventLogOpening extends EventLogObservers {
+/** How an event log is opened. `onCommit` is called by SQLite's log alone. */
+export interface EventLogOpening extends Pick<SqliteEventLogOptions, 'onCommit' | 'onHealth'> {
   /**
    * In a file, `write` (the default) makes this process the owner of the log and of all that is derived from it, until
    * it is closed; `read` is for beside an owner. On EventStoreDB it makes no difference.
    */
-  readonly access?: 'write' | 'read';
+  readonly access?: Access;
   /** What `sharedHeadOf` gave of the owner, where that is another thread of this process. */
   readonly shared?: SharedArrayBuffer | undefined;
 }

@@ -1,13 +1,17 @@
 import { join } from 'node:path';
 import { type Logger } from 'pino';
+import { type Registry } from 'prom-client';
 import { sentLocation } from '../adapters/store-locations.js';
 import { openTreeStore, sharedHeadOf } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
+import { Eraser } from '../erasure/eraser.js';
 import { isThere } from '../files/new-file.js';
+import { showErasures } from '../metrics/tree.js';
 import { ListProofs } from '../audit/list-proofs.js';
 import { PublishedTree } from '../audit/published-tree.js';
 import { decorate } from '../ports/decorate.js';
 import { type EventLog } from '../ports/event-log.js';
+import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Alarm, type TreeStore } from '../ports/tree-store.js';
 import { AuditorThread } from './auditor-thread.js';
 import { type Config } from './config.js';
@@ -82,3 +86,25 @@ const writtenBy = (auditor: AuditorThread, store: TreeStore): TreeStore =>
       await auditor.write({ kind: 'scrub', erasures });
     },
   });
+
+/** Carries out erasures in this process, which has that tree. */
+export const startEraser = (
+  log: EventLog,
+  model: ReadModelStore,
+  tree: TreeStore,
+  { logger, registry }: { readonly logger: Logger; readonly registry: Registry },
+  resources: Resources,
+): Eraser => {
+  const eraser = new Eraser(log, model, tree, {
+    now,
+    onDone: (message) => {
+      logger.info(message);
+    },
+    onProblem: (reason) => {
+      logger.warn({ reason }, 'an erasure is failing, retrying');
+    },
+  });
+  showErasures(registry, eraser);
+  resources.run((signal) => eraser.run(signal));
+  return eraser;
+};

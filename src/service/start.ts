@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
 import { type AuditorOfProcess } from '../audit/auditor-status.js';
 import { type Eraser } from '../erasure/eraser.js';
-import { type EventLog } from '../ports/event-log.js';
+import { type EventLog, START } from '../ports/event-log.js';
 import { type ReadModelStore } from '../ports/read-model-store.js';
 import { type Projector } from '../projector/projector.js';
+import { type Beside, whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
 import { openEventLog, openReadModel } from '../adapters/stores.js';
 import { Bell } from '../async/bell.js';
 import { noteRequest } from '../async/event-loop.js';
@@ -32,18 +34,17 @@ import { type OperatedSystem } from '../operations/local.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { Load } from '../projector/load.js';
 import { type Tracing } from '../tracing/tracing.js';
-import { openTree } from './auditing.js';
-import { startEraser } from './erasing.js';
+import { openTree, startEraser } from './auditing.js';
 import { rateLimitsOf, signingKeys } from './authentication.js';
 import { type Config } from './config.js';
 import { listen } from './listen.js';
 import { Freshness } from '../read/freshness.js';
-import { assertLogIsTheirs, assertLogIsThere } from './log-checks.js';
 import { now } from './now.js';
 import { startProjector } from './projection.js';
 import { operationsApart } from './apart.js';
 import { Resources } from './resources.js';
 import { announceService, asOwner, withdrawService } from './service-file.js';
+import { LogMissing } from './start-error.js';
 import { logHealth } from './state-lines.js';
 
 /** A running service. */
@@ -80,7 +81,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const projector = startProjector(log, model, config, load, logger, resources, shutdown, news);
     if (projector) showProjection(registry, { log, model, projector });
     const tree = await openTree(log, config, logger, resources);
-    const eraser = startEraser(log, model, tree, { logger, registry }, resources);
+    const eraser = tree && startEraser(log, model, tree.store, { logger, registry }, resources);
     if (tree) showTree(registry, tree.auditor, now);
     const verifier = new TokenVerifier(config.auth, keys, config.tokenCacheBytes);
     showTokenCache(registry, () => verifier.cache);
@@ -176,6 +177,26 @@ const registryOf = (config: Config, version: string): Registry => {
 const showProjection = (registry: Registry, sources: Omit<LagSources, 'now'>): void => {
   showProjector(registry, { ...sources, now });
   showSkips(registry, sources.log);
+};
+
+/** What is derived from an event log in a file, and contains its identity. */
+const madeFrom = ({ readModel, dataDir }: Config): Beside => ({
+  lists: readModel.kind === 'sqlite' ? readModel.folder : undefined,
+  tree: join(dataDir, 'tree.db'),
+});
+
+/** Throws LogMissing where a log without events is beside files that were derived from another one. */
+const assertLogIsTheirs = async (log: EventLog, config: Config): Promise<void> => {
+  if (config.eventLog.kind !== 'sqlite' || (await log.head()) !== START) return;
+  const reason = whyNotToBegin(config.eventLog.file, log.identity(), madeFrom(config));
+  if (reason !== undefined) throw new LogMissing(reason);
+};
+
+/** Throws LogMissing where a start would create a log beside files that were derived from an older one. */
+const assertLogIsThere = (config: Config): void => {
+  if (config.eventLog.kind !== 'sqlite') return;
+  const reason = whyNotToStart(config.eventLog.file, madeFrom(config));
+  if (reason !== undefined) throw new LogMissing(reason);
 };
 
 /** Opens the event log and the read model, with metrics and traces of their calls, and compares their positions. */

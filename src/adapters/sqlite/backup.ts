@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, rmSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { isThere, makeFolder, syncFile, syncFolder } from '../../files/new-file.js';
+import { isThere, syncFile, syncFolder } from '../../files/new-file.js';
 import {
   type BackupProgress,
   BackupRefused,
@@ -15,6 +15,7 @@ import { type Database, DatabaseSync, explainSqliteError, pragma, SQLITE, sqlite
 import { openToRead, Refusal } from './event-log-schema.js';
 import { createFile } from './event-log.js';
 import { toPosition } from './log-reading.js';
+import { createFolder } from './open-file.js';
 import { assertUnowned } from './owner-lock.js';
 
 /** Events of one read: a few milliseconds, after which the signal is checked. */
@@ -70,7 +71,7 @@ export const restore = async (backup: string, log: string, watch: BackupWatch): 
   for (const left of ['-wal', '-shm', '-journal'].map((suffix) => `${log}${suffix}`))
     if (isThere(left))
       throw new BackupRefused(`${left} is there, and belongs to a log that is not: move it away`);
-  makeLogFolder(log);
+  createFolder(resolve(log), (message) => new BackupRefused(message)); // missing on a new machine
   return published(log, async (partial) => {
     const about = {
       damaged: `${backup} is damaged: use another backup`,
@@ -143,17 +144,6 @@ export const published = async <T>(file: string, make: (partial: string) => Prom
     });
   } finally {
     for (const left of [partial, `${partial}-journal`]) rmSync(left, { force: true }); // SQLite's own, if it failed
-  }
-};
-
-/** On a new machine the folder is missing. */
-const makeLogFolder = (log: string): void => {
-  const folder = dirname(resolve(log));
-  try {
-    makeFolder(folder);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new BackupRefused(`the folder ${folder} cannot be made (${code ?? ''})`, { cause: error });
   }
 };
 

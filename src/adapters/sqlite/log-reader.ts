@@ -14,7 +14,6 @@ const POLL_MS = 50;
  */
 class SqliteLogReader extends LogReading {
   protected readonly pollMs;
-  readonly #last;
   #isClosed = false;
   /** Whether the next event wakes subscribers. */
   #isWoken = false;
@@ -26,7 +25,6 @@ class SqliteLogReader extends LogReading {
     private readonly shared: SharedHead | undefined,
   ) {
     super(db, file, identity);
-    this.#last = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM events');
     this.pollMs = shared ? Infinity : POLL_MS;
   }
 
@@ -38,12 +36,7 @@ class SqliteLogReader extends LogReading {
     this.assertOpen();
     if (this.shared?.isStopped)
       throw new LogUnavailable(`files of ${this.file} were taken away, and it is not read any more`);
-    if (this.shared) return this.shared.seq;
-    try {
-      return (this.#last.get() as { seq: number }).seq;
-    } catch (error) {
-      throw new LogUnavailable(explainSqliteError(error, this.file), { cause: error });
-    }
+    return this.shared ? this.shared.seq : this.stored();
   }
 
   /** The head is waited for while a subscriber waits, so that no other commit wakes this thread. */

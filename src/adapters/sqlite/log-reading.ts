@@ -197,10 +197,13 @@ export abstract class LogReading extends EventLog {
 
   // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
   async head(): Promise<Position> {
-    const end = this.end();
-    const [stored] = this.#read(() => this.#query.head.get()) ?? [0]; // less where somebody has cut the log
-    const seq = Math.min(end, stored);
+    const seq = Math.min(this.end(), this.stored()); // less where somebody has cut the log
     return seq === 0 ? START : toPosition(seq);
+  }
+
+  /** The number of the last event in the file. Throws LogUnavailable. */
+  protected stored(): number {
+    return this.#read(() => this.#query.head.get())?.[0] ?? 0;
   }
 
   distance(after: Position, upTo: Position): number {

@@ -65,9 +65,14 @@ export const whileBusy = <T>(work: () => T): T => {
   }
 };
 
-/** Opens a file to write it, and creates what is missing in it. A file that is refused stays unchanged. */
-export const openFile = (format: FileFormat): Database =>
-  whileBusy(() => {
+/**
+ * Opens a file to write it, and creates it, its folder, and what is missing in it. A file that is refused stays
+ * unchanged.
+ */
+export const openFile = (format: FileFormat): Database => {
+  createFolder(format.file, format.unavailable);
+  createFile(format.file);
+  return whileBusy(() => {
     const db = new DatabaseSync(format.file);
     try {
       prepareFile(db, format);
@@ -77,6 +82,7 @@ export const openFile = (format: FileFormat): Database =>
       throw error;
     }
   });
+};
 
 const prepareFile = (db: Database, format: FileFormat): void => {
   db.exec(

@@ -16,7 +16,7 @@ import {
 import { type Database, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
 import { nodesOf, storedEntries } from '../../trie/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
-import { assertScrubbed, createFile, createFolder, inTransaction, SCRUB } from './open-file.js';
+import { assertScrubbed, inTransaction, SCRUB } from './open-file.js';
 import { nodeReader, stateReader, stateWrites } from './tree-state.js';
 import { keepAdvice, openTreeFile } from './tree-schema.js';
 
@@ -276,8 +276,6 @@ const alarmOf = (row: { readonly text: string } | undefined): Alarm | undefined 
  */
 // eslint-disable-next-line @typescript-eslint/require-await -- what it throws must be a rejection
 export const openSqliteTreeStore = async (file: string, logIdentity: string): Promise<TreeStore> => {
-  createFolder(file, unavailable);
-  createFile(file);
   let db: Database | undefined;
   try {
     db = openTreeFile(file, logIdentity);

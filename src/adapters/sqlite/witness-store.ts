@@ -7,7 +7,7 @@ import {
   WitnessStoreUnavailable,
 } from '../../ports/witness-store.js';
 import { type Database, explainSqliteError, prepareRows, sqliteCode } from './database.js';
-import { createFile, createFolder, inTransaction, openFile } from './open-file.js';
+import { inTransaction, openFile } from './open-file.js';
 
 /** 'plwi' in ASCII: identifies the memory of a witness. */
 const APPLICATION_ID = 0x706c7769;
@@ -51,8 +51,6 @@ export const openWitnessStore = (file: string): WitnessStore => {
     }
   };
   return named(() => {
-    createFolder(file, unavailable);
-    createFile(file);
     const db = openFile({
       file,
       application: APPLICATION_ID,
