@@ -50,29 +50,6 @@ const sqlitePath = (value: string, allowed: string): string => {
   return file;
 };
 
-type Credentials = ReturnType<EventStoreConnectionString['credentials']>;
-
-/** The location of an event log as it can be sent to a thread, which gets no functions. */
-export type SentLocation =
-  | SqliteLocation
-  | Readonly<{
-      kind: 'eventstoredb';
-      place: Omit<EventStoreConnectionString, 'credentials'>;
-      credentials: Credentials;
-    }>;
-
-export const sentLocation = (log: EventLogLocation): SentLocation => {
-  if (log.kind === 'sqlite') return log;
-  const { credentials, ...place } = log.place;
-  return { kind: log.kind, place, credentials: credentials() };
-};
-
-/** The location that was sent. */
-export const receivedLocation = (log: SentLocation): EventLogLocation =>
-  log.kind === 'sqlite'
-    ? log
-    : { kind: log.kind, place: { ...log.place, credentials: () => log.credentials } };
-
 /** Whether the connection to an event log crosses a network without encryption, and its password with it. */
 export const isPlaintextToAnotherMachine = (log: EventLogLocation): boolean =>
   log.kind === 'eventstoredb' && !log.place.tls && !log.place.hosts.every(isLoopback);

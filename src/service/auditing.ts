@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
-import { sentLocation } from '../adapters/store-locations.js';
 import { openTreeStore, sharedHeadOf } from '../adapters/stores.js';
 import { openAuditKey, openPreviousKey, originOf } from '../audit/key.js';
 import { Eraser } from '../erasure/eraser.js';
@@ -51,7 +50,7 @@ export const openTree = async (
   const auditor = new AuditorThread(
     {
       ...{
-        log: sentLocation(eventLog),
+        file: eventLog.kind === 'sqlite' ? eventLog.file : undefined,
         shared: sharedHeadOf(log),
         dataDir,
         key,

@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads';
 import { type Logger } from 'pino';
-import { type SentLocation } from '../adapters/store-locations.js';
 import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs, startIdleTimer } from '../async/runtime.js';
@@ -15,7 +14,8 @@ import { type WitnessesConfig } from './witnesses-config.js';
 
 /** What the thread is started with. */
 export interface AuditorData {
-  readonly log: SentLocation;
+  /** Of an embedded log. Any other one is read from the settings, as its credentials stay where they are. */
+  readonly file: string | undefined;
   /** The end of an embedded log, as `sharedHeadOf` gives it. */
   readonly shared: SharedArrayBuffer | undefined;
   readonly dataDir: string;

@@ -1,7 +1,7 @@
 /** Runs the auditor, until it is told to stop. Whatever it cannot go on from ends the thread, which is started again. */
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
-import { receivedLocation } from '../adapters/store-locations.js';
+import { type EventLogLocation } from '../adapters/store-locations.js';
 import { openEventLog, openTreeStore } from '../adapters/stores.js';
 import { startTimer, type Timer } from '../async/runtime.js';
 import { Auditor } from '../audit/auditor.js';
@@ -20,6 +20,7 @@ import { Load } from '../projector/load.js';
 import { Pacing } from '../projector/pacing.js';
 import { askWitness } from '../witness/ask.js';
 import { type AuditorData, type FromAuditor, type ToAuditor, type TreeWork } from './auditor-thread.js';
+import { loadConfig } from './config.js';
 import { cosignedNotes } from './cosigned.js';
 import { now } from './now.js';
 import { type Answer, answerTo, ThreadCalls } from './thread-calls.js';
@@ -61,9 +62,13 @@ const post = (message: FromAuditor): void => {
 
 const UNKNOWN: Answer = { name: 'OutcomeUnknown', message: 'the process that appends does not answer' };
 
+const { file } = data;
+const place: EventLogLocation =
+  file === undefined ? loadConfig(process.env).eventLog : { kind: 'sqlite', file };
+
 /** The log, to which the owner of its connections appends. */
 const openLog = async (): Promise<EventLog> =>
-  decorate(await openEventLog(receivedLocation(data.log), { access: 'read', shared: data.shared }), {
+  decorate(await openEventLog(place, { access: 'read', shared: data.shared }), {
     append: async (stream, expected, events) => {
       const answer = await appends.ask(
         (call) => {
