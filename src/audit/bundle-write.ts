@@ -84,7 +84,7 @@ export class ExportRefused extends Error {
  * `altered`. Returns what it holds.
  * `onProgress` is told how many of how many events were looked at.
  *
- * Throws ExportRefused; UnknownPosition for a `from` that this log has not reached; EventRefused, TreeUnavailable and
+ * Throws ExportRefused; UnknownPosition for a `from` that is no position of this log; EventRefused, TreeUnavailable and
  * LogUnavailable; and the signal's reason.
  */
 export async function* bundleOf(
@@ -214,7 +214,7 @@ const firstIndex = async (
     if (Number(asked) <= size) return Number(asked);
     throw new ExportRefused(`--from ${asked}: the checkpoint that was signed last holds ${size} events`);
   }
-  const position = knownPosition(asked, await log.head(), '--from');
+  const position = await knownPosition(log, asked, '--from');
   const mark = (await store.markOfPosition(position)) ?? { index: 0, before: START };
   let index = mark.index;
   for await (const event of log.readAll(mark.before)) {

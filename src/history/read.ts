@@ -42,9 +42,12 @@ export interface HistoryBatch {
 /** The pause before the next attempt to follow a log that cannot be reached, in milliseconds. */
 const AGAIN_MS = 1_000;
 
-/** The position that a text names. Throws UnknownPosition where the log, whose head is given, never gave it. */
-export const knownPosition = (text: string, head: Position, where: string): Position => {
-  if (text.length !== head.length || !/^[0-9]+$/.test(text) || text > head) throw new UnknownPosition(where);
+/**
+ * The position that a text names, which is that of an event: no other is ever given out. Throws UnknownPosition where
+ * the log has none there, `where` naming the parameter; LogUnavailable.
+ */
+export const knownPosition = async (log: EventLog, text: string, where: string): Promise<Position> => {
+  if (!(await log.eventAt(text as Position))) throw new UnknownPosition(where);
   return text as Position;
 };
 
@@ -96,7 +99,7 @@ export async function* readStreamHistory(
 /**
  * The events after one position, up to another, in log order; a batch now and then, also an empty one, so that the
  * caller can tell how far it is. Nothing is read before it is asked for. Ends without having been `done` where
- * `signal` aborts. Throws LogUnavailable, and UnknownPosition for an `after` that the log cannot take.
+ * `signal` aborts. Throws LogUnavailable.
  */
 export async function* readHistory(
   log: EventLog,
@@ -129,7 +132,7 @@ export async function* readHistory(
     }
     return;
   }
-  for await (const batch of subscription(log, after, signal)) {
+  for await (const batch of log.subscribe(after, signal)) {
     const done = batch.position >= upTo || batch.caughtUp;
     yield {
       events: batch.events.filter((event) => inRange(event) && matches(event)),
@@ -144,7 +147,7 @@ export async function* readHistory(
 /**
  * The events after a position, and then those still to come, until `signal` aborts; a batch at least once a second,
  * often an empty one. A log that cannot be reached is tried again for as long as it takes, and the batches say so
- * meanwhile; but where that is so from the beginning, it throws LogUnavailable, or UnknownPosition as above.
+ * meanwhile; but where that is so from the beginning, it throws LogUnavailable.
  */
 export async function* followHistory(
   log: EventLog,
@@ -156,7 +159,7 @@ export async function* followHistory(
   let position = after;
   for (let begun = false; !signal.aborted;) {
     try {
-      for await (const batch of subscription(log, position, signal)) {
+      for await (const batch of log.subscribe(position, signal)) {
         begun = true;
         position = batch.position;
         yield { events: batch.events.filter(matches), position, done: false };
@@ -166,20 +169,5 @@ export async function* followHistory(
       yield { events: [], position, done: false, waiting: error.message };
       await pause(AGAIN_MS, signal);
     }
-  }
-}
-
-/** As the log's own, but throws UnknownPosition for a position that the log refuses. */
-async function* subscription(log: EventLog, after: Position, signal: AbortSignal) {
-  let begun = false;
-  try {
-    for await (const batch of log.subscribe(after, signal)) {
-      begun = true;
-      yield batch;
-    }
-  } catch (error) {
-    // An adapter throws TypeError for a position that it never gave, such as a number above its server's range.
-    if (error instanceof TypeError && !begun && after !== START) throw new UnknownPosition('after');
-    throw error;
   }
 }

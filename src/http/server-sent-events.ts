@@ -73,5 +73,5 @@ export const resumedFrom = async (
   const header = String(headers['last-event-id'] ?? '');
   const [id = '', where] = header === '' ? [lastEventId, '?lastEventId'] : [header, 'Last-Event-ID'];
   if (id === '') return undefined;
-  return id === ID_OF_START ? START : knownPosition(id, await log.head(), where);
+  return id === ID_OF_START ? START : knownPosition(log, id, where);
 };

@@ -58,7 +58,7 @@ export class LocalOperations implements Operations {
 
   async past(limit: number, before?: string) {
     const { log } = this.system;
-    const from = before === undefined ? undefined : knownPosition(before, await log.head(), '?before');
+    const from = before === undefined ? undefined : await knownPosition(log, before, '?before');
     return readPastOperations(log, from, limit);
   }
 

@@ -26,6 +26,7 @@ it(`gives no event at a position within one, or at one that is none: eventstored
       expect(await log.eventAt(toPosition({ commit: at, prepare: at }))).toBeUndefined();
     for (const prepare of [0n, commit - 1n, commit + 1n])
       expect(await log.eventAt(toPosition({ commit, prepare }))).toBeUndefined();
+    expect(await log.eventAt(toPosition({ commit, prepare: 10n ** 20n - 1n }))).toBeUndefined();
     expect(await log.eventAt(toPosition({ commit, prepare: commit }))).toStrictEqual(first);
   } finally {
     await log.close();

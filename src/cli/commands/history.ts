@@ -88,7 +88,7 @@ interface Reading {
  */
 const history = async ({ log, signal, forPeople }: Reading, question: HistoryOptions): Promise<void> => {
   const head = await log.head();
-  const after = question.after === undefined ? START : knownPosition(question.after, head, '--after');
+  const after = question.after === undefined ? START : await knownPosition(log, question.after, '--after');
   const text = forPeople ? eventLine : cloudEventText;
   const batches = question.follow
     ? followHistory(log, question, after, signal)
@@ -109,7 +109,7 @@ const listAsOf = async (
   asOf: PointInTime,
 ): Promise<void> => {
   const head = await log.head();
-  const point = 'position' in asOf ? { position: knownPosition(asOf.position, head, '--as-of') } : asOf;
+  const point = 'position' in asOf ? { position: await knownPosition(log, asOf.position, '--as-of') } : asOf;
   const width = String(Number.MIN_SAFE_INTEGER).length;
   const lineOf = ({ id, name, tag }: Plant): string =>
     forPeople

@@ -37,8 +37,8 @@ export class AuditController {
     const query = readQuery(request, AuditQuery);
     const head = await this.log.head();
     if (type === LIVE) return this.#live(request, reply, query, head);
-    const after = startOf(query.after, head, '?after');
-    const upTo = query.upTo === undefined ? head : knownPosition(query.upTo, head, '?upTo');
+    const after = await this.#startOf(query.after, head);
+    const upTo = query.upTo === undefined ? head : await knownPosition(this.log, query.upTo, '?upTo');
     if (isBatch(type)) return this.#page(request, reply, query, { after, upTo }, type);
     await this.streams.sendLines(request, reply, type, query.limit ?? Infinity, (gone) =>
       readHistory(this.log, query, after, upTo, gone),
@@ -60,7 +60,7 @@ export class AuditController {
         });
       }
     const resumed = await resumedFrom(request, query.lastEventId, this.log);
-    const after = resumed ?? startOf(query.after, head, '?after');
+    const after = resumed ?? (await this.#startOf(query.after, head));
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
       serverSentEvents(liveEvents(followHistory(this.log, query, after, over)), expiresAt * 1_000),
@@ -93,6 +93,11 @@ export class AuditController {
     }
     throw gone.reason;
   }
+
+  async #startOf(after: string | undefined, head: Position): Promise<Position> {
+    if (after === undefined) return START;
+    return after === 'head' ? head : knownPosition(this.log, after, '?after');
+  }
 }
 
 /** Positions: the first one excluded, the last one included. */
@@ -100,11 +105,6 @@ interface Range {
   readonly after: Position;
   readonly upTo: Position;
 }
-
-const startOf = (text: string | undefined, head: Position, where: string): Position => {
-  if (text === undefined) return START;
-  return text === 'head' ? head : knownPosition(text, head, where);
-};
 
 /** The same page of what comes after a position. */
 const nextPage = (url: string, position: Position): string => {

@@ -9,7 +9,7 @@ import { receiptText, tlogProofText } from '../../audit/receipt.js';
 import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
 import { ERASED_STREAMS, ownedBy } from '../../plants/stream.js';
-import { EventLog, type Position } from '../../ports/event-log.js';
+import { EventLog } from '../../ports/event-log.js';
 import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { InFlightLimit } from '../in-flight-limit.js';
@@ -90,7 +90,7 @@ export class LogController {
     const leaf =
       position === undefined
         ? index
-        : (await this.tree.entryAt(knownPosition(position, await this.log.head(), '?position')))?.index;
+        : (await this.tree.entryAt(await knownPosition(this.log, position, '?position')))?.index;
     if (leaf === undefined) throw notThere();
     const signed = (await this.tree.checkpoint()).size;
     const of = size ?? signed;
@@ -149,7 +149,7 @@ export class LogController {
   ): Promise<string> {
     const type = acceptedOf(request, ['application/json', 'text/plain']);
     const query = readQuery(request, ReceiptQuery);
-    const position: Position = knownPosition(query.position, await this.log.head(), '?position');
+    const position = await knownPosition(this.log, query.position, '?position');
     const deadline = AbortSignal.timeout(this.waitMs);
     await this.tree.covers(position, deadline);
     const entry = await this.tree.entryAt(position);
@@ -179,7 +179,7 @@ export class LogController {
     const { limit = DEFAULT_LIMIT, after, position } = readQuery(request, ListProofQuery);
     const { owner, scopes } = principalOf(request);
     const mayShowOthers = scopes.has('plants:audit');
-    const from = position && knownPosition(position, await this.log.head(), '?position');
+    const from = position && (await knownPosition(this.log, position, '?position'));
     const text = await this.#lists.run(owner, async () => {
       const deadline = AbortSignal.timeout(this.waitMs);
       if (from) await this.tree.covers(from, deadline);

@@ -228,7 +228,7 @@ export class PlantsController {
     const head = await this.log.head();
     const page = await this.past.page(
       owner,
-      pointOf(asOf, head),
+      await pointOf(asOf, this.log),
       { after, limit: most },
       head,
       goneSignal(request, reply),
@@ -304,8 +304,11 @@ const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position 
   sent === undefined ? undefined : (readValue(PositionHeader, sent, 'Plants-Position') as Position);
 
 /** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
-const pointOf = (asOf: NonNullable<z.output<typeof ListQuery>['asOf']>, head: Position): PointInTime => {
-  if ('position' in asOf) return { position: knownPosition(asOf.position, head, '?asOf') };
+const pointOf = async (
+  asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
+  log: EventLog,
+): Promise<PointInTime> => {
+  if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
   if (asOf.instant <= instantOf(new Date())) return asOf;
   const detail = 'must not be in the future: nobody knows that list yet';
   throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });

@@ -102,6 +102,15 @@ describe('GET /audit/events', () => {
     expect(await found({ after: 'head' })).toEqual([]);
   });
 
+  it('begins and ends at events alone', async () => {
+    const within = '1'.padStart(40, '0'); // on EventStoreDB: before the end of the log, in the first event
+    for (const query of [`?after=${within}`, `?upTo=${within}`])
+      await http.refused(auditEvents(query), 400, 'position_unknown', [query.slice(0, query.indexOf('='))]);
+    const live = { accept: 'text/event-stream', 'last-event-id': within };
+    await http.refused(auditEvents('', live), 400, 'position_unknown', ['Last-Event-ID']);
+    await http.refused(get(`/plants?asOf=${within}`, reader), 400, 'position_unknown', ['?asOf']);
+  });
+
   it('streams all of it as lines, and answers HEAD without', async () => {
     const accept = 'application/x-ndjson';
     const answer = await auditEvents('', { accept });

@@ -61,7 +61,7 @@ describe('GET /plants/events', () => {
     problemIn(await get({ token: await http.token('anne', 'plants:write') }), 403, 'scope_missing');
     problemIn(await get({ headers: { accept: 'application/json' } }), 406, 'not_acceptable');
     problemIn(await get({ path: '/plants/events?x=1' }), 400, 'invalid_request', ['?x']);
-    for (const last of ['x', '9'.repeat(40)])
+    for (const last of ['x', '9'.repeat(40), '1'.padStart(40, '0')])
       problemIn(await get({ headers: { 'last-event-id': last } }), 400, 'position_unknown', [
         'Last-Event-ID',
       ]);
