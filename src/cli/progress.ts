@@ -83,7 +83,7 @@ export class Progress {
 /** Shows how far a long operation is, or what becomes of a request, and returns the outcome. */
 export const watched = async <Outcome>(
   output: { readonly json: boolean },
-  steps: AsyncGenerator<OperationProgress | FollowStep, Outcome>,
+  steps: AsyncGenerator<FollowStep, Outcome>,
 ): Promise<Outcome> => {
   const progress = new Progress(output);
   let said: string | undefined;
@@ -109,7 +109,7 @@ const shareOf = ({
   events,
   eventsPerSecond,
   secondsLeft,
-}: Exclude<FollowStep, string>): Shown => {
+}: Exclude<FollowStep, string | OperationProgress>): Shown => {
   const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
   const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
   const detail = phase === 'building' ? `${phase}, ${events ?? 0} events${rate}${left}` : `${phase}${left}`;

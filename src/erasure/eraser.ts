@@ -14,6 +14,7 @@ import {
   type EventLog,
   type Position,
   type RecordedEvent,
+  ScrubTakesTime,
   type StandIn,
   START,
 } from '../ports/event-log.js';
@@ -64,8 +65,8 @@ export type ErasureStep = (typeof ERASURE_STEPS)[number];
 export interface ErasureProgress {
   readonly erasure: string;
   readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
-  /** Why it is failing, in one line without the owner's name; undefined where it is not. */
-  readonly problem: string | undefined;
+  /** How many of how many plants are deleted; undefined in another step. */
+  readonly plants?: { readonly done: number; readonly total: number };
 }
 
 export interface EraserOptions {
@@ -105,7 +106,7 @@ export class Eraser {
   readonly #incompleteSince = new Map<string, number>();
   #lastRevision: bigint | undefined;
   #isIdle = false;
-  #lastProblem: string | undefined;
+  #problem: string | undefined;
 
   constructor(
     private readonly log: EventLog,
@@ -119,64 +120,65 @@ export class Eraser {
     return [...this.#progress.values()];
   }
 
-  /** Why an erasure is failing, in one line without an owner's name; undefined where none is. */
+  /** Why erasures failed at the last look, in one line without an owner's name; undefined where none did. */
   get problem(): string | undefined {
-    return this.#lastProblem;
+    return this.#problem;
   }
 
   /** Runs until `signal` aborts; never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      try {
-        await this.#next(signal);
-      } catch (error) {
-        this.#isIdle = false;
-        this.#told(messageOf(error));
-      }
+      const problem = await this.#look(signal);
+      if (problem !== undefined && problem !== this.#problem) this.options.onProblem(problem);
+      this.#problem = problem;
       await pause(this.#isIdle ? LOOK_EVERY_MS : STEP_EVERY_MS, signal);
     }
   }
 
-  /** Logs a problem, once for as long as it is the last one. */
-  #told(problem: string): void {
-    if (problem !== this.#lastProblem) this.options.onProblem(problem);
-    this.#lastProblem = problem;
+  /** Carries out what is due. Returns why something of it failed; undefined where all is well. Never rejects. */
+  async #look(signal: AbortSignal): Promise<string | undefined> {
+    try {
+      return await this.#next(signal);
+    } catch (error) {
+      this.#isIdle = false;
+      return messageOf(error);
+    }
   }
 
-  async #next(signal: AbortSignal): Promise<void> {
+  async #next(signal: AbortSignal): Promise<string | undefined> {
     const last = await this.log.readLast(ERASURES_STREAM);
     if (!last) this.#isIdle = true;
-    if (!last || (this.#isIdle && last.revision === this.#lastRevision)) return;
+    if (!last || (this.#isIdle && last.revision === this.#lastRevision)) return undefined;
     const { all, revision, unread } = await readErasures(this.log);
     if (unread > 0)
       throw new Error('a newer version has recorded something about erasures: upgrade this one');
     const open = all.filter(isInProgress);
     for (const { erasure } of all)
       if (!open.some((one) => one.erasure === erasure)) this.#progress.delete(erasure);
-    let isHeldUp = false;
+    const problems: string[] = [];
     for (const erasure of open) {
-      if (signal.aborted) return;
+      if (signal.aborted) return undefined;
       try {
         await this.#carryOut(erasure, signal);
       } catch (error) {
-        isHeldUp = true;
-        const problem = messageOf(error);
-        const progress = this.#progress.get(erasure.erasure);
-        if (progress) this.#progress.set(erasure.erasure, { ...progress, problem });
-        this.#told(`erasure ${erasure.erasure}: ${problem}`);
+        if (!(error instanceof ScrubTakesTime))
+          problems.push(`erasure ${erasure.erasure}: ${messageOf(error)}`);
       }
     }
     const isScrubbed = await scrubTree(this.log, this.tree);
-    if (!isHeldUp) this.#lastProblem = undefined;
     this.#lastRevision = revision;
     this.#isIdle = open.length === 0 && isScrubbed;
+    return problems.length === 0 ? undefined : problems.join('; ');
   }
 
   async #carryOut({ erasure, state, orderedAt }: Erasure, signal: AbortSignal): Promise<void> {
-    const show = (step: ErasureProgress['step']): void => {
-      const problem = this.#progress.get(erasure)?.problem;
-      this.#progress.set(erasure, { erasure, step, problem });
+    const show = (step: ErasureProgress['step'], plants?: ErasureProgress['plants']): void => {
+      this.#progress.set(erasure, { erasure, step, ...(plants && { plants }) });
     };
+    const deletePlants = (owner: string) =>
+      this.#deletePlants(owner, erasure, (plants) => {
+        show('deleting', plants);
+      });
     if (state === 'ordered') {
       const owner = await ownerOf(this.log, erasure);
       if (owner === undefined) return this.#cancelUnless(erasure, orderedAt);
@@ -184,7 +186,7 @@ export class Eraser {
       show('deleting');
       this.#step('ordered');
       // The second time for what the owner has created meanwhile: its command may have been admitted before the order.
-      const scope = (await this.#deletePlants(owner, erasure)) ?? (await this.#deletePlants(owner, erasure));
+      const scope = (await deletePlants(owner)) ?? (await deletePlants(owner));
       if (scope === undefined) return; // again
       this.#step('plants deleted');
       show('waiting');
@@ -233,11 +235,16 @@ export class Eraser {
    * rules, and whoever replays the log without the erased events comes to the same state. Returns what is to be erased
    * where no plant is present in it; undefined where it has deleted some, so that another look is due.
    */
-  async #deletePlants(owner: string, erasure: string): Promise<ErasureScope | undefined> {
+  async #deletePlants(
+    owner: string,
+    erasure: string,
+    onDeleted: (plants: NonNullable<ErasureProgress['plants']>) => void,
+  ): Promise<ErasureScope | undefined> {
     const { log, options } = this;
     const skips = await readSkipsInForce(log);
     const isOwned = ownedBy(owner);
-    const present = new Set<number>();
+    /** The last event of each plant that is present, by its id. */
+    const present = new Map<number, RecordedEvent>();
     let last = START;
     let isBegun = false;
     for await (const event of this.#owned(owner, erasure)) {
@@ -251,20 +258,24 @@ export class Eraser {
         );
       if (fact.kind !== 'plant') continue;
       const { id, plant } = effectOf(fact.event);
-      if (plant) present.add(id);
+      if (plant) present.set(id, event);
       else present.delete(id);
     }
     if (present.size === 0) return { last, isBegun };
     const dependencies = { log, now: options.now, skips: () => readSkipsInForce(log) };
-    const ids = [...present];
+    const plants = [...present];
+    let done = 0;
+    onDeleted({ done, total: present.size });
     const deleteNext = async (): Promise<void> => {
-      for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
+      for (let next = plants.pop(); next; next = plants.pop()) {
+        const [id, seen] = next;
         const context = { commandId: randomId(), actor: ERASER.actor, correlationId: erasure };
         try {
-          await runCommand(dependencies, owner, { type: 'DeletePlant', id }, context);
+          await runCommand(dependencies, owner, { type: 'DeletePlant', id }, context, seen);
         } catch (error) {
           if (!(error instanceof DomainError)) throw error; // else: the owner was faster
         }
+        onDeleted({ done: ++done, total: present.size });
       }
     };
     await Promise.all(Array.from({ length: DELETES_AT_ONCE }, deleteNext));

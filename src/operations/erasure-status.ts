@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { readErasures } from '../erasure/erasures.js';
 import { erasedStream } from '../plants/stream.js';
-import { type EventLog } from '../ports/event-log.js';
+import { type System } from './status.js';
+import { OperationProgress } from './long-operation.js';
+import { readReports } from './process-report.js';
 
 /** An erasure. */
 export const ErasureStatus = z
@@ -23,6 +25,10 @@ export const ErasureStatus = z
       description:
         'What somebody has to do by hand before it is finished, such as a scavenge of EventStoreDB; null where nothing is known.',
     }),
+    progress: OperationProgress.nullable().meta({
+      description:
+        'How many of the plants the auditor at work has deleted; null in another step, and where no auditor says so.',
+    }),
   })
   .meta({
     id: 'ErasureStatus',
@@ -32,13 +38,22 @@ export const ErasureStatus = z
 export type ErasureStatus = Readonly<z.infer<typeof ErasureStatus>>;
 
 /** What has happened to an erasure; undefined where there is none of this id. Throws what the log throws. */
-export const readErasure = async (log: EventLog, id: string): Promise<ErasureStatus | undefined> => {
+export const readErasure = async (
+  { log, model }: Pick<System, 'log' | 'model'>,
+  id: string,
+): Promise<ErasureStatus | undefined> => {
   const found = (await readErasures(log)).all.find(({ erasure }) => erasure === id);
   if (!found) return undefined;
   const { erasure, state, reason, by, orderedAt, since, events } = found;
   const remains = state === 'erased' ? await log.remains(erasedStream(erasure)) : undefined;
+  // Lists that are away hold up nothing else.
+  const reports = state === 'ordered' ? await readReports(model).catch(() => []) : [];
+  const plants = reports
+    .flatMap(({ erasures = [] }) => erasures)
+    .find((one) => one.erasure === erasure)?.plants;
   return {
     ...{ erasure, state, reason, by, orderedAt: orderedAt.toISOString(), since: since.toISOString() },
     ...{ events: events ?? null, remains: remains ?? null },
+    progress: plants ? { phase: 'deleting', unit: 'plants', ...plants } : null,
   };
 };

@@ -2,6 +2,7 @@ import { pause } from '../async/pause.js';
 import { activeOf } from '../ports/generations.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { type ErasureStatus } from './erasure-status.js';
+import { type OperationProgress } from './long-operation.js';
 import { type Operations, ServiceUnreachable } from './operations.js';
 import { type ProcessReport, workingProjector } from './process-report.js';
 import { type SystemStatus } from './system-status.js';
@@ -18,8 +19,8 @@ const SWITCH_MS = 60_000;
 /** How long a service may be out of reach before nobody waits any longer, in milliseconds. */
 const UNREACHABLE_MS = 60_000;
 
-/** What is to be shown while a request is followed: a line for a person, or how far a rebuild is. */
-export type FollowStep = string | NonNullable<SystemStatus['rebuild']>;
+/** What is to be shown while a request is followed: a line for a person, or how far it is. */
+export type FollowStep = string | OperationProgress | NonNullable<SystemStatus['rebuild']>;
 
 type Follow<Outcome> = AsyncGenerator<FollowStep, Outcome>;
 
@@ -82,9 +83,12 @@ export const followErasure = (following: Following, id: string): Follow<ErasureS
     const found = await following.operations.erasure(id);
     if (found && (found.state === 'finished' || found.state === 'cancelled' || found.remains !== null))
       return found;
-    yield found?.state === 'erased'
-      ? 'the events are erased; they are removed from the files of the stores'
-      : 'waiting for a service with the role auditor: it deletes the plants, and signs a checkpoint without them';
+    yield (
+      found?.progress ??
+      (found?.state === 'erased'
+        ? 'the events are erased; they are removed from the files of the stores'
+        : 'a service with the role auditor deletes the plants, signs a checkpoint without them, and erases the events')
+    );
     return undefined;
   });
 

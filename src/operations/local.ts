@@ -118,7 +118,7 @@ export class LocalOperations implements Operations {
   }
 
   erasure(id: string) {
-    return readErasure(this.system.log, id);
+    return readErasure(this.system, id);
   }
 
   async lift(reason: string) {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type AuditorStatus } from '../audit/auditor-status.js';
 import { type AppendHealth } from '../ports/event-log.js';
 import { type Coordination } from '../ports/coordination.js';
+import { type Eraser } from '../erasure/eraser.js';
 import { type ProjectorStatus } from '../projector/projector.js';
 import { type LastVerify } from './last-runs.js';
 import { type RebuildProgress } from '../projector/runner.js';
@@ -122,6 +123,16 @@ const Report = z.object({
     z.string(),
   ),
   erasureProblem: optional('Why an erasure is failing; absent where none is.', z.string()),
+  erasures: optional(
+    'The erasures that it carries out, and how many of how many plants are deleted, while some are.',
+    z.array(
+      z.object({
+        erasure: z.string(),
+        step: z.string(),
+        plants: z.object({ done: z.number(), total: z.number() }).optional(),
+      }),
+    ),
+  ),
   verified: optional(
     'The last comparison of the lists with the log that its DATA_DIR records.',
     z.object({ at: z.string(), differing: z.number() }),
@@ -155,7 +166,7 @@ export const reportText = (
   auditor?: { readonly status: AuditorStatus },
   eventLog?: AppendHealth,
   verified?: LastVerify,
-  eraser?: { readonly problem: string | undefined },
+  eraser?: Pick<Eraser, 'problem' | 'progress'>,
 ): string =>
   JSON.stringify(
     {
@@ -165,6 +176,7 @@ export const reportText = (
       rebuildProblem: projector?.rebuildProblem,
       auditor: auditor ? shownAuditor(auditor.status) : null,
       erasureProblem: eraser?.problem,
+      erasures: eraser?.progress,
       eventLog,
       verified,
     },

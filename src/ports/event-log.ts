@@ -197,8 +197,9 @@ export abstract class EventLog {
 
   /**
    * Removes from the files of the store what erased events have left there, those of the stream `into` at least. Appends
-   * may wait meanwhile. May be repeated. Throws LogUnavailable, also where that takes longer or somebody else has to do
-   * it: its message says so, and it is to be tried again.
+   * may wait meanwhile. May be repeated. Throws LogUnavailable, also where somebody else has to do it: its message says
+   * so, and it is to be tried again. ScrubTakesTime where the store is at it: nothing is wrong, and it is to be looked at
+   * again.
    */
   abstract scrub(into: string): Promise<void>;
 
@@ -295,6 +296,11 @@ export class LogDamaged extends Error {
 /** The log cannot be reached or used. An append that ended so wrote nothing. */
 export class LogUnavailable extends Error {
   override readonly name: string = 'LogUnavailable';
+}
+
+/** The store removes from its files what was erased, and has not come to its end. */
+export class ScrubTakesTime extends LogUnavailable {
+  override readonly name = 'ScrubTakesTime';
 }
 
 /** Another process owns the log, and only it may write. The message is a clause with the file. */

@@ -265,7 +265,7 @@ const startHeartbeat = (
     model,
     instance,
     async () => reportText(identity, projector, auditor, log.health(), await verified.result(), eraser),
-    () => projector?.rebuild !== undefined,
+    () => projector?.rebuild !== undefined || (eraser?.progress.length ?? 0) > 0,
     news,
   );
   return () => heartbeat.close();

@@ -53,8 +53,9 @@ const PAGE = 10;
 
 /**
  * Decides on the present state of a plant, and appends; decides again where another writer was faster. Reads only the end
- * of the plant's stream, and for a new plant nothing: its first append states that the stream is empty. Only for a
- * command that was never run before; else use `resumeCommand`.
+ * of the plant's stream, and for a new plant nothing: its first append states that the stream is empty. `seen`: the last
+ * event of the stream, where the caller has just read it. Only for a command that was never run before; else use
+ * `resumeCommand`.
  * Throws DomainError, EventRefused (the last event cannot be read, so it is not known whether the plant is present),
  * LogUnavailable (nothing was written) or OutcomeUnknown (it may have been).
  */
@@ -63,13 +64,14 @@ export const runCommand = async (
   owner: string,
   command: PlantCommand,
   context: CommandContext,
+  seen?: RecordedEvent,
 ): Promise<Changed> => {
   const { log } = dependencies;
   const stream = plantStream(owner, command.id);
   return change(dependencies, stream, command, context, async (before) => {
     // The log checks that there is no stream, for less than a read: most plants that are added are new.
-    if (!before && command.type === 'CreatePlant') return { state: undefined, revision: undefined };
-    const last = await log.readLast(stream);
+    const isKnown = !before && (seen !== undefined || command.type === 'CreatePlant');
+    const last = isKnown ? seen : await log.readLast(stream);
     return { state: last, revision: last?.revision };
   });
 };

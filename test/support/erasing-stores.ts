@@ -135,7 +135,7 @@ export class ErasingStores {
       onDone: () => undefined,
       onProblem: (reason) => problems.push(reason),
     });
-    return { problems, end: this.#start((signal) => eraser.run(signal)) };
+    return { eraser, problems, end: this.#start((signal) => eraser.run(signal)) };
   }
 
   async create(owner: string, id: number, idempotencyKey?: string): Promise<void> {

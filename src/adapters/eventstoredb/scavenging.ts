@@ -1,7 +1,7 @@
 import { AccessDeniedError, StreamDeletedError, WrongExpectedVersionError } from '@eventstore/db-client';
 import { monotonicMs } from '../../async/runtime.js';
 import { backoffMs } from '../../async/backoff.js';
-import { LogUnavailable } from '../../ports/event-log.js';
+import { LogUnavailable, ScrubTakesTime } from '../../ports/event-log.js';
 import { deleteSubject, type ErasingLog, isAnyLeft } from './erased-streams.js';
 import { type Server } from './server.js';
 import { OptionsHidden } from './server-option.js';
@@ -54,7 +54,8 @@ export class Scavenging {
   /** Streams of erased events of which nothing is left. */
   readonly #done = new Set<string>();
   #lookedAt = -Infinity;
-  #problem = '';
+  /** Why the last look did not find them gone. */
+  #reason = new LogUnavailable('');
   #starts = 0;
   #nextStartAt = -Infinity;
 
@@ -63,7 +64,7 @@ export class Scavenging {
   /** As `EventLog.scrub`. */
   async scrub(into: string): Promise<void> {
     if (this.#done.has(into)) return;
-    if (monotonicMs() - this.#lookedAt < LOOK_EVERY_MS) throw new LogUnavailable(this.#problem);
+    if (monotonicMs() - this.#lookedAt < LOOK_EVERY_MS) throw this.#reason;
     await deleteSubject(this.log, await this.#erased(into));
     if (!(await this.#isLeft(into))) {
       this.#done.add(into);
@@ -71,9 +72,10 @@ export class Scavenging {
       this.#nextStartAt = -Infinity;
       return;
     }
-    this.#problem = (await this.remains(into)) ?? (await this.#scavenge());
+    const remains = await this.remains(into);
+    this.#reason = remains === undefined ? await this.#scavenge() : new LogUnavailable(remains);
     this.#lookedAt = monotonicMs();
-    throw new LogUnavailable(this.#problem);
+    throw this.#reason;
   }
 
   /** As `EventLog.remains`. */
@@ -100,18 +102,21 @@ export class Scavenging {
   }
 
   /** Starts a scavenge, unless one was started lately. Returns what it is waited for. */
-  async #scavenge(): Promise<string> {
+  async #scavenge(): Promise<LogUnavailable> {
     const { server } = this.log;
     const waiting = `the events are deleted; waiting for a scavenge of ${server.title}, which removes them from its files`;
-    if (monotonicMs() < this.#nextStartAt) return waiting;
+    if (monotonicMs() < this.#nextStartAt) return new ScrubTakesTime(waiting);
     this.#nextStartAt = monotonicMs() + backoffMs(this.#starts++, PAUSES);
     try {
       await server.startScavenge();
-      return waiting;
+      return new ScrubTakesTime(waiting);
     } catch (error) {
       if (error instanceof AccessDeniedError)
-        return `the events are deleted, and still in the files of ${server.title}: start a scavenge on it, as this account may not (docs/erasure.md)`;
-      return `${waiting}; starting one failed (${server.unavailable(error).message})`; // one may be running
+        return new LogUnavailable(
+          `the events are deleted, and still in the files of ${server.title}: start a scavenge on it, as this account may not (docs/erasure.md)`,
+        );
+      // One may be running.
+      return new LogUnavailable(`${waiting}; starting one failed (${server.unavailable(error).message})`);
     }
   }
 }

@@ -215,6 +215,13 @@ describe('the erasure of an owner on EventStoreDB', () => {
     expect(await stores.log.remains(erasedStream(erasure))).toBeUndefined();
   });
 
+  it('has no problem while it waits for a scavenge', async () => {
+    await stores.create(MARKER, 1);
+    const { problems } = stores.startEraser();
+    await stores.finished(await stores.order(MARKER));
+    expect(problems).toEqual([]);
+  });
+
   it('waits for a scavenge that cannot be started now', async () => {
     await stores.create(MARKER, 1);
     server.answerNext('scavenge', failures.unknown);

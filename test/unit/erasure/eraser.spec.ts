@@ -9,7 +9,7 @@ import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
 import { encodeOwner, ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type EventLog, LogUnavailable, type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { sha256 } from '../../../src/trie/sha256.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
@@ -157,6 +157,34 @@ describe('the erasure of an owner', () => {
     await stores.finished(await stores.order('bob'));
     expect(problems[0]).toMatch(/^erasure .*: the event at position \d+ cannot be read: leave it out first/);
     expect(problems.join()).not.toContain(MARKER);
+  });
+
+  it('has no problem any more once the log is back, also where nothing was ever erased', async () => {
+    const readLast = stores.log.readLast.bind(stores.log);
+    let isAway = true;
+    stores.log.readLast = (stream) =>
+      isAway ? Promise.reject(new LogUnavailable('the log is away')) : readLast(stream);
+    const { eraser, problems } = stores.startEraser();
+    await until(() => eraser.problem === 'the log is away');
+    isAway = false;
+    await until(() => eraser.problem === undefined);
+    expect(problems).toEqual(['the log is away']);
+  });
+
+  it('tells how many plants it has deleted', async () => {
+    for (let id = 1; id <= 9; id++) await stores.create(MARKER, id); // one more than are deleted at a time
+    const append = stores.log.append.bind(stores.log);
+    const seen: unknown[] = [];
+    const { eraser } = stores.startEraser();
+    stores.log.append = (stream, ...rest) => {
+      if (stream.startsWith('plant-')) seen.push(eraser.progress[0]?.plants);
+      return append(stream, ...rest);
+    };
+    await stores.finished(await stores.order(MARKER));
+    expect([seen[0], seen[8]]).toEqual([
+      { done: 0, total: 9 },
+      { done: 8, total: 9 },
+    ]);
   });
 
   it('erases nothing while an alarm stands, or a newer version is at work, and says so', async () => {
