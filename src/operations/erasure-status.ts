@@ -27,7 +27,7 @@ export const ErasureStatus = z
     }),
     progress: OperationProgress.nullable().meta({
       description:
-        'How many of the plants the auditor at work has deleted; null in another step, and where no auditor says so.',
+        'What the auditor at work does before the events are erased: its phase is deleting (with the plants that are deleted, of how many), waiting (for lists and a checkpoint without them) or erasing. Null where no auditor says so.',
     }),
   })
   .meta({
@@ -48,12 +48,12 @@ export const readErasure = async (
   const remains = state === 'erased' ? await log.remains(erasedStream(erasure)) : undefined;
   // Lists that are away hold up nothing else.
   const reports = state === 'ordered' ? await readReports(model).catch(() => []) : [];
-  const plants = reports
-    .flatMap(({ erasures = [] }) => erasures)
-    .find((one) => one.erasure === erasure)?.plants;
+  const doing = reports.flatMap(({ erasures = [] }) => erasures).find((one) => one.erasure === erasure);
   return {
     ...{ erasure, state, reason, by, orderedAt: orderedAt.toISOString(), since: since.toISOString() },
     ...{ events: events ?? null, remains: remains ?? null },
-    progress: plants ? { phase: 'deleting', unit: 'plants', ...plants } : null,
+    progress: doing
+      ? { phase: doing.step, unit: 'plants', ...(doing.plants ?? { done: 0, total: null }) }
+      : null,
   };
 };

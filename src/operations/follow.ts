@@ -77,18 +77,22 @@ export const followRollback = (
     return { rolledBack: lastRebuild?.rebuild === id && lastRebuild.outcome === 'rolled back', generation };
   });
 
+/** What is said of an erasure of which nothing is erased yet, by what the auditor at work does. */
+const ERASURE_PHASES: Readonly<Record<string, string>> = {
+  waiting: 'the plants are deleted; waiting until lists and a signed checkpoint are without them',
+  erasing: 'the events are being erased',
+};
+
 /** Follows an erasure until it has ended, or only something is left that somebody has to do. Throws as above. */
 export const followErasure = (following: Following, id: string): Follow<ErasureStatus> =>
   follow(following, async function* () {
     const found = await following.operations.erasure(id);
     if (found && (found.state === 'finished' || found.state === 'cancelled' || found.remains !== null))
       return found;
-    yield (
-      found?.progress ??
-      (found?.state === 'erased'
-        ? 'the events are erased; they are removed from the files of the stores'
-        : 'a service with the role auditor deletes the plants, signs a checkpoint without them, and erases the events')
-    );
+    const { state, progress = null } = found ?? {};
+    if (state === 'erased') yield 'the events are erased; they are removed from the files of the stores';
+    else if (progress?.phase === 'deleting') yield progress;
+    else yield ERASURE_PHASES[progress?.phase ?? ''] ?? 'waiting for a service with the role auditor';
     return undefined;
   });
 

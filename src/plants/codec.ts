@@ -75,10 +75,11 @@ export const tryDecode = (stored: StoredEvent, upcasters: Upcasters = UPCASTERS)
     const { streams, versions }: EventVersions = upcasters[type];
     if (!stored.stream.startsWith(streams))
       throw new Reason(`a ${type} belongs into a stream that begins with ${streams}`);
+    const stated = objectIn(stored.data);
     const number = versionIn(stored.metadata);
     const version = versions[number - 1];
     if (!version) throw new Reason(`unknown version ${number} of ${type}`, 'newer_version');
-    const data = checked(stored.data, version.fields);
+    const data = checked(stated, version.fields);
     const event = { type, data: version.upcast?.(data) ?? data } as LoggedEvent;
     if (event.type === 'RequestAccepted') return { kind: 'request', event };
     if (event.type === 'ErasureOrdered') return { kind: 'erasure', event };
@@ -110,9 +111,13 @@ const versionIn = (metadata: unknown): number => {
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+const objectIn = (data: unknown): Readonly<Record<string, unknown>> => {
+  if (isObject(data)) return data;
+  throw new Reason('its data is not a JSON object');
+};
+
 /** Returns the data, with the fields of a version and no others. */
-const checked = (data: unknown, fields: EventVersion['fields']): EventData => {
-  if (!isObject(data)) throw new Reason('its data is not a JSON object');
+const checked = (data: Readonly<Record<string, unknown>>, fields: EventVersion['fields']): EventData => {
   for (const name in data)
     if (!Object.hasOwn(fields, name)) throw new Reason(`unknown field ${quoted(name)}`);
   for (const name in fields) {

@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { type UnreadEvent, assertNotNewer } from '../../operations/skip-unread.js';
-import { OPERATION_STREAMS } from '../../plants/stream.js';
+import { OPERATION_STREAMS, ownerOfStream } from '../../plants/stream.js';
 import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';
@@ -21,7 +21,8 @@ export const define = (command: Command): void => {
       `
 The event is shown first. It stays in the log; a rebuild with --unskip looks at it again. The owner's list is brought
 up to date from the log and answered again, unless a later event cannot be read either. One that a newer version has
-written is refused: upgrade, and it is read. An event of an operation that cannot be read is passed over anyway; skipped,
+written is refused: upgrade, and it is read. An owner of whom an event was left out cannot be erased: the decision names
+the stream, and stays. An event of an operation that cannot be read is passed over anyway; skipped,
 it is not warned of any more.
 
 Example:
@@ -44,6 +45,10 @@ export const skip = async (operating: Operating, options: SkipOptions): Promise<
   const { position, reason, force = false } = options;
   const event = await operations.unread(position);
   process.stderr.write(shown(event));
+  if (ownerOfStream(event.stream) !== undefined)
+    process.stderr.write(
+      'Skipped, this owner cannot be erased by this version: the decision names the stream.\n',
+    );
   assertNotNewer(event, force, 'add --force');
   if (!(await agreed(operating, options, 'skip', 'skipped'))) return false;
   const { stream, revision } = await operations.skip({ position, reason, force });

@@ -131,8 +131,8 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
   if (wayBack)
     row('way back', `to generation ${wayBack.generation} until ${wayBack.until} (plants rollback)`);
   for (const one of parked.events)
-    row('parked', `at ${one.position}: event ${one.revision} of ${one.stream}: ${one.reason}`);
-  if (moreParked > 0) row('parked', `and ${moreParked} more owners`);
+    row('blocked', `at ${one.position}: event ${one.revision} of ${one.stream}: ${one.reason}`);
+  if (moreParked > 0) row('blocked', `and ${moreParked} more owners`);
   for (const { stream, revision, reason, by, at, inForce } of status.skipped)
     row(inForce ? 'skipped' : 'unskipped', `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`);
   return rows;

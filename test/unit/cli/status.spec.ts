@@ -396,7 +396,7 @@ describe('the status', () => {
     expect(await status(office.desk())).toBe(false);
     expect(office.out).toContain('PROBLEM  the lists of 22 owners are not answered, for events that');
     expect(office.out).toMatch(
-      /^parked +at \d+: event 0 of \S+: unknown type.*\nparked +and 2 more owners$/m,
+      /^blocked +at \d+: event 0 of \S+: unknown type.*\nblocked +and 2 more owners$/m,
     );
     const { parked } = await readStatus(office.desk());
     expect([parked.owners, parked.events.length]).toEqual([22, 20]);

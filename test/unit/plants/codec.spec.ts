@@ -139,6 +139,12 @@ describe('the codec', () => {
     expect(refusalOf(stored({ metadata })).reason).toBe(reason);
   });
 
+  it('calls garbage so, also where it has no metadata', () => {
+    expect(refusalOf(stored({ data: 'garbage', metadata: null })).reason).toBe(
+      'its data is not a JSON object',
+    );
+  });
+
   const created7 = { id: 7, name: 'Monstera deliciosa', tag: 'aroid' };
   const without = (name: string) =>
     Object.fromEntries(Object.entries(created7).filter(([key]) => key !== name));
