@@ -16,17 +16,21 @@ import {
 import {
   type Generation,
   type ParkedOwner,
+  PARTITIONS,
   type PartitionChanges,
   type ReadModel,
 } from '../ports/read-model.js';
 import { BlockedOwners, type Healed } from './blocked-owners.js';
 import { Batch } from './changes.js';
 
+/** How often anchors are applied to a store that others may write, in milliseconds: one that has lost data refuses them. */
+const CHECK_EVERY_MS = 1_000;
+
 /**
- * How often the anchors are applied to every partition of a store that others may write, in milliseconds: a store that
- * has lost data refuses them.
+ * Partitions of one such check, in turn, so that an idle service costs few messages: a store that has lost all is
+ * noticed at once, one that has lost a single partition within 16 checks. After a failover all are checked.
  */
-const ADVANCE_EVERY_MS = 1_000;
+const CHECKED_AT_ONCE = 4;
 
 /**
  * How long idle partitions may be behind an event of another one, in milliseconds: lists of their owners may wait for
@@ -108,7 +112,7 @@ export interface ProjectOptions {
   readonly batchSize?: () => number;
   /** Awaited after each slice of work on parked owners. */
   readonly giveWay?: () => Promise<unknown>;
-  /** Whether nobody else can change the store: idle partitions are not written again and again then. */
+  /** Whether nobody else can change the store, which is not checked for losses then. */
   readonly isSole?: boolean;
 }
 
@@ -156,8 +160,12 @@ class Projection {
   /** Read, and not applied yet. */
   #batch: Batch;
   #inFlight: Promise<void> = Promise.resolve();
-  /** When all partitions were applied last, in milliseconds of `monotonicMs()`. */
-  #advancedAt = -Infinity;
+  /** When partitions were checked or moved on last, in milliseconds of `monotonicMs()`. */
+  #checkedAt = -Infinity;
+  /** The first partition of the next check. */
+  #nextCheck = 0;
+  /** What the store said at the last check. */
+  #steadySince: number | undefined;
   /** When the first event came that idle partitions have not been moved past. */
   #idleBehindSince = Infinity;
   /** Parked owners of whom the listener was notified, MAX_NOTIFIED at most. */
@@ -218,34 +226,37 @@ class Projection {
     const size = live ? 1 : (this.options.batchSize?.() ?? LARGEST_BATCH);
     const now = monotonicMs();
     if (live && read.events.length > 0) this.#idleBehindSince = Math.min(this.#idleBehindSince, now);
-    // The first one, too: it shows early how much there is to do, and whether the store has lost data.
-    const isRound = this.options.isSole !== true || this.#advancedAt === -Infinity;
-    const due =
-      (isRound && now - this.#advancedAt >= ADVANCE_EVERY_MS) ||
-      now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
-    if (!due && !caughtUp && batch.events < size) return;
+    const { steadySince } = this.model;
+    const isFirst = this.#checkedAt === -Infinity;
+    const isCheckDue = isFirst || (this.options.isSole !== true && now - this.#checkedAt >= CHECK_EVERY_MS);
+    const isBehind = now - this.#idleBehindSince >= ADVANCE_AFTER_MS;
+    if (!isCheckDue && !isBehind && !caughtUp && batch.events < size) return;
+    // The first time: it shows early how much there is to do, and whether the store has lost data.
     // At the end of the log all partitions move there: a generation that is promoted must be complete.
-    const all = due || (caughtUp && this.#state !== 'at_end');
+    const all =
+      isFirst || isBehind || steadySince !== this.#steadySince || (caughtUp && this.#state !== 'at_end');
+    const checked = all ? PARTITIONS : isCheckDue ? CHECKED_AT_ONCE : 0;
     await this.#inFlight;
-    this.#inFlight = this.#apply(batch, caughtUp, all);
+    this.#inFlight = this.#apply(batch, caughtUp, this.#nextCheck, checked);
     this.#batch = new Batch(batch.anchor, this.#blocked.skips);
-    if (all) {
-      this.#advancedAt = monotonicMs();
-      this.#idleBehindSince = Infinity;
-    }
+    this.#nextCheck = (this.#nextCheck + checked) % PARTITIONS;
+    this.#steadySince = steadySince;
+    if (checked > 0) this.#checkedAt = monotonicMs();
+    if (all) this.#idleBehindSince = Infinity;
     this.#state = PROJECTION_STATES[this.#state][caughtUp ? 'end' : 'more'];
     if (caughtUp || batch.hasOperations || size < LARGEST_BATCH) await this.#inFlight;
     else this.#inFlight.catch(() => undefined); // it is awaited before the next one
     if (batch.hasOperations || this.#blocked.isStale) await this.#lookAtBlocked();
   }
 
-  /** Applies a batch to the partitions that it changes, or to `all`. */
-  async #apply(batch: Batch, caughtUp: boolean, all: boolean): Promise<void> {
+  /** Applies a batch to the partitions that it changes, and to `checked` ones from `first` on. */
+  async #apply(batch: Batch, caughtUp: boolean, first: number, checked: number): Promise<void> {
     const parts: PartitionChanges[] = [];
     for (const partition of this.anchors.keys()) {
       const part = this.#partOf(batch, partition);
       // An idle partition is also applied its own anchor: a store that has lost it refuses.
-      if (part.changes.length > 0 || part.refused || all) parts.push(part);
+      const isChecked = (partition - first + PARTITIONS) % PARTITIONS < checked;
+      if (part.changes.length > 0 || part.refused || isChecked) parts.push(part);
     }
     if (parts.length > 0) {
       const reached = await this.model.apply(this.generation, parts);

@@ -16,6 +16,7 @@ import {
   partitionOf,
   ReadModelUnavailable,
 } from '../../../src/ports/read-model.js';
+import { decorate } from '../../../src/ports/decorate.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import {
   ForeignHistory,
@@ -299,9 +300,34 @@ describe('a projection', () => {
     expect(new Set(await positionsOf())).toEqual(new Set([await log.head()]));
   });
 
+  it('checks a few partitions of an idle store at a time, in turn, and all of them after a failover', async () => {
+    const { position } = await run(log, 'anne', createPlant(1));
+    const checks: number[][] = [];
+    let steadySince = 1;
+    const store = decorate(model, {
+      get steadySince() {
+        return steadySince;
+      },
+      apply: (into, parts) => {
+        checks.push(parts.map(({ partition }) => partition));
+        return model.apply(into, parts);
+      },
+    });
+    const projection = start(log, store);
+    await projection.caughtUpWith(position);
+    const begun = checks.length;
+    await until(() => checks.length >= begun + 2);
+    steadySince = 2;
+    await until(() => checks.at(-1)?.length === PARTITIONS);
+    const [first, second] = checks.slice(begun);
+    expect(first).toHaveLength(4);
+    expect(second).toEqual(first?.map((partition) => partition + 4));
+    await projection.stop();
+  });
+
   it.each<[string, () => unknown]>([
     ['the next event of that partition', () => run(log, 'anne', createPlant(2))],
-    ['itself, while nothing happens', () => undefined],
+    ['itself, while nothing happens', () => { stores.tamper("UPDATE anchors SET position = '', event = ''"); }],
   ])('notices a loss of the store by %s, and applies nothing there', async (_what, happens) => {
     const { position } = await run(log, 'anne', createPlant(1));
     const projection = start();
