@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Command } from 'commander';
 import { addCommands } from '../../src/cli/commands/all.js';
+import { MESSAGES, messages } from '../support/messages.js';
 
 const DOCUMENTS = readdirSync('.', { encoding: 'utf8' })
   .concat(readdirSync('docs', { encoding: 'utf8' }).map((name) => join('docs', name)))
@@ -87,4 +88,8 @@ const FORBIDDEN = Object.keys(JSON.parse(readFileSync('forbidden-words.json', 'u
 it.each(DOCUMENTS)('%s: uses no word of forbidden-words.json', (file) => {
   const text = readFileSync(file, 'utf8').replaceAll(/```[^]*?```|`[^`\n]+`/g, '');
   expect(FORBIDDEN.filter((word) => new RegExp(`\\b${word}\\b`, 'i').test(text))).toEqual([]);
+});
+
+it('docs/messages.md is what npm run messages writes', () => {
+  expect(readFileSync(MESSAGES, 'utf8')).toBe(messages());
 });
