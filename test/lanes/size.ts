@@ -1,12 +1,17 @@
 /**
  * `npm run size`: the lines of each room, and the words that people read, beside the figures of docs/architecture.md.
- * Fails where a room is above its figure; those figures only go down.
+ * Fails where a room is above its figure, and where the diagram there is not that of the imports. `npm run size -- --write`
+ * draws the diagram and lowers the figures to what is there; a new room gets its first.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { argv } from 'node:process';
+import { diagramOf } from './diagram.js';
+
+const PAGE = 'docs/architecture.md';
 
 /** Files that nobody writes by hand, or that are data. */
-const NOT_COUNTED = /lock\.json$|\.(?:gz|ndjson|pem|svg|json)$/;
+const NOT_COUNTED = /lock\.json$|\.(?:gz|ndjson|pem|svg|json)$|^docs\/(?:bench\/|messages\.md$)/;
 
 const filesIn = (...paths: readonly string[]): string[] =>
   execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...paths], {
@@ -21,7 +26,7 @@ const count = (files: readonly string[], pattern: RegExp): number => {
   return all;
 };
 
-/** What a row of the table is about: `src/http`, a folder; or `words`, of README and docs. */
+/** A room is a folder, such as `src/http`, or `words`: those of README and docs. */
 const sizeOf = (room: string): number =>
   room === 'words'
     ? count(
@@ -30,25 +35,32 @@ const sizeOf = (room: string): number =>
       )
     : count(filesIn(room), /\n/g);
 
-const table = readFileSync('docs/architecture.md', 'utf8').split('\n## Size\n')[1]?.split('\n## ')[0] ?? '';
-const rows = [...table.matchAll(/^\| `?([\w/]+)`? \| ([\d,]+) \|/gm)].map(
-  ([, room = '', most = '']) => [room, Number(most.replaceAll(',', ''))] as const,
+const page = readFileSync(PAGE, 'utf8');
+const [before = '', table = ''] = page.split(/(?<=\n## Size\n)/);
+const ROWS = /(?:^\| `?[\w/]+`? \| \d+ \|\n)+/m;
+const figures = new Map(
+  [...table.matchAll(/^\| `?([\w/]+)`? \| (\d+) \|$/gm)].map(([, room = '', most]) => [room, Number(most)]),
 );
-const rooms = rows.map(([room]) => room);
-const missing = [...new Set(filesIn('src').map((file) => file.split('/').slice(0, 2).join('/')))].filter(
-  (room) => !rooms.includes(room),
-);
+const sources = filesIn('src');
+const folders = [...new Set(sources.map((file) => file.split('/').slice(0, 2).join('/')))].sort();
+const rooms = [...folders, ...[...figures.keys()].filter((room) => !room.startsWith('src/'))];
 
-process.stdout.write('room            is       at most\n');
-for (const [room, most] of rows) {
+let ok = true;
+const rows = rooms.map((room) => {
   const size = sizeOf(room);
+  const most = figures.get(room) ?? (argv.includes('--write') ? size : 0);
   const above = size > most;
-  if (above) process.exitCode = 1;
+  ok &&= !above;
   process.stdout.write(
-    `${room.padEnd(15)} ${String(size).padEnd(8)} ${most}${above ? '  ABOVE: take it down, or say in docs/architecture.md why not' : ''}\n`,
+    `${room.padEnd(15)} ${String(size).padEnd(8)} ${most}${above ? `  ABOVE: take it down, or say in ${PAGE} why not` : ''}\n`,
   );
+  return `| ${room === 'words' ? room : `\`${room}\``} | ${Math.min(size, most)} |\n`;
+});
+
+const drawn = before.replace(/^```mermaid\n[^]*?^```$/m, diagramOf(sources));
+if (argv.includes('--write')) writeFileSync(PAGE, drawn + table.replace(ROWS, rows.join('')));
+else if (drawn !== before) {
+  ok = false;
+  process.stdout.write(`The diagram of ${PAGE} is not that of the imports: npm run size -- --write\n`);
 }
-if (missing.length > 0) {
-  process.exitCode = 1;
-  process.stdout.write(`docs/architecture.md has no figure for ${missing.join(', ')}\n`);
-}
+if (!ok) process.exitCode = 1;
