@@ -181,7 +181,7 @@ export const needComparable = (older: Checkpoint, newer: Checkpoint): void => {
     );
   if (older.stateRoot && newer.stateRoot && !isSame(older.stateRoot, newer.stateRoot))
     throw new Refused(
-      `two checkpoints of the same ${size} events have two state roots: whoever has signed both has lied in one`,
+      `two checkpoints of the same ${size} events have two state roots: the key that signed both has signed two histories`,
     );
 };
 

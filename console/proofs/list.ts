@@ -132,7 +132,7 @@ const valueOf = async ({ id, event }: ListedPlant): Promise<Uint8Array> => {
 /** Reads the text of a list proof. Throws Refused, which names what it is no list proof for. */
 const parseListProof = (text: string): ListProof => {
   const parsed = text.startsWith(LIST_PROOF_BEGINS) ? jsonIn(text) : undefined;
-  if (!isObject(parsed)) throw new Refused('this is no list proof of version 1');
+  if (!isObject(parsed)) throw new Refused('this is not a list proof of version 1');
   const { owner, after, last, plants, before, instead, left, right, checkpoint } = parsed;
   if (typeof owner !== 'string' || !owner.isWellFormed()) throw wrong('owner');
   if (after !== undefined && !isId(after)) throw wrong('after');

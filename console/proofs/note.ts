@@ -77,12 +77,12 @@ export const keyName = ({ name, id }: Pick<VerifierKey, 'name' | 'id'>): string 
 export const parseVerifierKey = async (vkey: string, type: KeyType = 'log'): Promise<VerifierKey> => {
   const [, name = '', id = '', encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/su.exec(vkey) ?? [];
   const typed = fromBase64(encoded);
-  if (!typed) throw new Refused('this is no verifier key: those look like name+c74f20a3+ARpc2QcUPDhM…');
+  if (!typed) throw new Refused('this is not a verifier key, such as name+c74f20a3+ARpc2QcUPDhM…');
   if (typed[0] !== KEY_TYPES[type] || typed.length !== 1 + PUBLIC_KEY_BYTES)
     throw new Refused(
       type === 'log'
-        ? `the verifier key of ${quoted(name)} is no Ed25519 key`
-        : `the verifier key of ${quoted(name)} is no Ed25519 key of a witness, whose type is 0x04`,
+        ? `the verifier key of ${quoted(name)} is not an Ed25519 key`
+        : `the verifier key of ${quoted(name)} is not an Ed25519 key of a witness, whose type is 0x04`,
     );
   if (!isKeyName(name))
     throw new Refused(
@@ -101,15 +101,15 @@ export const parseNote = (note: string): Note => {
   const forbidden = /[\0-\x09\x0b-\x1f\p{Surrogate}]/u.exec(note);
   if (forbidden)
     throw noteRefused(
-      `${quoted(forbidden[0])} is no character of a note`,
+      `${quoted(forbidden[0])} cannot be in a note`,
       linesIn(note.slice(0, forbidden.index)) + 1,
     );
   const end = note.lastIndexOf('\n\n');
-  if (end < 0) throw new Refused('this is no signed note: it has no blank line before its signatures');
+  if (end < 0) throw new Refused('this is not a signed note: it has no blank line before its signatures');
   const text = note.slice(0, end + 1);
   const firstLine = linesIn(text) + 2;
   const lines = note.slice(end + 2).split('\n');
-  if (lines.length === 1 && lines[0] === '') throw noteRefused('here should be a signature', firstLine);
+  if (lines.length === 1 && lines[0] === '') throw noteRefused('a signature is missing here', firstLine);
   if (lines.pop() !== '')
     throw noteRefused('the last line has no newline at its end: it is cut off', firstLine + lines.length);
   if (lines.length > MAX_SIGNATURES)
@@ -205,7 +205,7 @@ const parseSignature = (text: string, line: number): NoteSignature => {
     bytes.length <= KEY_ID_BYTES
   )
     throw noteRefused(
-      `this is no signature: those are an em dash, a space, a name, a space, and base64: ${quoted(text)}`,
+      `this is not a signature: an em dash, a space, a name, a space, and base64: ${quoted(text)}`,
       line,
     );
   return {

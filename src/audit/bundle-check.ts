@@ -255,7 +255,7 @@ export class BundleCheck {
       );
     if (older.size === size && older.stateRoot && stateRoot && !sameHash(older.stateRoot, stateRoot))
       throw new BundleRefused(
-        `two checkpoints of the same ${size} events have two state roots: whoever has signed both has lied in one`,
+        `two checkpoints of the same ${size} events have two state roots: the key that signed both has signed two histories`,
         1,
       );
     if (older.size === 0 || older.size === size || from === 'compared') return;

@@ -66,7 +66,7 @@ export const openPreviousKey = async (dataDir: string, key: SignerKey): Promise<
 const parseKey = ({ file, name }: KeyFile, text: string): KeyObject => {
   const key = privateKeyIn(text);
   if (key?.asymmetricKeyType !== 'ed25519')
-    throw new AuditKeyError(`the ${name} ${file} is damaged: it is no private Ed25519 key (PKCS #8, PEM)`);
+    throw new AuditKeyError(`the ${name} ${file} is damaged: it is not a private Ed25519 key (PKCS #8, PEM)`);
   return key;
 };
 

@@ -84,7 +84,7 @@ export const verifierKey = (
       `a key's name is not empty, and has no spaces, plus signs or control characters: ${quoted(name)}`,
     );
   if (publicKey.type !== 'public' || publicKey.asymmetricKeyType !== 'ed25519')
-    throw new NoteRefused(`the key named ${quoted(name)} is no public Ed25519 key`);
+    throw new NoteRefused(`the key named ${quoted(name)} is not a public Ed25519 key`);
   return { name, id: keyId(name, typedKey(publicKey, type)), publicKey };
 };
 
@@ -95,7 +95,7 @@ export const signerKey = (
   type: SignatureType = 'ed25519',
 ): SignerKey => {
   if (privateKey.type !== 'private')
-    throw new NoteRefused(`the key named ${quoted(name)} is no private Ed25519 key`);
+    throw new NoteRefused(`the key named ${quoted(name)} is not a private Ed25519 key`);
   return { ...verifierKey(name, createPublicKey(privateKey), type), privateKey };
 };
 
@@ -110,12 +110,12 @@ export const formatVerifierKey = (key: VerifierKey, type: SignatureType = 'ed255
 export const parseVerifierKey = (vkey: string, type: SignatureType = 'ed25519'): VerifierKey => {
   const [, name = '', id = '', encoded = ''] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/su.exec(vkey) ?? [];
   const typed = fromBase64(encoded);
-  if (!typed) throw new NoteRefused('this is no verifier key: those look like name+c74f20a3+ARpc2QcUPDhM…');
+  if (!typed) throw new NoteRefused('this is not a verifier key, such as name+c74f20a3+ARpc2QcUPDhM…');
   if (typed[0] !== SIGNATURE_TYPES[type] || typed.length !== 1 + PUBLIC_KEY_BYTES)
     throw new NoteRefused(
       type === 'ed25519'
-        ? `the verifier key of ${quoted(name)} is no Ed25519 key`
-        : `the verifier key of ${quoted(name)} is no Ed25519 key of a witness, whose type is 0x04`,
+        ? `the verifier key of ${quoted(name)} is not an Ed25519 key`
+        : `the verifier key of ${quoted(name)} is not an Ed25519 key of a witness, whose type is 0x04`,
     );
   const x = typed.subarray(1).toString('base64url');
   const key = verifierKey(
@@ -148,11 +148,11 @@ export const cosignNote = (note: string, key: SignerKey): string => {
 export const parseNote = (note: string | Uint8Array): Note => {
   const all = textOf(note);
   const end = all.lastIndexOf('\n\n');
-  if (end < 0) throw new NoteRefused('this is no signed note: it has no blank line before its signatures');
+  if (end < 0) throw new NoteRefused('this is not a signed note: it has no blank line before its signatures');
   const text = all.slice(0, end + 1);
   const below = all.slice(end + 2);
   const firstLine = linesIn(text) + 2;
-  if (below === '') throw new NoteRefused('here should be a signature', firstLine);
+  if (below === '') throw new NoteRefused('a signature is missing here', firstLine);
   const lines = below.split('\n');
   if (lines.pop() !== '')
     throw new NoteRefused('the last line has no newline at its end: it is cut off', firstLine + lines.length);
@@ -240,7 +240,7 @@ const parseSignature = (text: string, line: number): NoteSignature => {
     bytes.length <= KEY_ID_BYTES
   )
     throw new NoteRefused(
-      `this is no signature: those are an em dash, a space, a name, a space, and base64: ${quoted(text)}`,
+      `this is not a signature: an em dash, a space, a name, a space, and base64: ${quoted(text)}`,
       line,
     );
   return { name, id: bytes.toString('hex', 0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES), line };
@@ -255,7 +255,7 @@ const textOf = (note: string | Uint8Array): string => {
   const forbidden = /[\0-\x09\x0b-\x1f\p{Surrogate}]/u.exec(text);
   if (forbidden)
     throw new NoteRefused(
-      `${quoted(forbidden[0])} is no character of a note`,
+      `${quoted(forbidden[0])} cannot be in a note`,
       linesIn(text.slice(0, forbidden.index)) + 1,
     );
   return text;

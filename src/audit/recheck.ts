@@ -171,7 +171,7 @@ class Recheck {
     if (erasure === undefined) return undefined;
     return {
       kind: 'contradiction',
-      message: `events are erased, and no erasure ${erasure} is recorded: somebody has removed them`,
+      message: `events are erased, and no erasure ${erasure} is recorded: they were removed by another program`,
     };
   }
 

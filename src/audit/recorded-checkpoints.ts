@@ -236,7 +236,7 @@ export class RecordedCheckpoints {
     if (!last) return undefined;
     const { checkpoint, at } = ours ?? last;
     const was = `the log records a checkpoint of ${checkpoint.size} events, signed by ${keyName((ours ?? last).key)} and recorded at ${at}`;
-    if (ours) return `${was}, which tree.db does not hold: it was put back to an older state. ${KEEP}`;
+    if (ours) return `${was}, which tree.db does not hold: it was restored to an earlier state. ${KEEP}`;
     if (this.#isByUs(last))
       return `${was}, and tree.db was begun after that: it was lost or removed, or this is a further auditor with that key. ${KEEP}`;
     const previous = this.options.recording?.previousKey;

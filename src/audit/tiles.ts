@@ -60,9 +60,7 @@ export const parseTilePath = (path: string): Tile => {
     tile.width >= 1 &&
     tile.width <= TILE_WIDTH;
   if (!parts || !exists || tilePath(tile) !== path)
-    throw new TileRefused(
-      'this is no path of a tile: those look like tile/0/x001/067 or tile/entries/000.p/5',
-    );
+    throw new TileRefused('this is not the path of a tile, such as tile/0/x001/067 or tile/entries/000.p/5');
   return tile;
 };
 

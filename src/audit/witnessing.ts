@@ -301,7 +301,7 @@ export const eventsGone = (
 
 const fork = (witness: WitnessTarget, key: VerifierKey, what: string): Finding => ({
   kind: 'fork',
-  message: `the witness ${keyName(witness.key)} shows a checkpoint that ${keyName(key)} has signed of ${what}: the log was put back to an older state or altered, or this key signs two histories (docs/witnesses.md)`,
+  message: `the witness ${keyName(witness.key)} shows a checkpoint that ${keyName(key)} has signed of ${what}: the log was restored to an earlier state or altered, or this key signs two histories (docs/witnesses.md)`,
 });
 
 /** The checkpoint of a note that this key has signed; undefined for what is none. */

@@ -23,7 +23,9 @@ export const agreed = async (
 
 const answered = async (json: boolean, signal: AbortSignal, verb: string, done: string): Promise<boolean> => {
   if (json || !process.stdin.isTTY || !process.stderr.isTTY)
-    throw new OperationRefused(`nobody can be asked here: add --yes to ${verb} it`);
+    throw new OperationRefused(
+      `this is not a terminal, so nothing can be confirmed: add --yes to ${verb} it`,
+    );
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   // In raw mode a terminal sends no signal for Ctrl-C: readline gets the key.
   const interrupted = new AbortController();

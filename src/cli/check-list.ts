@@ -8,7 +8,7 @@ import {
   verifyListProof,
 } from '../audit/state-tree/list-proof.js';
 import { bytesIn, CheckFailed } from './check-files.js';
-import { print, printable, table } from './terminal.js';
+import { print, printable, quantity, table } from './terminal.js';
 
 /** More than a list proof of 1,000 plants has, in bytes. */
 const MAX_BYTES = 67_108_864;
@@ -89,7 +89,7 @@ const asText = ({ checkpoint, signedBy, owner, after, isLast, plants }: ProvenLi
   const which = after === undefined ? '' : ` after the id ${after}`;
   const whole = isLast ? 'and there are no others' : 'none is left out between them, and more follow';
   const list = plants.length === 0 ? 'there are none' : `these are the first ${plants.length}, ${whole}`;
-  const what = `of the plants of ${JSON.stringify(owner)}${which}, after ${size} events of ${origin}, ${list}`;
+  const what = `of the plants of ${JSON.stringify(owner)}${which}, after ${quantity(size, 'event')} of ${origin}, ${list}`;
   const lines = [
     signedBy ? `proven: ${what}; signed by ${keyName(signedBy)}` : `consistent: ${what}`,
     ...(signedBy

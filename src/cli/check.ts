@@ -7,7 +7,7 @@ import { keyName } from '../audit/note.js';
 import { longOperation } from '../operations/long-operation.js';
 import { watched } from './progress.js';
 import { bytesIn } from './check-files.js';
-import { print, printable, table } from './terminal.js';
+import { print, printable, quantity, table } from './terminal.js';
 
 /** Owners that are shown to a person: those with most plants. */
 const SHOWN_OWNERS = 20;
@@ -92,12 +92,16 @@ const asText = (checked: Checked): string => {
   const { origin, size } = checkpoint;
   const by = signerOf(checked);
   const range =
-    events === 0 ? 'no events' : owner === undefined ? `events ${from} to ${size - 1}` : `${events} events`;
+    events === 0
+      ? 'no events'
+      : owner === undefined
+        ? `events ${from} to ${size - 1}`
+        : quantity(events, 'event');
   const what = `${range}${owner === undefined ? '' : ` of ${JSON.stringify(owner)} from ${from} on`}`;
   const lines = [
     by === undefined
-      ? `consistent: ${what} are in the checkpoint of ${size} events of ${origin}`
-      : `proven: ${what} are in the checkpoint of ${size} events of ${origin}, signed by ${by}`,
+      ? `consistent: ${what} are in the checkpoint of ${quantity(size, 'event')} of ${origin}`
+      : `proven: ${what} are in the checkpoint of ${quantity(size, 'event')} of ${origin}, signed by ${by}`,
   ];
   if (by === undefined)
     lines.push(
@@ -105,15 +109,17 @@ const asText = (checked: Checked): string => {
     );
   if (owner !== undefined) lines.push(checked.isStateProven ? OWNERS_PLANTS : NOT_COMPLETE);
   if (against)
-    lines.push(`It goes on from the older checkpoint of ${against.size} events, which are the same.`);
+    lines.push(
+      `It goes on from the older checkpoint of ${quantity(against.size, 'event')}, without a difference.`,
+    );
   if (previous)
     lines.push(
-      `It goes on from the older bundle of ${previous.events} events up to ${previous.checkpoint.size}; none of them differs.`,
+      `It goes on from the older bundle of ${quantity(previous.events, 'event')} up to ${previous.checkpoint.size}; none of them differs.`,
     );
   if (checked.isStateProven !== undefined && owner === undefined)
     lines.push(checked.isStateProven ? STATE_PROVEN : STATE_NOT_COMPARED);
   lines.push(...checked.keyChanges.map(keyChangeText));
-  if (unread > 0) lines.push(`${unread} events cannot be read, and change nothing in what follows.`);
+  if (unread > 0) lines.push(`Events that cannot be read, and change nothing in what follows: ${unread}.`);
   lines.push(
     plants
       ? plantsText(plants, previous?.plants, checked.changes)
@@ -161,14 +167,14 @@ const plantsText = (
     .slice(0, SHOWN_OWNERS)
     .map(({ owner, plants, before, change }) => [
       `  ${printable(owner)}`,
-      then ? `${before} -> ${plants} plants` : `${plants} plants`,
+      then ? `${before} -> ${quantity(plants, 'plant')}` : quantity(plants, 'plant'),
       ...(then && change ? [`(${change.created} created, ${change.deleted} deleted)`] : []),
     ]);
   const more = owners.length - rows.length;
   return [
-    `The store held ${total} plants of ${now.size} owners${then ? '; since the older bundle changed' : ''}:`,
+    `The store held ${quantity(total, 'plant')} of ${quantity(now.size, 'owner')}${then ? '; since the older bundle changed' : ''}:`,
     ...(rows.length === 0 ? ['  nothing'] : [table(rows)]),
-    ...(more > 0 ? [`  and ${more} owners more (--json shows all)`] : []),
+    ...(more > 0 ? [`  and ${more} more (--json shows all)`] : []),
   ].join('\n');
 };
 

@@ -73,7 +73,7 @@ export const copyLog = async (
   const held = await compare(source, target, 'verifying', common.total, onProgress, signal);
   if (held.events < held.total)
     throw new CopyRefused(
-      `the source has got ${held.total - held.events} more events since: stop what writes to it, and run this again`,
+      `the source has new events (${held.total - held.events}): stop what writes to it, and run this again`,
     );
   return { events: held.events, appended: held.events - before };
 };
@@ -173,7 +173,7 @@ const copyRest = async (
     while (inFlight.length > 0) await settleOne();
   } catch (error) {
     if (error instanceof WrongExpectedRevision)
-      throw new CopyRefused(`somebody else writes to the target: ${error.message}`);
+      throw new CopyRefused(`another process writes to the target: ${error.message}`);
     throw error;
   } finally {
     await Promise.allSettled(inFlight); // the next comparison must read what is still being written

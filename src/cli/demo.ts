@@ -91,7 +91,7 @@ export class Demo {
       const alarm = problems.find((problem) => problem.startsWith('ALARM'));
       if (alarm !== undefined) return alarm;
     }
-    throw new Error('no alarm has come within a minute: please report this');
+    throw new Error('no alarm was raised within a minute: please report this');
   }
 
   async stop(): Promise<void> {

@@ -10,7 +10,8 @@ export const exitBy = (isWell: boolean): void => {
 };
 
 /** The last lines of each command's help. */
-export const EXITS = '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 130 interrupted.';
+export const EXITS =
+  '\nExit status: 0 success, 1 failure, 2 wrong usage or settings, 3 no log or service to reach, 130 interrupted.';
 
 /** The arguments of a command cannot be used. The message is one line. */
 export class UsageError extends Error {

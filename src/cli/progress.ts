@@ -1,7 +1,7 @@
 import { SingleBar } from 'cli-progress';
 import { type FollowStep } from '../operations/follow.js';
 import { type OperationProgress } from '../operations/long-operation.js';
-import { duration } from './terminal.js';
+import { duration, quantity } from './terminal.js';
 
 /** How often a line is printed where there is no terminal, in milliseconds: a log stays readable. */
 const LINE_EVERY_MS = 5_000;
@@ -112,6 +112,7 @@ const shareOf = ({
 }: Exclude<FollowStep, string | OperationProgress>): Shown => {
   const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
   const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
-  const detail = phase === 'building' ? `${phase}, ${events ?? 0} events${rate}${left}` : `${phase}${left}`;
+  const detail =
+    phase === 'building' ? `${phase}, ${quantity(events ?? 0, 'event')}${rate}${left}` : `${phase}${left}`;
   return { phase: 'rebuild', unit: '%', done: Math.floor((share ?? 0) * 100), total: 100, detail };
 };

@@ -7,6 +7,10 @@ export const print = (
   process.stdout.write(`${json ? JSON.stringify(value) : text}\n`);
 };
 
+/** A number of things, such as `1 plant` and `2 plants`. */
+export const quantity = (count: number, thing: string): string =>
+  `${count} ${thing}${count === 1 ? '' : 's'}`;
+
 /** A text with control characters and invisible ones escaped, for a terminal. */
 export const printable = (text: string): string =>
   text.replace(

@@ -314,7 +314,7 @@ export class Eraser {
   }
 
   async #assertNoAlarm(): Promise<void> {
-    if (await this.tree.alarm()) throw new Error('an alarm stands, so nothing is signed: see plants status');
+    if (await this.tree.alarm()) throw new Error('the auditor has raised an alarm, so nothing is signed: see plants status');
   }
 
   /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */
@@ -372,7 +372,7 @@ export class Eraser {
       decide: ({ revision }) => [
         operationEvent(ERASURES_STREAM, revision, event, ERASER, this.options.now()),
       ],
-      tooManyRaces: () => new Error('others record erasures at the same time'),
+      tooManyRaces: () => new Error('another process records erasures at the same time'),
     });
   }
 }

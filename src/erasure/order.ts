@@ -81,7 +81,7 @@ export const orderErasure = async (
         now(),
       ),
     ],
-    tooManyRaces: () => new OperationRefused('others order erasures at the same time: try again'),
+    tooManyRaces: () => new OperationRefused('another erasure is ordered at the same time: try again'),
   });
   if (typeof found === 'string') return found;
   const stream = erasureStream(erasure);

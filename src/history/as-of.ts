@@ -26,7 +26,7 @@ export interface PastPage {
   readonly position: Position;
 }
 
-/** The past cannot be looked at now. The message says why, and what to do. */
+/** Lists of the past cannot be read now. The message says why, and what to do. */
 export class PastUnavailable extends Error {
   override readonly name = 'PastUnavailable';
   constructor(

@@ -12,7 +12,7 @@ export class InFlightLimit {
     if (before >= this.perOwner)
       throw new Problem(
         'too_many_in_flight',
-        `${this.perOwner} requests of yours of this kind are under way, and there cannot be more: wait for one of them.`,
+        `${this.perOwner} requests of yours of this kind are in progress, and there cannot be more: wait for one of them.`,
         { headers: { 'Retry-After': '1' } },
       );
     this.#inFlight.set(owner, before + 1);

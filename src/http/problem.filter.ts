@@ -178,7 +178,7 @@ const ROWS: readonly Row[] = [
   soon(
     ReadModelAhead,
     'read_model_ahead',
-    'The log was put back to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
+    'The log was restored to an earlier state: lists are answered again when they were rebuilt from it. Tell whoever runs this service.',
   ),
   soon(ReadModelUnavailable, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),
   soon(GenerationMissing, 'read_model_unavailable', 'Lists cannot be read at present. Try again.'),

@@ -40,7 +40,7 @@ export const PROBLEMS = {
   },
   token_misplaced: {
     status: 400,
-    title: 'The token is not where it belongs',
+    title: 'The token is in the wrong place',
     advice:
       'Send the token in the Authorization header, never in the query or in the body: those are logged and cached.',
   },
@@ -65,12 +65,12 @@ export const PROBLEMS = {
     status: 404,
     title: 'There is no such plant',
     advice:
-      'The plant was never there, was deleted, or belongs to somebody else. After a retry of a delete: it may have been done the first time.',
+      'The plant was never there, was deleted, or belongs to another owner. After a retry of a delete: it may have been done the first time.',
   },
   rebuild_not_found: {
     status: 404,
-    title: 'That rebuild is not under way',
-    advice: 'Look at `GET /operations/status` which rebuild is under way.',
+    title: 'That rebuild is not running',
+    advice: '`GET /operations/status` shows which rebuild is running.',
   },
   erasure_not_found: {
     status: 404,
@@ -81,7 +81,7 @@ export const PROBLEMS = {
     status: 404,
     title: 'There is no such entry in the tree',
     advice:
-      'The tree is smaller than this place, the event is not yours, or the path of the tile is not its canonical one.',
+      'The tree does not reach this place, the event is not yours, or the path of the tile is not its canonical one.',
   },
   route_not_found: {
     status: 404,
@@ -90,12 +90,12 @@ export const PROBLEMS = {
   },
   method_not_allowed: {
     status: 405,
-    title: 'This path does not know this method',
+    title: 'This path does not support this method',
     advice: '`Allow` lists the methods of this path.',
   },
   not_acceptable: {
     status: 406,
-    title: 'No acceptable representation',
+    title: 'None of the accepted media types can be sent',
     advice: 'Accept the media type that this operation answers with, or send no `Accept`.',
   },
   request_timeout: {
@@ -118,7 +118,7 @@ export const PROBLEMS = {
     status: 410,
     title: 'This account is being erased',
     advice:
-      'Everything that is stored for this account is being removed. Afterwards, in some seconds, it may begin again with nothing of before.',
+      'Everything stored for this account is being removed. In some seconds the account can be used again, and is empty.',
   },
   body_too_large: {
     status: 413,
@@ -144,7 +144,7 @@ export const PROBLEMS = {
     status: 426,
     title: 'HTTP/1.0 cannot carry this answer',
     advice:
-      'Ask over HTTP/1.1, or read in pages. Where a proxy is between: let it speak HTTP/1.1 to this service, nginx by `proxy_http_version 1.1`.',
+      'Ask over HTTP/1.1, or read in pages. A proxy in between must speak HTTP/1.1 to this service, nginx by `proxy_http_version 1.1`.',
   },
   rate_limited: {
     status: 429,
@@ -153,7 +153,7 @@ export const PROBLEMS = {
   },
   too_many_in_flight: {
     status: 429,
-    title: 'Too many of your requests are under way',
+    title: 'Too many of your requests are in progress',
     advice: 'Wait for some of your answers before you send more requests.',
   },
   headers_too_large: {
@@ -163,7 +163,7 @@ export const PROBLEMS = {
   },
   internal_error: {
     status: 500,
-    title: 'Something went wrong on our side',
+    title: 'The service has failed',
     advice:
       'This is a fault of the service. Send its operator the `requestId`, which is in the log. A write may be sent again with the same `Idempotency-Key`.',
   },
@@ -180,17 +180,17 @@ export const PROBLEMS = {
   },
   read_model_unavailable: {
     status: 503,
-    title: 'The read model is not available',
+    title: 'The lists are not available',
     advice: 'Send the request again after `Retry-After` seconds. Writes are not affected.',
   },
   read_model_incomplete: {
     status: 503,
-    title: 'The read model is still being built',
+    title: 'The lists are still being built',
     advice: 'Send the request again after `Retry-After` seconds: the lists are being made from the log.',
   },
   read_model_ahead: {
     status: 503,
-    title: 'The lists contain what the log has lost',
+    title: 'The lists are ahead of the log',
     advice:
       'Send the request again after `Retry-After` seconds: the log was restored to an earlier state, or has lost events, and the lists are made again from it.',
   },
@@ -208,17 +208,17 @@ export const PROBLEMS = {
   },
   past_unavailable: {
     status: 503,
-    title: 'The past cannot be looked at now',
+    title: 'Lists of the past cannot be read now',
     advice: 'Send the request again after `Retry-After` seconds, or ask for an earlier position.',
   },
   too_many_streams: {
     status: 503,
-    title: 'Too many streams of events are under way',
+    title: 'Too many streams of events are open',
     advice: 'Close streams that you do not need, or send the request again after `Retry-After` seconds.',
   },
   overloaded: {
     status: 503,
-    title: 'Too many answers are under way',
+    title: 'Too many answers are waiting to be read',
     advice: 'Send the request again after `Retry-After` seconds, or ask for shorter pages.',
   },
   not_signed_yet: {
@@ -229,8 +229,9 @@ export const PROBLEMS = {
   },
   log_altered: {
     status: 503,
-    title: 'The log is not what was put in the tree',
-    advice: 'An auditor has to look at this: an event is not what was signed. docs/audit.md says what to do.',
+    title: 'The log differs from what was signed',
+    advice:
+      'An auditor has to look at this: an event differs from the one that was signed. docs/audit.md says what to do.',
   },
   tree_unavailable: {
     status: 503,
@@ -239,7 +240,7 @@ export const PROBLEMS = {
   },
   keys_unavailable: {
     status: 503,
-    title: 'Tokens cannot be checked at present',
+    title: 'Tokens cannot be checked now',
     advice:
       'Send the request again after `Retry-After` seconds: the keys of the issuer of tokens cannot be fetched.',
   },

@@ -195,7 +195,7 @@ export const IdempotencyKey = z
   .meta({
     type: 'string',
     description:
-      'Makes it safe to send the same request again: what was done is not done twice, and gives its first answer. A request that was refused is decided anew. Keys belong to their owner and never expire.',
+      'Makes it safe to send the same request again: what was done is not done twice, and gives its first answer. A request that was refused is decided again. Keys belong to their owner and never expire.',
     examples: ['"5f0c2c1e-8f0e-4d8a-9a55-0a6d3a1c7f5e"'],
   });
 

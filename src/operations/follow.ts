@@ -61,7 +61,7 @@ export async function* followRebuild(
     if (!switching.longerThan(SWITCH_MS)) return undefined;
     const reason = processes.find(({ rebuildProblem }) => rebuildProblem !== undefined)?.rebuildProblem;
     throw new OperationRefused(
-      `rebuild ${id} is verified, but lists are not answered from it${reason === undefined ? '' : `: ${reason}`}. It is tried again; plants status shows how it gets on`,
+      `rebuild ${id} is verified, but lists are not answered from it${reason === undefined ? '' : `: ${reason}`}. It is tried again: plants status shows its progress`,
     );
   });
 }
@@ -116,7 +116,7 @@ const followStatus = <Outcome>(
     else {
       yield nobody;
       if (idle.longerThan(IDLE_MS))
-        throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows how it gets on`);
+        throw new OperationRefused(`${nobody}. Not waiting any longer: plants status shows its progress`);
     }
     return undefined;
   });

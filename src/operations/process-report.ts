@@ -62,12 +62,12 @@ const Auditor = z.object({
   checkpoint: optional('The last that it signed.', z.object({ size: z.number(), signedAt: z.string() })),
   recheckedAt: optional('When it last found the whole log as it was signed.', z.string()),
   rechecking: optional(
-    'The reading of the whole log that is under way: since when, and how many events it has compared with the tree.',
+    'The reading of the whole log that is in progress: since when, and how many events it has compared with the tree.',
     z.object({ since: z.string(), events: z.number() }),
   ),
   reason: z.string().optional(),
   notice: optional(
-    'What a person should know of its start, such as that its tree was begun anew.',
+    'What a person should know of its start, such as that its tree was begun again.',
     z.string(),
   ),
   times: optional(

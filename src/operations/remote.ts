@@ -60,7 +60,7 @@ export class RemoteOperations implements Operations {
 
   async cancel(rebuild?: string): Promise<string> {
     const id = rebuild ?? (await this.status()).rebuild?.rebuild;
-    if (id === undefined) throw new RebuildNotUnderWay('no rebuild is under way');
+    if (id === undefined) throw new RebuildNotUnderWay('no rebuild is running');
     await this.#ask(`operations/rebuilds/${encodeURIComponent(id)}`, { method: 'DELETE' });
     return id;
   }

@@ -195,7 +195,7 @@ const witnessProblems = ({ host, pid, auditor }: ProcessReport): string[] =>
     .filter(({ state }) => state === 'disagrees')
     .map(
       ({ witness, reason }) =>
-        `the witness ${witness} cosigns nothing more of the auditor ${host}/${pid}: ${reason ?? ''}: this log was put back to an older state or altered, or the witness is wrong (docs/witnesses.md)`,
+        `the witness ${witness} cosigns nothing more of the auditor ${host}/${pid}: ${reason ?? ''}: this log was restored to an earlier state or altered, or the witness is wrong (docs/witnesses.md)`,
     );
 
 const timesText = ({ count, message }: { readonly count: number; readonly message: string }): string =>
@@ -385,7 +385,7 @@ export const lastVerified = (processes: readonly ProcessReport[]): ProcessReport
 const differenceProblems = (verified: ProcessReport['verified']): string[] =>
   verified && verified.differing > 0
     ? [
-        `the lists are not the fold of the log: ${verified.differing} plants differed at ${verified.at}; plants verify names them, plants rebuild builds the lists anew`,
+        `the lists are not the fold of the log, differences: ${verified.differing} at ${verified.at}; plants verify names them, plants rebuild builds the lists again`,
       ]
     : [];
 

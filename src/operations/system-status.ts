@@ -58,7 +58,7 @@ export const SystemStatus = z
         problem: z.string().nullable().describe('Why it is failing, if so.'),
       })
       .nullable()
-      .describe('The rebuild that is under way.'),
+      .describe('The rebuild that is running.'),
     lastRebuild: z
       .object({
         rebuild: z.string(),
@@ -70,7 +70,7 @@ export const SystemStatus = z
           .describe('Lists are answered from it since, or will be soon; null where that is not known.'),
       })
       .nullable(),
-    rollingBack: z.string().nullable().describe('The rebuild whose rollback is under way.'),
+    rollingBack: z.string().nullable().describe('The rebuild whose rollback is in progress.'),
     erasures: list(
       z.object({
         erasure: z.string(),

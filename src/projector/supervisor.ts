@@ -349,10 +349,12 @@ export class Supervisor {
     this.#progress = runner.progress(rebuild, 'promoting', { share: 1, secondsLeft: 0 });
     // Served nevertheless: brought up to date meanwhile, or by another version. The next look decides.
     if (unreadable > 0)
-      throw new Error(`${unreadable} owners hold events that this version cannot read, and are answered`);
+      throw new Error(
+        `lists that are answered hold events that this version cannot read, owners: ${unreadable}`,
+      );
     const reason =
       differing > 0
-        ? `generation ${generation} is not the fold of the log: ${differing} plants differ`
+        ? `generation ${generation} is not the fold of the log, differences: ${differing}`
         : await this.#worse(generation, active);
     if (reason !== undefined) {
       if (await this.#record(state, { type: 'RebuildCancelled', data: { rebuild, reason } }))
@@ -364,7 +366,7 @@ export class Supervisor {
     if (await this.#record(state, { type: 'RebuildPromoted', data })) {
       this.options.onStep('promotion recorded');
       this.options.onDone(
-        `rebuild ${rebuild}: generation ${generation} is verified, ${plants} plants: it replaces ${data.replaced ?? 'nothing'}`,
+        `rebuild ${rebuild}: generation ${generation} is verified (plants: ${plants}) and replaces ${data.replaced ?? 'nothing'}`,
       );
     }
     return false;

@@ -371,7 +371,7 @@ class Verification {
   async #behind({ position }: Page, giveUp: number): Promise<void> {
     if (monotonicMs() > giveUp)
       throw new ReadModelUnavailable(
-        `generation ${this.generation} has stood still at ${position || 'the start'} for ${TOLERANCE_MS / 1_000} s: does a projector run?`,
+        `generation ${this.generation} has not moved from ${position || 'the start'} for ${TOLERANCE_MS / 1_000} s: is a projector running?`,
       );
     await pause(LOOK_EVERY_MS, this.options.signal);
     this.options.signal.throwIfAborted();

@@ -216,19 +216,19 @@ export const decideRebuild = (state: Rebuilds, command: RebuildCommand): Rebuild
     case 'request':
       if (building)
         throw new OperationRefused(
-          `rebuild ${building.rebuild} is under way since ${building.requestedAt.toISOString()}: wait for it, or cancel it`,
+          `rebuild ${building.rebuild} has been running since ${building.requestedAt.toISOString()}: wait for it, or cancel it`,
         );
       return { type: 'RebuildRequested', data: command.asked };
     case 'cancel':
-      if (!building) throw new RebuildNotUnderWay('no rebuild is under way');
+      if (!building) throw new RebuildNotUnderWay('no rebuild is running');
       if (command.only !== undefined && building.rebuild !== command.only)
-        throw new RebuildNotUnderWay(`another rebuild is under way: ${building.rebuild}`);
+        throw new RebuildNotUnderWay(`another rebuild is running: ${building.rebuild}`);
       return { type: 'RebuildCancelled', data: { rebuild: building.rebuild, reason: command.reason } };
     case 'roll back':
-      if (building) throw new OperationRefused(`rebuild ${building.rebuild} is under way: cancel it first`);
+      if (building) throw new OperationRefused(`rebuild ${building.rebuild} is running: cancel it first`);
       if (promoted?.replaced === undefined)
-        throw new OperationRefused('there is nothing to go back to: the generation before is gone');
-      if (promoted.rollback !== undefined) throw new OperationRefused('that was asked for already');
+        throw new OperationRefused('there is nothing to roll back to: the generation before is gone');
+      if (promoted.rollback !== undefined) throw new OperationRefused('it was requested already');
       return { type: 'RollbackRequested', data: { rebuild: promoted.rebuild, reason: command.reason } };
   }
 };

@@ -43,7 +43,7 @@ export const openTree = async (
   const notice =
     created || isThere(file)
       ? undefined
-      : `there was no ${file} beside ${keyFile}, so the tree is built anew from the log, and of what was signed before this start only what the log records is known here: if it was moved or lost, stop the service, put it back from there or from a backup, and keep the new one too; else compare with checkpoints that auditors have kept (docs/audit.md)`;
+      : `there was no ${file} beside ${keyFile}, so the tree is rebuilt from the log, and of what was signed before this start only what the log records is known here: if it was moved or lost, stop the service, put it back from there or from a backup, and keep the new one too; else compare with checkpoints that auditors have kept (docs/audit.md)`;
   if (notice !== undefined) logger.warn(notice);
   const opened = await openTreeStore(file, log.identity());
   resources.add(() => opened.close());

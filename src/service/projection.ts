@@ -47,7 +47,7 @@ const verifierOf = (
         : 'plants verify names them, plants rebuild mends them';
       logger.error(
         { differing },
-        `the lists are not the fold of the log: ${differing} plants differ; ${next}`,
+        `the lists are not the fold of the log, differences: ${differing}; ${next}`,
       );
       if (!verifyRebuild) return;
       await rebuildAfterVerification(log);
@@ -105,7 +105,10 @@ export const startProjector = (
         logRefusal(logger, notice);
       },
       onForeign: (reason) => {
-        logger.error({ reason }, 'the lists are not of this log, are refused, and are made again from it');
+        logger.error(
+          { reason },
+          'the lists are of another log: they are refused, and made again from this one',
+        );
       },
       onStep: (step) => {
         rebuildSteps.publish(step);

@@ -24,7 +24,7 @@ export const serve = async (
   const stopReason = new Promise<StopReason>((resolve) => {
     onSignals(resolve);
     onUnhandledError((error) => {
-      logger.fatal({ error }, 'nothing handles this error of the service: the process stops');
+      logger.fatal({ error }, 'this error was not expected: the process stops');
       process.exitCode = FAILED;
       if (started) resolve({ error: error.type });
       else process.exit();

@@ -120,7 +120,7 @@ describe('plants export beside a running service, and plants check without it', 
       [['export', '--out', file], /exported 20 events/],
       [
         ['check', file, '--key', vkey],
-        /proven: events 0 to 19 are in .*\r\nThe state root of its checkpoint is that of these events\.\r\n.*held 20 plants of 1 owners:\r\n {2}alice +20/,
+        /proven: events 0 to 19 are in .*\r\nThe state root of its checkpoint is that of these events\.\r\n.*held 20 plants of 1 owner:\r\n {2}alice +20/,
       ],
     ] as const) {
       const running = CliProcess.onTerminal(args, service.env);
@@ -160,7 +160,7 @@ describe('plants export beside a running service, and plants check without it', 
         ['check', plain, '--key', 'name+00000000+AAAA'],
         nowhere,
         2,
-        'the verifier key of "name" is no Ed25519 key',
+        'the verifier key of "name" is not an Ed25519 key',
       ],
     ] as const) {
       const { stdout, stderr, ...run } = await runCli(args, settings);

@@ -235,7 +235,7 @@ describe('the commands of operators, beside a running service', () => {
 
         const [second, dry] = await Promise.all([plants('rebuild'), plants('rebuild', '--dry-run')]);
         expect(second).toMatchObject({ status: 1, stdout: '' });
-        expect(second.stderr).toMatch(/^plants: rebuild .* is under way since .*cancel it\n$/);
+        expect(second.stderr).toMatch(/^plants: rebuild .* has been running since .*cancel it\n$/);
         expect(dry.stdout).toMatch(
           /^The log holds \d+ events\.[^]*beside generation \d+[^]*\nNow it would be refused: .*\n$/,
         );
@@ -246,7 +246,7 @@ describe('the commands of operators, beside a running service', () => {
         });
         const after = await statusOnce(({ generations }) => generations.length === 1);
         expect(after.lastRebuild?.outcome).toMatch(/^cancelled: by cli:/);
-        expect((await plants('rebuild', '--cancel')).stderr).toBe('plants: no rebuild is under way\n');
+        expect((await plants('rebuild', '--cancel')).stderr).toBe('plants: no rebuild is running\n');
       },
     );
   });
@@ -303,7 +303,7 @@ describe('the commands of operators, beside a running service', () => {
         ]);
         expect(verified).toMatchObject({ status: 0 });
         expect(verified.stdout).toMatch(
-          /^the lists are the fold of the log: .*\n1 more lists are not answered/,
+          /^the lists are the fold of the log: .*\nthe lists of 1 owner are not answered/,
         );
         expect(nowhere.stderr).toMatch(/^plants: there is no event at that position/);
         expect(good.stderr).toMatch(/^plants: that event can be read/);

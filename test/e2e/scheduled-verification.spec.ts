@@ -44,6 +44,6 @@ it('finds damaged rows by itself, rebuilds where VERIFY_REBUILD=on, and shows th
   expect(samples.get('plants_last_verify_differing_plants')).toBe(0);
   expect(samples.get('plants_last_verify_timestamp_seconds')).toBeGreaterThan(0);
   expect(http.service.logged.map(({ msg }) => msg)).toContainEqual(
-    expect.stringMatching(/^the lists are not the fold of the log: 3 plants differ; a rebuild is begun$/),
+    expect.stringMatching(/^the lists are not the fold of the log, differences: 3; a rebuild is begun$/),
   );
 });

@@ -141,7 +141,7 @@ describe('a service with a witness', () => {
       await until(async () => Boolean(await alarm()));
       expect(await alarm()).toMatchObject({
         kind: 'fork',
-        message: expect.stringMatching(/^the witness .* another root now: the log was put back/) as unknown,
+        message: expect.stringMatching(/^the witness .* another root now: the log was restored/) as unknown,
       });
       // All but the cosignatures, of which the older file may know more
       const textOf = (note: string): string => parseNote(note).text;

@@ -50,7 +50,7 @@ export const eraseStreams = async (
   if (expected !== record.expected || !arePositions(found, erasing.standIns)) return undefined;
   if (!(await standIns.write(erasing)))
     throw new LogUnavailable(
-      `${server.title} holds other stand-ins in ${into}: it was put back to an earlier state, or altered`,
+      `${server.title} holds other redacted events in ${into}: it was restored to an earlier state, or altered`,
     );
   await standIns.settled(signal);
   signal.throwIfAborted();

@@ -329,7 +329,7 @@ class EventStoreLog extends EventLog {
     try {
       const { revision, position } = await this.server.append(order);
       if (!position || revision !== (expected === 'none' ? -1n : expected) + BigInt(events.length))
-        throw new OutcomeUnknown(`somebody has truncated or deleted ${stream}, which is now at ${revision}`);
+        throw new OutcomeUnknown(`${stream} was truncated or deleted, and is now at ${revision}`);
       return { revision, position: toPosition(position) };
     } catch (error) {
       if (error instanceof OutcomeUnknown) throw error;

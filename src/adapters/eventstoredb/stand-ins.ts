@@ -219,7 +219,7 @@ export class StandIns {
   }
 
   #tooManyRaces(): LogUnavailable {
-    return new LogUnavailable(`${this.server.title}: others erase at the same time`);
+    return new LogUnavailable(`${this.server.title}: another process erases at the same time`);
   }
 
   async #read(): Promise<void> {

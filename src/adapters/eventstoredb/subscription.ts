@@ -130,7 +130,7 @@ class HeadPoll {
       this.#answeredAt = monotonicMs();
       // Stand-ins may be after the last event that the server has.
       if (newestOf([this.#head, this.log.standIns.end]) < reached)
-        throw new LogUnavailable(`${this.log.server.title} was put back to an earlier state`);
+        throw new LogUnavailable(`${this.log.server.title} was restored to an earlier state`);
     } catch (error) {
       this.#failure = error;
     }
@@ -205,5 +205,5 @@ const assertDelivers = (feed: Feed, poll: HeadPoll, log: SubscribedLog, position
   const failure = poll.failure ?? feed.failure;
   if (failure !== undefined) throw log.server.unavailable(failure);
   if (poll.head !== undefined && position < poll.head && feed.quietMs > log.stallMs)
-    throw new LogUnavailable(`${log.server.title} has stopped to deliver events: subscribe again`);
+    throw new LogUnavailable(`${log.server.title} has stopped delivering events: subscribe again`);
 };

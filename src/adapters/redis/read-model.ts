@@ -314,7 +314,7 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
       const owner = this.#calls.keys.ownerOf(generation, key);
       if (owner === undefined)
         throw new ReadModelTampered(
-          `the key ${JSON.stringify(key)} in Redis is of no owner: somebody else has written it; a rebuild makes it good`,
+          `the key ${JSON.stringify(key)} in Redis belongs to no owner, so another program has written it: rebuild the lists (plants rebuild)`,
         );
       return owner;
     });

@@ -62,7 +62,7 @@ export class EventLogCheck {
       .get() as { identity: string };
     return identity === this.identity
       ? undefined
-      : `has the identity ${identity}, and had ${this.identity} when it was opened: somebody has changed it`;
+      : `has the identity ${identity}, and had ${this.identity} when it was opened: it was changed by another program`;
   }
 
   /** Checks the next events. `upTo` is the number of the last one; undefined where there is none. */

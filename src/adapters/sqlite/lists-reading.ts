@@ -100,7 +100,7 @@ export abstract class ReadableLists<File extends SeenFile> extends ReadModel {
         const owner = decodeOwner(encoded);
         if (owner === undefined)
           throw new ReadModelTampered(
-            `${file.path} has plants of ${JSON.stringify(encoded)}, which stands for no owner: somebody else has written them; a rebuild makes it good`,
+            `${file.path} has plants of ${JSON.stringify(encoded)}, which is no owner, so another program has written them: rebuild the lists (plants rebuild)`,
           );
         yield owner;
       }
@@ -219,7 +219,7 @@ export class SeenLists extends ReadableLists<SeenFile> implements ReadModelStore
       // It is being made, or was dropped in between.
       if (!isThere(path) || (error instanceof NoLists && error.kind === 'unfinished')) return;
       const what = error instanceof NoLists ? error.message : explain(error, path);
-      const advice = 'start the service again, which makes these lists anew from the log';
+      const advice = 'start the service again, which makes these lists again from the log';
       this.#files.set(generation, new ReadModelUnavailable(`${what}: ${advice}`, { cause: error }));
     }
   }

@@ -23,10 +23,10 @@ export const schemaChange = (
     const found = entriesOf(db);
     for (const [name, { type, sql }] of wanted)
       if (found.get(name)?.sql !== sql)
-        return `has lost the ${type} ${name} as this version makes it: somebody has changed its schema`;
+        return `has lost the ${type} ${name} as this version makes it: another program has changed its schema`;
     for (const [name, { type }] of found)
       if (!wanted.has(name) && !mayHave.includes(name))
-        return `has the ${type} ${name}, which is not ours: somebody has changed its schema`;
+        return `has the ${type} ${name}, which is not ours: another program has changed its schema`;
     return undefined;
   } finally {
     model.close();

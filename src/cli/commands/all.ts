@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   copy: ['copy an event log into another one, and compare them at the end', () => import('./copy.js')],
   status: ['show processes, lists, rebuilds and what is wrong', () => import('./status.js')],
   rebuild: [
-    'build the lists anew beside those that are answered, verify them, and switch over',
+    'rebuild the lists beside those that are answered, verify them, and switch over',
     () => import('./rebuild.js'),
   ],
   rollback: ['answer lists from what the last rebuild replaced', () => import('./rollback.js')],
@@ -37,7 +37,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     () => import('./erase.js'),
   ],
   backup: ['copy the event log into one file, while the service writes to it', () => import('./backup.js')],
-  restore: ['make the event log anew from a backup', () => import('./restore.js')],
+  restore: ['make the event log again from a backup', () => import('./restore.js')],
   history: ["show what has happened, or an owner's list as it was", () => import('./history.js')],
   export: [
     'write events into one file, with what proves that they are those that were signed',

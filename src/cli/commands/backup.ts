@@ -5,7 +5,7 @@ import { type CopiedLog } from '../../ports/backup.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
-import { duration, print, stopwatch } from '../terminal.js';
+import { duration, print, quantity, stopwatch } from '../terminal.js';
 import { isElsewhere, operable, type OperateOptions } from '../with-operations.js';
 
 /** Defines `plants backup`. */
@@ -58,7 +58,7 @@ export const copied = async (
   const made = await watched({ json }, copying);
   const { events, head, bytes } = made;
   const seconds = time();
-  const what = `${events} events, up to position ${head || 'the start'}, ${megabytes(bytes)} in ${duration(seconds)},`;
+  const what = `${quantity(events, 'event')}, up to position ${head || 'the start'}, ${megabytes(bytes)} in ${duration(seconds)},`;
   print({ json }, { file, events, head, bytes, seconds }, told(what));
   return made;
 };

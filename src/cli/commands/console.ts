@@ -96,7 +96,7 @@ export const consoleLink = async (
 /** The address of the service, without a slash at its end. */
 const baseOf = ({ host, port }: Pick<Config, 'host' | 'port'>, url: string | undefined): string => {
   if (url !== undefined) return new URL(checkedUrl(url)).href.replace(/\/$/, '');
-  if (port === 0) throw new UsageError('PORT is 0: name the address that the service has told, by --url');
+  if (port === 0) throw new UsageError('PORT is 0: give the address that the service printed, by --url');
   // Every interface is reached at the one of this machine.
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;

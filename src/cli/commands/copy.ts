@@ -9,7 +9,7 @@ import { copyLog } from '../copy-log.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
 import { watched } from '../progress.js';
-import { print, stopwatch } from '../terminal.js';
+import { print, quantity, stopwatch } from '../terminal.js';
 
 /** Defines `plants copy`. */
 export const define = (command: Command): void => {
@@ -66,7 +66,7 @@ const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
     print(
       { json },
       { events, appended, seconds },
-      `copied ${appended} events in ${seconds} s; both logs hold the same ${events} events: compared one by one`,
+      `copied ${quantity(appended, 'event')} in ${seconds} s; both logs hold the same ${quantity(events, 'event')}: compared one by one`,
     );
   } finally {
     for (const log of opened) await log.close();

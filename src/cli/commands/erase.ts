@@ -4,7 +4,7 @@ import { agreed } from '../agreed.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { watched } from '../progress.js';
-import { print, printable } from '../terminal.js';
+import { print, printable, quantity } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** Defines `plants erase`. */
@@ -56,11 +56,15 @@ export const erase = async (operating: Operating, options: EraseOptions): Promis
   const { owner, reason, dryRun, wait } = options;
   const counted = await operations.countOwned(owner);
   if (dryRun) {
-    print(operating, { events: counted, dryRun }, `${counted} events would be erased\n${OUT_OF_REACH}`);
+    print(
+      operating,
+      { events: counted, dryRun },
+      `${quantity(counted, 'event')} would be erased\n${OUT_OF_REACH}`,
+    );
     return true;
   }
   process.stderr.write(
-    `${counted} events of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
+    `${quantity(counted, 'event')} of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
   );
   if (!(await agreed(operating, options, 'erase', 'erased'))) return false;
   const erasure = await operations.erase({ owner, reason });
@@ -69,7 +73,7 @@ export const erase = async (operating: Operating, options: EraseOptions): Promis
     return true;
   }
   const { state, events, remains } = await watched(operating, followErasure(operating, erasure));
-  const erased = `erasure ${erasure}: ${events ?? 0} events are erased, and`;
+  const erased = `erasure ${erasure}: erased ${quantity(events ?? 0, 'event')}, and`;
   print(
     operating,
     { erasure, state, events, ...(remains !== null && { remains }) },

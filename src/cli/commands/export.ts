@@ -15,7 +15,7 @@ import { stopSignal } from '../interrupted.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';
 import { StartError } from '../../service/start-error.js';
-import { duration, printable, stopwatch } from '../terminal.js';
+import { duration, printable, quantity, stopwatch } from '../terminal.js';
 import { treeFile, withLog, withTreeOf } from '../with-stores.js';
 
 /** Defines `plants export`. */
@@ -108,7 +108,7 @@ export const exportBundle = async (
   const alarm = await tree.alarm();
   if (alarm?.kind === 'tree' && !question.altered)
     throw new ExportRefused(
-      `an alarm of the auditor stands, and nothing can be verified against its tree until that is put back: ${alarm.message}`,
+      `the auditor has raised an alarm, and nothing can be verified against its tree until that is resolved: ${alarm.message}`,
     );
   if (alarm)
     process.stderr.write(
@@ -138,10 +138,10 @@ export const exportBundle = async (
   const seconds = time();
   const { origin, size, from, events } = bundled;
   const text =
-    `exported ${events} events in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
+    `exported ${quantity(events, 'event')} in ${duration(seconds)}${file === STDOUT ? '' : ` to ${file}`}: ` +
     (question.altered
-      ? `as the log holds them now, NOT verified against the checkpoint of ${size} events of ${origin}`
-      : `verified against the checkpoint of ${size} events of ${origin}`);
+      ? `as the log holds them now, NOT verified against the checkpoint of ${quantity(size, 'event')} of ${origin}`
+      : `verified against the checkpoint of ${quantity(size, 'event')} of ${origin}`);
   const verified = !question.altered;
   const found = { file, origin, size, from, events, seconds, verified, alarm: alarm?.message ?? null };
   const told = json ? JSON.stringify(found) : text;

@@ -3,7 +3,7 @@ import { followRebuild, idleReason } from '../../operations/follow.js';
 import { positiveInteger } from '../arguments.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
-import { duration, print, stopwatch } from '../terminal.js';
+import { duration, print, quantity, stopwatch } from '../terminal.js';
 import { GRACE_MS } from '../../rebuilds/rebuilds.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
@@ -13,7 +13,7 @@ export const define = (command: Command): void => {
     .option('--rate <n>', 'at most so many events a second', positiveInteger)
     .option('--unskip', 'look again at events that were skipped')
     .option('--dry-run', 'only say how many events there are, and how long it would take')
-    .option('--cancel', 'give up the rebuild that is under way')
+    .option('--cancel', 'cancel the rebuild that is running')
     .option('--no-wait', 'ask for it, and do not watch it')
     .option('--json', 'print one object, and no progress')
     .addHelpText(
@@ -56,7 +56,7 @@ const needsOf = ({ rate, unskip, dryRun, cancel, wait }: RebuildOptions) => {
 };
 
 const NO_LONGER_WATCHING =
-  'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel gives it up';
+  'no longer watching: the rebuild goes on. plants status shows it, plants rebuild --cancel ends it';
 
 /** Requests a rebuild, and with `wait` shows its progress. Returns whether it was promoted. */
 export const rebuild = async (
@@ -101,7 +101,7 @@ export const estimate = async (
     operating,
     found,
     [
-      `The log holds ${events} events. A rebuild would take about ${duration(seconds)}: an estimate, from the time to read ${sampled} of them.`,
+      `The log holds ${quantity(events, 'event')}. A rebuild would take about ${duration(seconds)}: an estimate, from the time to read ${sampled} of them.`,
       ...(slow > seconds
         ? [`While requests never cease it gives way to them, and may take ${duration(slow)}.`]
         : []),
@@ -109,7 +109,7 @@ export const estimate = async (
       `lists from it. The old one is kept up to date for ${duration(GRACE_MS / 1_000)} as a way back, and then dropped.`,
       underWay === null
         ? 'Nothing was asked for.'
-        : `Now it would be refused: rebuild ${underWay} is under way.`,
+        : `Now it would be refused: rebuild ${underWay} is running.`,
     ].join('\n'),
   );
   return true;

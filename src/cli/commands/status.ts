@@ -5,7 +5,7 @@ import { type ProcessReport } from '../../operations/process-report.js';
 import { lastVerified } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { PARTITIONS } from '../../ports/read-model.js';
-import { duration, print, printable, table } from '../terminal.js';
+import { duration, print, printable, quantity, table } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** How often `--watch` reads the status, in milliseconds. */
@@ -118,7 +118,7 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
   const age = lag.seconds === null ? 'behind for an unknown time' : `${duration(lag.seconds)} behind`;
   const moreParked = parked.owners - parked.events.length;
   row('log', `head ${head || 'empty'}`);
-  row('lists', `${age}${lag.events === null ? '' : `, ${lag.events} events`}`);
+  row('lists', `${age}${lag.events === null ? '' : `, ${quantity(lag.events, 'event')}`}`);
   row('rebuild', rebuildText(status));
   for (const one of status.erasures)
     row('erasure', `${one.erasure} is ${one.state} since ${one.since}, by ${one.by}: ${one.reason}`);
@@ -132,7 +132,7 @@ const factRows = (status: SystemStatus, since: Since): string[][] => {
     row('way back', `to generation ${wayBack.generation} until ${wayBack.until} (plants rollback)`);
   for (const one of parked.events)
     row('blocked', `at ${one.position}: event ${one.revision} of ${one.stream}: ${one.reason}`);
-  if (moreParked > 0) row('blocked', `and ${moreParked} more owners`);
+  if (moreParked > 0) row('blocked', `and ${quantity(moreParked, 'more owner')}`);
   for (const { stream, revision, reason, by, at, inForce } of status.skipped)
     row(inForce ? 'skipped' : 'unskipped', `event ${revision} of ${stream} by ${by} at ${at}: ${reason}`);
   return rows;
@@ -144,7 +144,7 @@ type SigningReport = NonNullable<AuditorReport['signing']>;
 
 const verifiedText = (verified: ProcessReport['verified'], since: Since): string =>
   verified
-    ? `${verified.differing === 0 ? 'the lists are the fold of the log' : `${verified.differing} plants differ`}, compared ${since(verified.at)} ago`
+    ? `${verified.differing === 0 ? 'the lists are the fold of the log' : `${quantity(verified.differing, 'difference')} between lists and log`}, compared ${since(verified.at)} ago`
     : 'never';
 
 const treeText = (who: string, auditor: AuditorReport, since: Since): string => {
@@ -154,21 +154,21 @@ const treeText = (who: string, auditor: AuditorReport, since: Since): string => 
     : 'no checkpoint yet';
   const read = recheckedAt === undefined ? 'log not yet re-read' : `log re-read ${since(recheckedAt)} ago`;
   const reading = rechecking
-    ? `; being re-read for ${since(rechecking.since)}, ${rechecking.events} events so far`
+    ? `; being re-read for ${since(rechecking.since)}, ${quantity(rechecking.events, 'event')} so far`
     : '';
-  return `${size} events up to ${position || 'start'}; ${signed}; ${read}${reading}; ${who} is ${state.replace('_', ' ')}`;
+  return `${quantity(size, 'event')} up to ${position || 'start'}; ${signed}; ${read}${reading}; ${who} is ${state.replace('_', ' ')}`;
 };
 
 const signingText = (who: string, { key, since, recorded, before }: SigningReport): string =>
   [
     `${who} signs with ${key} ${since === undefined ? '(not yet recorded in the log)' : `since ${since}`}`,
-    ...(recorded ? [`last recorded ${recorded.size} events at ${recorded.at}`] : []),
+    ...(recorded ? [`last recorded ${quantity(recorded.size, 'event')} at ${recorded.at}`] : []),
     ...(before ? [`before that ${beforeText(key, before)}`] : []),
   ].join('; ');
 
 const witnessingText = (who: string, { required, size, witnesses }: WitnessingReport): string =>
   [
-    `${who}: ${size === undefined ? 'no checkpoint' : `${size} events`} cosigned by ${required} of ${witnesses.length}`,
+    `${who}: ${size === undefined ? 'no checkpoint' : quantity(size, 'event')} cosigned by ${required} of ${witnesses.length}`,
     ...witnesses.map(
       (one) =>
         `${one.witness} ${one.state}${one.size === undefined ? '' : `, last ${one.size} at ${one.at ?? '?'}`}`,
@@ -183,7 +183,7 @@ const beforeText = (key: string, before: NonNullable<SigningReport['before']>): 
 const rebuildText = ({ rebuild, lastRebuild }: SystemStatus): string => {
   if (rebuild) {
     const { phase, events, total, eventsPerSecond, secondsLeft } = rebuild;
-    const done = events === null ? '' : `, ${events}${total === null ? '' : ` of ${total}`} events`;
+    const done = events === null ? '' : `, ${total === null ? quantity(events, 'event') : `${events} of ${total} events`}`;
     const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
     const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
     return `${rebuild.rebuild}: ${phase}${done}${rate}${left}`;

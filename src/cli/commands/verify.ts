@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { isWell, type Verification } from '../../operations/verification.js';
 import { watched } from '../progress.js';
-import { print, printable } from '../terminal.js';
+import { print, printable, quantity } from '../terminal.js';
 import { operable, type Operating } from '../with-operations.js';
 
 /** Defines `plants verify`. */
@@ -50,7 +50,7 @@ const resultText = ({
   erasing,
   differences,
 }: Verification): string => {
-  const compared = `${plants} plants of ${owners} owners in generation ${generation}, up to position ${position || 'the start'}`;
+  const compared = `${quantity(plants, 'plant')} of ${quantity(owners, 'owner')} in generation ${generation}, up to position ${position || 'the start'}`;
   if (differing > 0)
     return [
       ...differences.map(({ owner, id, expected, found }) =>
@@ -59,17 +59,19 @@ const resultText = ({
         ),
       ),
       ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
-      `${differing} differences: compared ${compared}`,
+      `${quantity(differing, 'difference')}: compared ${compared}`,
       erasing
         ? 'An owner is being erased, and that may be why: verify again once it has ended (npx plants status)'
-        : 'Build the lists anew: npx plants rebuild',
+        : 'Rebuild the lists: npx plants rebuild',
     ].join('\n');
   return [
     unreadable === 0
       ? `the lists are the fold of the log: compared ${compared}`
-      : `${unreadable} owners hold events that this version cannot read, and are answered: verify them with the version that projects`,
+      : `the lists of ${quantity(unreadable, 'owner')} are answered and were not verified: this version cannot read their events, so verify them with the version that projects`,
     ...(parked > 0
-      ? [`${parked} more lists are not answered, for events that cannot be read: see plants status`]
+      ? [
+          `the lists of ${quantity(parked, 'owner')} are not answered, for events that cannot be read: see plants status`,
+        ]
       : []),
   ].join('\n');
 };
@@ -78,13 +80,14 @@ const stateText = (state: Verification['state']): string => {
   if (!state)
     return 'no checkpoint commits to the present state, so the log was not compared with one: see plants status';
   const { events, root, plants, differing, differences } = state;
-  const signed = `the state that was signed with ${events} events`;
-  if (differing === 0) return `the log comes to ${signed}: compared ${plants} plants, root ${root}`;
+  const signed = `the state that was signed with ${quantity(events, 'event')}`;
+  if (differing === 0)
+    return `the log comes to ${signed}: compared ${quantity(plants, 'plant')}, root ${root}`;
   return [
     ...differences.map(({ owner, id, what }) =>
       printable(`${owner === null ? 'an owner' : `owner ${JSON.stringify(owner)}`}, id ${id}: ${what}`),
     ),
     ...(differing > differences.length ? [`… and ${differing - differences.length} more`] : []),
-    `${differing} plants differ from ${signed}: see docs/audit.md`,
+    `different from ${signed}: ${quantity(differing, 'plant')}; see docs/audit.md`,
   ].join('\n');
 };

@@ -195,7 +195,7 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
     post: {
       ...ALL,
       operationId: 'requestRebuild',
-      summary: 'Build the lists anew',
+      summary: 'Rebuild the lists',
       description:
         'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
       parameters: [keyIn],
@@ -213,7 +213,7 @@ export const operationPaths: Readonly<Record<string, PathItem>> = {
     delete: {
       ...ALL,
       operationId: 'cancelRebuild',
-      summary: 'Give up the rebuild that is under way',
+      summary: 'Cancel the rebuild that is running',
       description: 'That one, and no other. What it has built is dropped.',
       parameters: [id, keyIn],
       responses: {

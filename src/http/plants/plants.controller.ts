@@ -310,6 +310,6 @@ const pointOf = async (
 ): Promise<PointInTime> => {
   if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
   if (asOf.instant <= instantOf(new Date())) return asOf;
-  const detail = 'must not be in the future: nobody knows that list yet';
+  const detail = 'must not be in the future';
   throw new Problem('invalid_request', `?asOf: ${detail}.`, { errors: [{ pointer: '?asOf', detail }] });
 };

@@ -192,7 +192,7 @@ describeInBrowser('an auditor in the console', () => {
     await page.getByText('line 1: this is no verifier key').waitFor();
     await page.getByLabel('Keys of the log').fill(witness.vkey);
     await page.getByRole('button', { name: 'Trust these keys' }).click();
-    await page.getByText(/is no Ed25519 key/).waitFor();
+    await page.getByText(/is not an Ed25519 key/).waitFor();
     const { name } = parseVerifierKey(vkey);
     await page.getByLabel('Keys of the log').fill(formatVerifierKey(newSigner(name)));
     await page.getByRole('button', { name: 'Trust these keys' }).click();

@@ -132,9 +132,11 @@ describe('a rebuild', () => {
     await refused(() => rollback({}, key), 422, 'idempotency_key_reused');
 
     const second = await refused(() => rebuild(), 409, 'operation_refused');
-    expect(second.detail).toMatch(new RegExp(`^Rebuild ${id} is under way since .*: wait for it, or cancel`));
+    expect(second.detail).toMatch(
+      new RegExp(`^Rebuild ${id} has been running since .*: wait for it, or cancel`),
+    );
     const back = await refused(() => rollback(), 409, 'operation_refused');
-    expect(back.detail).toBe(`Rebuild ${id} is under way: cancel it first.`);
+    expect(back.detail).toBe(`Rebuild ${id} is running: cancel it first.`);
 
     for (const other of [randomUUID(), 'r', '%E6%A4%8D', id.toUpperCase()])
       await refused(() => cancel(other), 404, 'rebuild_not_found');

@@ -84,8 +84,8 @@ describe('a cosignature', () => {
   });
 
   it('needs a key of a witness: that of a log is refused, and the other way round', () => {
-    expect(() => parseVerifierKey(LOG_VKEY, 'cosignature')).toThrow('is no Ed25519 key of a witness');
-    expect(() => parseVerifierKey(WITNESS_VKEY)).toThrow('is no Ed25519 key');
+    expect(() => parseVerifierKey(LOG_VKEY, 'cosignature')).toThrow('is not an Ed25519 key of a witness');
+    expect(() => parseVerifierKey(WITNESS_VKEY)).toThrow('is not an Ed25519 key');
   });
 });
 

@@ -567,7 +567,7 @@ describe('an auditor whose files are not those of its last start', () => {
       await dir.signed(started, 3);
       expect(await types(started)).toEqual(['SigningStarted', 'CheckpointRecorded', 'SigningStarted']);
       expect(started.logged).toEqual([
-        expect.stringMatching(/checkpoint of 16 events, .*, which tree\.db does not hold: it was put back/),
+        expect.stringMatching(/checkpoint of 16 events, .*, which tree\.db does not hold: it was restored/),
       ]);
     }),
   );

@@ -41,7 +41,7 @@ describe('the audit key', () => {
     writeFileSync(file(), text.slice(0, 60));
     const refused = openAuditKey(folder, 'plants/one');
     await expect(refused).rejects.toThrow(AuditKeyError);
-    await expect(refused).rejects.toThrow(/is damaged: it is no private Ed25519 key \(PKCS #8, PEM\)$/);
+    await expect(refused).rejects.toThrow(/is damaged: it is not a private Ed25519 key \(PKCS #8, PEM\)$/);
     await expect(refused).rejects.not.toThrow(text.slice(30, 40));
   });
 

@@ -248,7 +248,7 @@ describe('a note is refused', () => {
   it('in one short line, whatever it holds', () => {
     expect(refusal(() => parseNote(`x\n\n${'y'.repeat(500_000)}\n`)).message.length).toBeLessThan(300);
     expect(refusal(() => parseNote('x\n\n\u009b2J\u202e\u2028\u{e0041}"\n')).message).toBe(
-      'line 3: this is no signature: those are an em dash, a space, a name, a space, and base64: ' +
+      'line 3: this is not a signature: an em dash, a space, a name, a space, and base64: ' +
         String.raw`"\u{9b}2J\u{202e}\u{2028}\u{e0041}\""`,
     );
   });

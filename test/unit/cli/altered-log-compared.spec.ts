@@ -113,7 +113,7 @@ describe('an altered log beside a bundle of what it was', () => {
 
   it.each([
     [
-      'the log was put back',
+      'the log was restored',
       'DELETE FROM events WHERE seq > 100',
       'SELECT 1',
       100,

@@ -57,7 +57,7 @@ describe('a check of a log whose key was changed', () => {
     const file = await bundle(old);
     expect(await checked(file, [old, next])).toBe(true);
     expect(printed.stdout).toMatch(`signed by ${nameOf(next)}\n`);
-    expect(printed.stdout).toMatch('It goes on from the older checkpoint of 4 events, which are the same.');
+    expect(printed.stdout).toMatch('It goes on from the older checkpoint of 4 events, without a difference.');
     expect(printed.stdout).toMatch(
       `Event 5 records that the key was changed from ${nameOf(old)} to ${nameOf(next)}: the old key has signed that.`,
     );

@@ -50,7 +50,7 @@ describe('a link into the console', () => {
   });
 
   it('needs --url where the service has taken any free port', async () => {
-    await expect(linkAt('127.0.0.1', {}, '0')).rejects.toThrow('PORT is 0: name the address');
+    await expect(linkAt('127.0.0.1', {}, '0')).rejects.toThrow('PORT is 0: give the address');
   });
 
   it('says so where the service has no console', async () => {

@@ -106,12 +106,12 @@ describe('who asks for a rebuild', () => {
     [
       'no projector runs',
       [nothing, passes(16_000)],
-      `${NOBODY}. Not waiting any longer: plants status shows how it gets on`,
+      `${NOBODY}. Not waiting any longer: plants status shows its progress`,
     ],
     [
       'no projector works',
       [standby, passes(16_000)],
-      `${STANDBY}. Not waiting any longer: plants status shows how it gets on`,
+      `${STANDBY}. Not waiting any longer: plants status shows its progress`,
     ],
     [
       'lists are not switched over',
@@ -190,7 +190,7 @@ describe('who asks for a rebuild', () => {
     await office.requested();
     await cancel(office.desk({ json: true }));
     expect(office.json).toEqual({ rebuild: await id(), outcome: 'cancelled: by cli:olga' });
-    await expect(cancel(office.desk())).rejects.toThrow('no rebuild is under way');
+    await expect(cancel(office.desk())).rejects.toThrow('no rebuild is running');
   });
 });
 
@@ -212,7 +212,7 @@ describe('who asks what a rebuild would do', () => {
     expect(office.out).toContain(
       'generation beside generation 1, which takes as much space again, with the events that were skipped, verify',
     );
-    expect(office.out).toContain(`Now it would be refused: rebuild ${underWay} is under way.`);
+    expect(office.out).toContain(`Now it would be refused: rebuild ${underWay} is running.`);
     await estimate(office.desk({ json: true, log: uncounted(office.log) }), { rate: 2 });
     expect(office.json).toMatchObject({ events: 4, estimatedSeconds: 2, active: 1, underWay });
   });

@@ -79,8 +79,8 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
   [
     'has compared lists that differ',
     { verified: { at: '2026-01-31T11:00:00.000Z', differing: 2 } },
-    'PROBLEM  the lists are not the fold of the log: 2 plants differed at 2026-01-31T11:00:00.000Z; plants verify names them, plants rebuild builds the lists anew',
-    'checked  2 plants differ, compared 1 h 0 min ago',
+    'PROBLEM  the lists are not the fold of the log, differences: 2 at 2026-01-31T11:00:00.000Z; plants verify names them, plants rebuild builds the lists again',
+    'checked  2 differences between lists and log, compared 1 h 0 min ago',
   ],
   ['has an auditor', auditor({}), `${TREE} log re-read 30 s ago; ash/9 is live`],
   [
@@ -161,7 +161,7 @@ const TOLD: readonly (readonly [what: string, report: object, ...lines: string[]
     `witnesses  ash/9: 60 events cosigned by 1 of 3; w1 refuses; w2 unreachable, last 5 at ${AT}; w3 disagrees`,
     'WARNING  the auditor ash/9: the witness w1 refuses our checkpoints: no key',
     'WARNING  the auditor ash/9: the witness w2 does not answer as it should: ',
-    'PROBLEM  the witness w3 cosigns nothing more of the auditor ash/9: no proof: this log was put back to an older state or altered, or the witness is wrong (docs/witnesses.md)',
+    'PROBLEM  the witness w3 cosigns nothing more of the auditor ash/9: no proof: this log was restored to an earlier state or altered, or the witness is wrong (docs/witnesses.md)',
   ],
 ];
 
@@ -301,7 +301,7 @@ describe('the status', () => {
     await status(office.desk());
     expect(office.out).toContain(`${rebuild}: building, 1 of 5 events, 2/s, 2 s left\n`);
     await status(office.desk({ log: uncounted(office.log) }));
-    expect(office.out).toContain(`${rebuild}: building, 1 events, 2/s, 2 s left\n`);
+    expect(office.out).toContain(`${rebuild}: building, 1 event, 2/s, 2 s left\n`);
   });
 
   it('tells of lists that contain what the log has lost', async () => {

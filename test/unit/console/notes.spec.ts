@@ -265,7 +265,7 @@ describe('two checkpoints in the console', () => {
     );
     const [one, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
     expect(await compared(noteOf(7, { state: one }), noteOf(7, { state: other }), [])).toMatch(
-      /two state roots: whoever has signed both has lied in one$/,
+      /two state roots: the key that signed both has signed two histories$/,
     );
     expect(await compared(noteOf(8), noteOf(7), [])).toMatch(/is of 8 events, and this is of 7/);
   });

@@ -307,7 +307,7 @@ describe('a rebuild', () => {
     await until(() => (projector.rebuild?.events ?? 0) > 0 && projector.rebuild?.generation === 2);
     const insert = "INSERT INTO plants (owner, id, row) VALUES ('mallory', 1, '{}')";
     at.stores.tamper(insert, [], 2 as Generation);
-    expect(await outcome()).toBe('cancelled: generation 2 is not the fold of the log: 1 plants differ');
+    expect(await outcome()).toBe('cancelled: generation 2 is not the fold of the log, differences: 1');
     expect(await at.active()).toBe(1);
     await at.haveGenerations(1);
   });

@@ -163,7 +163,7 @@ describe('verifying a read model', () => {
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => time + (later += 60_000));
     try {
       await expect(check()).rejects.toThrow(
-        /^generation \d+ has stood still at the start for \d+ s: does a projector run/,
+        /^generation \d+ has not moved from the start for \d+ s: is a projector running/,
       );
     } finally {
       clock.mockRestore();

@@ -55,30 +55,30 @@ describe('a rebuild', () => {
 
   it.each([
     ['is begun where there was none', request, [], 'RebuildRequested'],
-    ['is not begun beside another one', request, [requested], /^rebuild r is under way since 2026-01-31/],
+    ['is not begun beside another one', request, [requested], /^rebuild r has been running since 2026-01-31/],
     ['is begun while there is a way back', request, [requested, started, promoted], 'RebuildRequested'],
     ['is cancelled before it has begun', cancel, [requested], 'RebuildCancelled'],
     ['is cancelled while it builds', cancel, [requested, started], 'RebuildCancelled'],
-    ['is not cancelled once it is over', cancel, [requested, started, promoted], 'no rebuild is under way'],
+    ['is not cancelled once it is over', cancel, [requested, started, promoted], 'no rebuild is running'],
     ['is rolled back once promoted', rollBack, [requested, started, promoted], 'RollbackRequested'],
     ['is not rolled back while one is under way', rollBack, [requested, started], /cancel it first$/],
     [
       'is rolled back once',
       rollBack,
       [requested, started, promoted, rollbackRequested],
-      'that was asked for already',
+      'it was requested already',
     ],
     [
       'is not rolled back twice',
       rollBack,
       [requested, started, promoted, rollbackRequested, rolledBack],
-      'that was asked for already',
+      'it was requested already',
     ],
     [
       'is not rolled back once closed',
       rollBack,
       [requested, started, promoted, closed],
-      /^there is nothing to go back to/,
+      /^there is nothing to roll back to/,
     ],
     [
       'waits for what a newer version has written',
@@ -104,6 +104,6 @@ describe('a rebuild', () => {
   it('is cancelled by name only if it is the one', () => {
     const other = given(requested);
     expect(when({ ...cancel, only: 'r' }, other)).toBe('RebuildCancelled');
-    expect(when({ ...cancel, only: 'q' }, other)).toBe('another rebuild is under way: r');
+    expect(when({ ...cancel, only: 'q' }, other)).toBe('another rebuild is running: r');
   });
 });

@@ -63,7 +63,7 @@ describe('the history of rebuilds', () => {
     await rebuild(olga);
     await happened({ type: 'RebuildPromoted', data: { rebuild: 'r1', generation: 2, replaced: null } });
     expect((await readRebuilds(log)).promoted).toMatchObject({ generation: 2, replaced: undefined });
-    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('there is nothing to go back to');
+    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('there is nothing to roll back to');
   });
 
   it('is read also where its beginning is missing: what follows from nothing changes nothing', async () => {
@@ -124,14 +124,14 @@ describe('the history of rebuilds', () => {
       'append',
       after(() => requestRebuild(log, { ...ASKED, rebuild: 'first' }, otto, noon)),
     );
-    await expect(rebuild(olga)).rejects.toThrow('rebuild first is under way');
+    await expect(rebuild(olga)).rejects.toThrow('rebuild first has been running');
     expect(await cancelRebuild(log, 'odd', olga, noon)).toBe('first');
   });
 
   it('refuses whoever is too slow five times', async () => {
     faults.every('append', lost());
     await expect(rebuild(olga)).rejects.toThrow(
-      new OperationRefused('others operate at the same time: look at the status, and try again'),
+      new OperationRefused('another operation was recorded at the same time: look at the status, and try again'),
     );
     await expect(skip(0n)).rejects.toThrow(
       new OperationRefused('others skip events at the same time: try again'),
@@ -249,13 +249,13 @@ describe('an operation that its client named', () => {
 
   it('goes back once, and not while something is built', async () => {
     await rebuild(first);
-    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('is under way: cancel it first');
+    await expect(requestRollback(log, 'odd', olga, noon)).rejects.toThrow('is running: cancel it first');
     await happened(...promoted('r1'));
     const back = (by: Operator, reason = 'odd') => requestRollback(log, reason, by, noon);
     expect(await back({ ...first, commandId: 'b' })).toBe('r1');
     expect(await back({ ...retry, commandId: 'b' })).toBe('r1');
     expect(await outcomeOf(back({ ...retry, commandId: 'b' }, 'odder'))).toBe('idempotency_key_reused');
-    await expect(back({ ...retry, commandId: 'b2' })).rejects.toThrow('that was asked for already');
+    await expect(back({ ...retry, commandId: 'b2' })).rejects.toThrow('it was requested already');
   });
 
   it('is there for its retry where its first answer was that nobody knows', async () => {
@@ -273,7 +273,7 @@ describe('cancelling a rebuild by its id', () => {
 
   it('is refused while another one is under way, which goes on', async () => {
     await rebuild(first);
-    await expect(cancel(other, 'r')).rejects.toThrow('another rebuild is under way: r1');
+    await expect(cancel(other, 'r')).rejects.toThrow('another rebuild is running: r1');
     expect((await readRebuilds(log)).building?.rebuild).toBe('r1');
   });
 
