@@ -75,7 +75,7 @@ export class ProblemFilter implements ExceptionFilter {
     if (allowed.length > 0 && !allowed.some((known) => known === method))
       return new Problem(
         'method_not_allowed',
-        `${loggedPath(url)} knows ${allowed.join(', ')}, not ${method}.`,
+        `${loggedPath(url)} supports ${allowed.join(', ')}, not ${method}.`,
         {
           headers: { Allow: allowed.join(', ') },
         },
