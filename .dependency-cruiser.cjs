@@ -138,9 +138,9 @@ module.exports = {
       name: 'loaded-when-wanted',
       comment: 'Who imports one of these in the ordinary way makes every start wait for it.',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/http/openapi/' },
+      from: { path: '^src/' },
       to: {
-        path: '^src/(http/openapi/document|http/auth/counted-rate-limit|service/logging/readable-lines)\\.ts$',
+        path: '^src/(http/auth/counted-rate-limit|service/logging/readable-lines)\\.ts$',
         dynamic: false,
         dependencyTypesNot: ['type-only'],
       },

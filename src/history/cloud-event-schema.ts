@@ -31,7 +31,7 @@ export const CloudEvent = z
     refused: text('Why the service cannot read this event, which is shown as it was stored.'),
     metadata: text('The JSON text of its metadata, where that says more than the attributes.'),
   })
-  .meta({ description: 'A CloudEvents 1.0 JSON object, with extension attributes from `owner` on.' });
+  .meta({ id: 'CloudEvent', description: 'A CloudEvents 1.0 object; extensions from `owner` on.' });
 
 /** See the schema. */
 export type CloudEvent = z.infer<typeof CloudEvent>;

@@ -9,7 +9,8 @@ import { answerOptions } from './cors.js';
 import { consoleFiles } from './console/files.js';
 import { serveConsole } from './console/console.js';
 import { serveDocs } from './openapi/docs.js';
-import { keptDocuments, makeDocuments } from './openapi/documents.js';
+import { keptDocuments } from './openapi/documents.js';
+import { documentFiles } from './openapi/page.js';
 import { limitStrangers } from './auth/stranger-limit.js';
 import { HealthController } from './health/health.controller.js';
 import { answerListsFast } from './lists/list-fast-path.js';
@@ -50,7 +51,7 @@ export const createApp = async (
   const app = await createNest(AppModule.of({ ...parts, routes }), adapter, logger);
   showReadiness(parts.registry, () => app.get(HealthController).parts());
   serveProblems(adapter.getInstance());
-  if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await makeDocuments(version)));
+  if (parts.docs) serveDocs(adapter.getInstance(), async () => keptDocuments(await documentFiles(version)));
   if (parts.console) {
     const { signIn } = parts.console;
     const about = { version, ...parts.console };

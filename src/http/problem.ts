@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
 
 /**
  * Every code that an error answer may carry: its status, what it means, and what a client does about it (with code in
@@ -311,6 +312,32 @@ export const rootFrom = (target: string): string => {
  */
 export const typeOf = (code: ProblemCode, target?: string): string =>
   `${target === undefined ? '/' : rootFrom(target)}${PROBLEMS_PATH.slice(1)}#${code}`;
+
+/** A problem document (RFC 9457), as every error answer holds one. */
+export const ProblemDocument = z
+  .object({
+    type: z.string().meta({
+      description: 'Where the problem is explained, relative to the URL of the request.',
+      examples: [typeOf('plant_exists', '/plants')],
+    }),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    detail: z.string().meta({ description: 'What happened, and what to change.' }),
+    code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]).meta({ description: 'For programs to match on.' }),
+    requestId: z.string().meta({ description: 'Names the request in our log.' }),
+    errors: z
+      .array(
+        z.object({
+          pointer: z.string().meta({
+            description: 'A JSON Pointer into the body, `?name` of the query, or the name of a header.',
+          }),
+          detail: z.string(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'Every field that is not valid.' }),
+  })
+  .meta({ id: 'Problem', description: 'A problem document, RFC 9457.' });
 
 /** The body of an error answer: a problem document, RFC 9457. */
 export const problemDocument = (

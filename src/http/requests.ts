@@ -82,17 +82,13 @@ export const countHeader = (rawHeaders: readonly string[], name: string): number
 export const plainlyAcceptsJson = (accept: string | undefined): boolean =>
   accept === undefined || accept === '*/*' || accept === 'application/json';
 
-/** Refuses a client that would not take JSON (RFC 9110, section 12.5.1). Throws Problem. */
-export const refuseUnlessJsonIsAccepted = (request: FastifyRequest): void => {
-  if (!plainlyAcceptsJson(request.headers.accept)) acceptedOf(request, ['application/json']);
-};
-
 /** The media type that a client likes best of those that are offered (RFC 9110, section 12.5.1). Throws Problem. */
 export const acceptedOf = <Type extends string>(
   request: FastifyRequest,
   offered: readonly [Type, ...Type[]],
 ): Type => {
-  if (request.headers.accept === undefined) return offered[0];
+  const { accept } = request.headers;
+  if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0];
   // With the charset that answers have: a client may name it, or not.
   const whole = offered.map((type) => `${type}; charset=utf-8`);
   const accepted = new Negotiator(request.raw).mediaType(whole);

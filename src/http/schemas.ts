@@ -79,7 +79,7 @@ export const PlantWithId = z
   .meta({ id: 'PlantWithId', description: 'A plant with its id: DELETE it at /plants/{id}.' });
 
 /** The answer of GET /plants. */
-export const PlantList = z.array(Plant).meta({ description: 'In ascending order of id.' });
+export const PlantList = z.array(Plant).meta({ id: 'PlantList', description: 'In ascending order of id.' });
 
 /** An integer as it stands in a URL: one spelling for each, so that a plant has one address. */
 export const PlantId = z
@@ -180,9 +180,6 @@ export const ListQuery = z.strictObject({
   after: After.optional(),
   asOf: AsOf.optional(),
 });
-
-/** The query of everything that takes none. */
-export const NoQuery = z.strictObject({});
 
 /** An Idempotency-Key (draft-ietf-httpapi-idempotency-key-header): a quoted string, or the same without quotes. */
 export const IdempotencyKey = z

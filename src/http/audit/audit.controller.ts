@@ -1,17 +1,16 @@
-import { Controller, Get, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
 import { EventPage } from '../../history/cloud-event.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../../history/read.js';
 import { EventLog, type Position, START } from '../../ports/event-log.js';
-import { AuditQuery, BATCH_TYPES, DEFAULT_EVENTS, isBatch, MAX_EVENTS } from './audit-schemas.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { auditRoutes } from './audit-routes.js';
+import { type AuditQuery, DEFAULT_EVENTS, isBatch, MAX_EVENTS } from './audit-schemas.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { EventStreams, goneSignal, liveEvents } from './event-streams.js';
-import { LINES_TYPES } from '../long-bodies.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
-import { acceptedOf, readQuery } from '../requests.js';
+import { type Asked, HandlesAndSends } from '../route.js';
 import { LIVE, resumedFrom, serverSentEvents } from '../server-sent-events.js';
 
 /**
@@ -21,9 +20,7 @@ import { LIVE, resumedFrom, serverSentEvents } from '../server-sent-events.js';
 const PAGE_MS = 5_000;
 
 /** For auditors: every event of every owner, in the order of the log. */
-@Controller('audit')
-@UseGuards(BearerGuard)
-@Scopes('plants:audit')
+@Controller()
 export class AuditController {
   constructor(
     private readonly log: EventLog,
@@ -31,10 +28,8 @@ export class AuditController {
     private readonly representations: Representations,
   ) {}
 
-  @Get('events')
-  async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const type = acceptedOf(request, [...BATCH_TYPES, ...LINES_TYPES, LIVE]);
-    const query = readQuery(request, AuditQuery);
+  @HandlesAndSends(auditRoutes.readEvents)
+  async events({ request, type, query }: Asked<typeof auditRoutes.readEvents>, reply: FastifyReply) {
     const head = await this.log.head();
     if (type === LIVE) return this.#live(request, reply, query, head);
     const after = await this.#startOf(query.after, head);

@@ -1,15 +1,15 @@
-import { Controller, Get, HttpException, Optional, Req, Res } from '@nestjs/common';
+import { Controller, HttpException, Optional } from '@nestjs/common';
 import { HealthCheckService, HealthIndicatorService } from '@nestjs/terminus';
-import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { type FastifyReply } from 'fastify';
 import { AuditorOfProcess } from '../../audit/auditor-status.js';
 import { EventLog } from '../../ports/event-log.js';
 import { activeOf, Generations } from '../../ports/generations.js';
 import { ReadModelIncomplete } from '../../ports/read-model.js';
 import { Projector } from '../../projector/projector.js';
 import { Problem } from '../problem.js';
-import { readQuery } from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { type Asked, Handles } from '../route.js';
 import { Shutdown } from '../shutdown.js';
+import { healthRoutes } from './health-routes.js';
 
 /** How long a part may take to answer, in milliseconds: shorter than any prober waits. */
 const CHECK_TIMEOUT_MS = 2_000;
@@ -19,7 +19,7 @@ const RESTART_NEEDED =
   'This process writes nothing to the event log before it is started again, and is expected to after it. Its log and plants status say why.';
 
 /** For those who start, stop and balance processes. */
-@Controller('health')
+@Controller()
 export class HealthController {
   constructor(
     private readonly checks: HealthCheckService,
@@ -36,18 +36,16 @@ export class HealthController {
    * or it writes nothing before a restart and is expected to write after one. Not while a disk is full or a file of the
    * log is missing: then a restart would only end the lists, too.
    */
-  @Get('live')
-  live(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    readQuery(request, NoQuery);
+  @Handles(healthRoutes.live)
+  live(_asked: Asked<typeof healthRoutes.live>, reply: FastifyReply) {
     if (!this.log.health().restartHelps) return { status: 'ok' };
     reply.header('retry-after', '1');
     throw new Problem('restart_needed', RESTART_NEEDED);
   }
 
   /** 200 where every part works; else 503 with the part that does not, and why. */
-  @Get('ready')
-  async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    readQuery(request, NoQuery);
+  @Handles(healthRoutes.ready)
+  async ready(_asked: Asked<typeof healthRoutes.ready>, reply: FastifyReply) {
     try {
       return await this.#check();
     } catch (error) {

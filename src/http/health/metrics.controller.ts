@@ -1,20 +1,16 @@
-import { Controller, Get, Inject, Req, Res } from '@nestjs/common';
-import { type FastifyReply, type FastifyRequest } from 'fastify';
+import { Controller, Inject } from '@nestjs/common';
+import { type FastifyReply } from 'fastify';
 import { Registry } from 'prom-client';
-import { readQuery } from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { type Asked, Handles } from '../route.js';
+import { metricsRoute } from './health-routes.js';
 
 /** The figures of this process, for Prometheus. They name no owner and no plant, and need no token. */
-@Controller('metrics')
+@Controller()
 export class MetricsController {
   constructor(@Inject(Registry) private readonly registry: Registry) {}
 
-  @Get()
-  async metrics(
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string> {
-    readQuery(request, NoQuery);
+  @Handles(metricsRoute)
+  async metrics(_asked: Asked<typeof metricsRoute>, reply: FastifyReply): Promise<string> {
     reply.type(Registry.PROMETHEUS_CONTENT_TYPE);
     return this.registry.metrics();
   }

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { knownPosition } from '../../history/read.js';
 import { ListProofs } from '../../audit/list-proofs.js';
@@ -10,14 +10,14 @@ import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../audit/tiles.js';
 import { ERASED_STREAMS, ownedBy } from '../../plants/stream.js';
 import { EventLog } from '../../ports/event-log.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { InFlightLimit } from '../in-flight-limit.js';
-import { ConsistencyQuery, InclusionQuery, ListProofQuery, ReceiptQuery } from './log-schemas.js';
+import { logRoutes } from './log-routes.js';
 import { Problem } from '../problem.js';
 import { Representations } from '../representation.js';
-import { acceptedOf, readQuery, refuseUnlessJsonIsAccepted, splitUrl } from '../requests.js';
-import { DEFAULT_LIMIT, NoQuery } from '../schemas.js';
+import { splitUrl } from '../requests.js';
+import { type Asked, Handles, HandlesAndSends } from '../route.js';
+import { DEFAULT_LIMIT } from '../schemas.js';
 
 /** How long a receipt waits for its checkpoint, in milliseconds: WRITE_WAIT_MS. */
 export const RECEIPT_WAIT = Symbol('receipt wait');
@@ -42,7 +42,7 @@ const BYTES = 'application/octet-stream';
  * The tree over all events, for auditors and their tools. What is public tells strangers how many events there are,
  * and nothing of what they are: each leaf holds a random id. It is all that a witness needs, who has no token.
  */
-@Controller('log')
+@Controller()
 export class LogController {
   readonly #lists = new InFlightLimit(LISTS_OF_AN_OWNER);
 
@@ -54,37 +54,27 @@ export class LogController {
     @Inject(RECEIPT_WAIT) private readonly waitMs: number,
   ) {}
 
-  @Get('checkpoint')
-  async checkpoint(
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string> {
-    readQuery(request, NoQuery);
+  @Handles(logRoutes.readCheckpoint)
+  async checkpoint(_asked: Asked<typeof logRoutes.readCheckpoint>, reply: FastifyReply): Promise<string> {
     const { note } = await this.tree.cosignedCheckpoint();
     reply.header('cache-control', MOMENT).type('text/plain; charset=utf-8');
     return note;
   }
 
-  @Get('tile/entries/*')
-  @UseGuards(BearerGuard)
-  @Scopes('plants:audit')
-  async entries(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
+  @HandlesAndSends(logRoutes.readEntries)
+  async entries({ request }: Asked<typeof logRoutes.readEntries>, reply: FastifyReply): Promise<void> {
     const tile = await this.#tile(request);
     // Only who has a token of this scope may have it: no cache that others share.
     await this.#send(request, reply, tile, 'private');
   }
 
-  @Get('tile/:level/*')
-  async hashes(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  @HandlesAndSends(logRoutes.readTile)
+  async hashes({ request }: Asked<typeof logRoutes.readTile>, reply: FastifyReply): Promise<void> {
     await this.#send(request, reply, await this.#tile(request), 'public');
   }
 
-  @Get('proof/inclusion')
-  @UseGuards(BearerGuard)
-  @Scopes('plants:audit')
-  async inclusion(@Req() request: GuardedRequest) {
-    refuseUnlessJsonIsAccepted(request);
-    const { index, position, size } = readQuery(request, InclusionQuery);
+  @Handles(logRoutes.proveInclusion)
+  async inclusion({ query: { index, position, size } }: Asked<typeof logRoutes.proveInclusion>) {
     if ((index === undefined) === (position === undefined))
       throw badQuery('?index', 'must be sent, or ?position, and not both');
     const leaf =
@@ -111,10 +101,9 @@ export class LogController {
     };
   }
 
-  @Get('proof/consistency')
-  async consistency(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    refuseUnlessJsonIsAccepted(request);
-    const { from, to } = readQuery(request, ConsistencyQuery);
+  @Handles(logRoutes.proveConsistency)
+  async consistency({ query }: Asked<typeof logRoutes.proveConsistency>, reply: FastifyReply) {
+    const { from, to } = query;
     const signed = (await this.tree.checkpoint()).size;
     const until = to ?? signed;
     if (until > signed) throw badQuery('?to', tooLarge(signed));
@@ -131,24 +120,16 @@ export class LogController {
     };
   }
 
-  @Get('alarm')
-  @UseGuards(BearerGuard)
-  @Scopes('plants:audit')
-  async alarm(@Req() request: GuardedRequest) {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
+  @Handles(logRoutes.readAlarm)
+  async alarm() {
     return { alarm: (await this.tree.alarm()) ?? null };
   }
 
-  @Get('receipt')
-  @UseGuards(BearerGuard)
-  @Scopes('plants:read')
+  @Handles(logRoutes.readReceipt)
   async receipt(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
+    { request, type, query }: Asked<typeof logRoutes.readReceipt>,
+    reply: FastifyReply,
   ): Promise<string> {
-    const type = acceptedOf(request, ['application/json', 'text/plain']);
-    const query = readQuery(request, ReceiptQuery);
     const position = await knownPosition(this.log, query.position, '?position');
     const deadline = AbortSignal.timeout(this.waitMs);
     await this.tree.covers(position, deadline);
@@ -168,15 +149,9 @@ export class LogController {
     });
   }
 
-  @Get('list')
-  @UseGuards(BearerGuard)
-  @Scopes('plants:read')
-  async list(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string | Uint8Array | undefined> {
-    refuseUnlessJsonIsAccepted(request);
-    const { limit = DEFAULT_LIMIT, after, position } = readQuery(request, ListProofQuery);
+  @Handles(logRoutes.proveList)
+  async list({ request, query }: Asked<typeof logRoutes.proveList>, reply: FastifyReply) {
+    const { limit = DEFAULT_LIMIT, after, position } = query;
     const { owner, scopes } = principalOf(request);
     const mayShowOthers = scopes.has('plants:audit');
     const from = position && (await knownPosition(this.log, position, '?position'));
@@ -196,7 +171,6 @@ export class LogController {
   /** The tile that a request names, with its bytes. */
   async #tile(request: FastifyRequest): Promise<Tile & { readonly bytes: Uint8Array }> {
     const tile = tileOf(request);
-    readQuery(request, NoQuery);
     const bytes = await this.tree.tile(tile);
     if (!bytes) throw noTile();
     return { ...tile, bytes };

@@ -1,15 +1,7 @@
-import { Worker } from 'node:worker_threads';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
 import { type Docs } from './docs.js';
 import { type Coding, codingFor, contentTag, entityTag, isNamed } from '../representation.js';
-
-/** How long making the documents may take, in milliseconds: a second is usual, on a machine that is busy ten. */
-const MAKING_MS = 60_000;
-
-/** What its thread may keep of objects, in MB: it needs 40, and would take 90 before it clears up. */
-const YOUNG_MB = 4;
-const OLD_MB = 256;
 
 /** A document of the API, or a file of the page that shows it. */
 export interface DocumentFile {
@@ -17,34 +9,6 @@ export interface DocumentFile {
   readonly type: string;
   readonly body: Uint8Array;
 }
-
-/**
- * Makes the API's document and the files of its page, in a thread of its own: that takes some 0.2 s
- * of work, which hold up no request. And a module that could not be loaded, for want
- * of file descriptors, stays unloadable in its thread forever; the next attempt has a new one. Rejects where that
- * fails, or takes longer than MAKING_MS.
- */
-export const makeDocuments = async (version: string): Promise<DocumentFile[]> => {
-  const worker = new Worker(new URL('./documents.worker.js', import.meta.url), {
-    workerData: version,
-    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB, maxOldGenerationSizeMb: OLD_MB },
-  });
-  let giveUp: NodeJS.Timeout | undefined;
-  try {
-    return await new Promise<DocumentFile[]>((resolve, reject) => {
-      worker.once('message', resolve).once('error', reject);
-      worker.once('exit', () => {
-        reject(new Error('the thread that makes the API document has ended'));
-      });
-      giveUp = setTimeout(() => {
-        reject(new Error(`the API document was not made in ${MAKING_MS} ms`));
-      }, MAKING_MS);
-    });
-  } finally {
-    clearTimeout(giveUp);
-    await worker.terminate();
-  }
-};
 
 /** A document in the encodings that it is answered in. */
 interface KeptDocument {

@@ -1,41 +1,15 @@
-import { Controller, Delete, Get, HttpCode, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
-import { type z } from 'zod';
-import { type OperatedSystem, LocalOperations } from '../../operations/local.js';
+import { type OperatedSystem } from '../../operations/local.js';
 import { type LongOperation } from '../../operations/long-operation.js';
-import { type PastOperation } from '../../operations/past-operations.js';
-import { type UnreadEvent } from '../../operations/skip-unread.js';
-import { type SystemStatus } from '../../operations/system-status.js';
 import { OperationRefused } from '../../rebuilds/rebuilds.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import {
-  acceptedOf,
-  readBody,
-  readBodyIfAny,
-  readQuery,
-  refuseBody,
-  readValue,
-  refuseUnlessJsonIsAccepted,
-} from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { type Asked, Handles, HandlesAndSends } from '../route.js';
 import { LIVE, serverSentEvents } from '../server-sent-events.js';
-import {
-  DEFAULT_OPERATIONS,
-  type Lifted,
-  MAX_OPERATIONS,
-  NewEstimate,
-  NewLift,
-  NewRebuild,
-  NewRollback,
-  NewSkip,
-  OperationsQuery,
-  type RebuildAccepted,
-  type SkipAccepted,
-} from './operation-schemas.js';
-import { askedOf, operatorOf } from './operator.js';
 import { stepsOf } from './long-operations.js';
+import { DEFAULT_OPERATIONS, MAX_OPERATIONS, operationRoutes } from './operation-routes.js';
+import { operationsOf } from './operator.js';
 import { StatusFeed } from './status-feed.js';
 
 /** What the controller works with, for Nest: an OperatedSystem is no class. */
@@ -51,9 +25,7 @@ const STATUS = 'status';
 const AT_ONCE = 3;
 
 /** What operators do, but for erasures and backups. A request is recorded in the log; a projector executes it. */
-@Controller('operations')
-@UseGuards(BearerGuard)
-@Scopes('plants:operate')
+@Controller()
 export class OperationsController {
   readonly #feed: StatusFeed;
   /** How many long operations of a kind are in progress. */
@@ -66,113 +38,77 @@ export class OperationsController {
     this.#feed = new StatusFeed(system);
   }
 
-  @Get()
-  async operations(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<readonly PastOperation[]> {
-    refuseUnlessJsonIsAccepted(request);
-    const { limit = DEFAULT_OPERATIONS, before } = readQuery(request, OperationsQuery);
-    const page = await this.#operations(request).past(Math.min(limit, MAX_OPERATIONS), before);
+  @Handles(operationRoutes.listOperations)
+  async operations(asked: Asked<typeof operationRoutes.listOperations>, reply: FastifyReply) {
+    const { limit = DEFAULT_OPERATIONS, before } = asked.query;
+    const page = await operationsOf(this.system, asked).past(Math.min(limit, MAX_OPERATIONS), before);
     const last = page.operations.at(-1);
     if (page.more && last) reply.header('link', `<?limit=${limit}&before=${last.position}>; rel="next"`);
     return page.operations;
   }
 
-  @Get('status')
-  async status(@Req() request: GuardedRequest): Promise<SystemStatus> {
-    return askedOf(this.system, request).status();
+  @Handles(operationRoutes.readStatus)
+  async status(asked: Asked<typeof operationRoutes.readStatus>) {
+    return operationsOf(this.system, asked).status();
   }
 
-  @Get('events')
-  async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    acceptedOf(request, [LIVE]);
-    readQuery(request, NoQuery);
+  @HandlesAndSends(operationRoutes.followStatus)
+  async events({ request }: Asked<typeof operationRoutes.followStatus>, reply: FastifyReply) {
     const { expiresAt } = principalOf(request);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
       serverSentEvents(this.#feed.follow(over), expiresAt * 1_000),
     );
   }
 
-  @Post('estimates')
-  async estimate(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const { rate = null } = readBodyIfAny(request, NewEstimate);
-    const begin = (signal: AbortSignal) => this.#operations(request).estimate(rate, signal);
-    await this.#follow('estimate', request, reply, begin);
+  @HandlesAndSends(operationRoutes.estimateRebuild)
+  async estimate(asked: Asked<typeof operationRoutes.estimateRebuild>, reply: FastifyReply) {
+    const { rate = null } = asked.body;
+    const operations = operationsOf(this.system, asked);
+    await this.#follow('estimate', asked.request, reply, (signal) => operations.estimate(rate, signal));
   }
 
-  @Post('verifications')
-  async verify(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    refuseBody(request);
-    await this.#follow('comparison', request, reply, (signal) => this.#operations(request).verify(signal));
+  @HandlesAndSends(operationRoutes.verifyLists)
+  async verify(asked: Asked<typeof operationRoutes.verifyLists>, reply: FastifyReply) {
+    const operations = operationsOf(this.system, asked);
+    await this.#follow('comparison', asked.request, reply, (signal) => operations.verify(signal));
   }
 
-  @Post('rebuilds')
-  @HttpCode(202)
-  async rebuild(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<z.input<typeof RebuildAccepted>> {
-    const operations = askedOf(this.system, request);
-    const { rate = null, unskip = false } = readBodyIfAny(request, NewRebuild);
-    const rebuild = await operations.rebuild({ rate, unskip });
+  @Handles(operationRoutes.requestRebuild)
+  async rebuild(asked: Asked<typeof operationRoutes.requestRebuild>, reply: FastifyReply) {
+    const { rate = null, unskip = false } = asked.body;
+    const rebuild = await operationsOf(this.system, asked).rebuild({ rate, unskip });
     reply.header('location', STATUS);
     return { rebuild };
   }
 
-  @Delete('rebuilds/:id')
-  @HttpCode(204)
-  async cancel(@Req() request: GuardedRequest): Promise<void> {
-    const operations = askedOf(this.system, request);
-    refuseBody(request);
-    await operations.cancel((request.params as { id: string }).id);
+  @Handles(operationRoutes.cancelRebuild)
+  async cancel(asked: Asked<typeof operationRoutes.cancelRebuild>) {
+    await operationsOf(this.system, asked).cancel(asked.params.id);
   }
 
-  @Post('rollback')
-  @HttpCode(202)
-  async rollback(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<z.input<typeof RebuildAccepted>> {
-    const operations = askedOf(this.system, request);
-    const { reason = 'none given' } = readBodyIfAny(request, NewRollback);
-    const rebuild = await operations.rollback(reason);
+  @Handles(operationRoutes.requestRollback)
+  async rollback(asked: Asked<typeof operationRoutes.requestRollback>, reply: FastifyReply) {
+    const rebuild = await operationsOf(this.system, asked).rollback(asked.body.reason ?? 'none given');
     reply.header('location', STATUS);
     return { rebuild };
   }
 
-  @Get('skips/:position')
-  async unread(@Req() request: GuardedRequest): Promise<UnreadEvent> {
-    const { position } = request.params as { position: string };
-    return askedOf(this.system, request).unread(
-      readValue(NewSkip.shape.position, position, '/operations/skips/'),
-    );
+  @Handles(operationRoutes.readUnread)
+  async unread(asked: Asked<typeof operationRoutes.readUnread>) {
+    return operationsOf(this.system, asked).unread(asked.params.position);
   }
 
-  @Post('skips')
-  @HttpCode(202)
-  async skip(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<z.input<typeof SkipAccepted>> {
-    const operations = askedOf(this.system, request);
-    const { position, reason, force = false } = readBody(request, NewSkip);
-    const skipped = await operations.skip({ position, reason, force });
+  @Handles(operationRoutes.skipEvent)
+  async skip(asked: Asked<typeof operationRoutes.skipEvent>, reply: FastifyReply) {
+    const { position, reason, force = false } = asked.body;
+    const skipped = await operationsOf(this.system, asked).skip({ position, reason, force });
     reply.header('location', STATUS);
     return skipped;
   }
 
-  @Post('lifts')
-  @HttpCode(200)
-  async lift(@Req() request: GuardedRequest): Promise<z.input<typeof Lifted>> {
-    const operations = askedOf(this.system, request);
-    const { reason } = readBody(request, NewLift);
-    const lifted = await operations.lift(reason);
-    return { lifted: lifted ? { ...lifted } : null };
-  }
-
-  #operations(request: GuardedRequest): LocalOperations {
-    return new LocalOperations(this.system, operatorOf(request));
+  @Handles(operationRoutes.liftAlarm)
+  async lift(asked: Asked<typeof operationRoutes.liftAlarm>) {
+    return { lifted: (await operationsOf(this.system, asked).lift(asked.body.reason)) ?? null };
   }
 
   /** Sends a long operation as server-sent events. It ends with the connection, not with the token. */
@@ -182,8 +118,6 @@ export class OperationsController {
     reply: FastifyReply,
     begin: (signal: AbortSignal) => LongOperation<unknown>,
   ): Promise<void> {
-    acceptedOf(request, [LIVE]);
-    readQuery(request, NoQuery);
     const before = this.#inProgress.get(what) ?? 0;
     if (before === AT_ONCE)
       throw new OperationRefused(`${AT_ONCE} ${what}s are in progress here: wait for the end of one`);

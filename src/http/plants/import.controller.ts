@@ -1,23 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { Controller, HttpCode, Inject, Optional, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject, Optional } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
 import { Freshness } from '../../read/freshness.js';
 import { EnsurePlant } from '../../write/plants.js';
 import { EventStreams } from '../audit/event-streams.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { RateLimit } from '../auth/rate-limit.js';
 import { requestLog } from '../correlation.js';
 import { InFlightLimit } from '../in-flight-limit.js';
 import { LINES_TYPES, linesIn, readWhole } from '../long-bodies.js';
 import { Problem } from '../problem.js';
-import { acceptedOf, readQuery, refuseMediaType } from '../requests.js';
-import { NoQuery } from '../schemas.js';
+import { refuseMediaType } from '../requests.js';
+import { type Asked, HandlesAndSends } from '../route.js';
 import { Import } from './import.js';
 import { MAX_IMPORT_BYTES, MAX_IMPORT_LINES } from './import-schemas.js';
 import { plantRequestOf } from './plant-request.js';
+import { plantRoutes } from './plant-routes.js';
 
 /** Imports of all owners in progress: each keeps a body of a megabyte, and 32 of its plants are being written. */
 export const IMPORTS_AT_ONCE = 20;
@@ -29,9 +29,7 @@ export const IMPORT_STREAMS = Symbol('IMPORT_STREAMS');
 const IMPORTS_OF_AN_OWNER = 2;
 
 /** Adds many plants with one request: a line of JSON each, and a line with its outcome for each. */
-@Controller('plants')
-@UseGuards(BearerGuard)
-@Scopes('plants:write')
+@Controller()
 export class ImportController {
   readonly #imports = new InFlightLimit(IMPORTS_OF_AN_OWNER);
   /** Of all owners, those among them whose bodies are still arriving. */
@@ -44,11 +42,8 @@ export class ImportController {
     @Optional() @Inject(RateLimit) private readonly rateLimit?: RateLimit,
   ) {}
 
-  @Post('import')
-  @HttpCode(200)
-  async import(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const type = acceptedOf(request, LINES_TYPES);
-    readQuery(request, NoQuery);
+  @HandlesAndSends(plantRoutes.importPlants)
+  async import({ request, type }: Asked<typeof plantRoutes.importPlants>, reply: FastifyReply) {
     const { owner, context } = plantRequestOf(request);
     await this.#imports.run(owner, () =>
       this.#bounded(async () => {

@@ -1,22 +1,19 @@
-import { Controller, Get, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { ErasureGate } from '../../erasure/gate.js';
 import { type ListChange, type ListChanges, ChangesOfLists } from '../../history/list-changes.js';
 import { EventLog } from '../../ports/event-log.js';
-import { ListEventsQuery } from '../audit/audit-schemas.js';
 import { EventStreams } from '../audit/event-streams.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
-import { type GuardedRequest, principalOf } from '../auth/principal.js';
-import { acceptedOf, readQuery } from '../requests.js';
+import { principalOf } from '../auth/principal.js';
+import { type Asked, HandlesAndSends } from '../route.js';
 import { LIVE, type LiveStep, resumedFrom, sentEvent, serverSentEvents } from '../server-sent-events.js';
+import { plantRoutes } from './plant-routes.js';
 
 /** The live streams of owners, for Nest: their number is their own. */
 export const LIST_STREAMS = Symbol('LIST_STREAMS');
 
 /** An owner's list as it changes. */
-@Controller('plants')
-@UseGuards(BearerGuard)
-@Scopes('plants:read')
+@Controller()
 export class ListEventsController {
   constructor(
     private readonly log: EventLog,
@@ -25,12 +22,10 @@ export class ListEventsController {
     @Inject(LIST_STREAMS) private readonly streams: EventStreams,
   ) {}
 
-  @Get('events')
-  async events(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    acceptedOf(request, [LIVE]);
-    const { lastEventId } = readQuery(request, ListEventsQuery);
+  @HandlesAndSends(plantRoutes.followPlants)
+  async events({ request, query }: Asked<typeof plantRoutes.followPlants>, reply: FastifyReply) {
     const { owner, expiresAt } = principalOf(request);
-    const after = await resumedFrom(request, lastEventId, this.log);
+    const after = await resumedFrom(request, query.lastEventId, this.log);
     await this.gate.admit(owner);
     await this.streams.send(request, reply, LIVE, ({ over }) =>
       serverSentEvents(steps(this.changes.follow(owner, after, over)), expiresAt * 1_000),

@@ -1,26 +1,20 @@
-import { Controller, Delete, Inject, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { randomUUID } from 'node:crypto';
-import { type z } from 'zod';
 import { ErasureGate } from '../../erasure/gate.js';
 import { orderErasure, OWN_REASON, UnknownOwner } from '../../erasure/order.js';
 import { type System } from '../../operations/status.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
-import { type GuardedRequest } from '../auth/principal.js';
-import { type ErasureAccepted } from '../operations/erasure-schemas.js';
 import { SYSTEM } from '../operations/operations.controller.js';
 import { Problem } from '../problem.js';
-import { readQuery, readValue, refuseBody, refuseUnlessJsonIsAccepted } from '../requests.js';
-import { ConfirmErasure, NoQuery } from '../schemas.js';
+import { type Asked, Handles } from '../route.js';
 import { plantRequestOf } from './plant-request.js';
+import { plantRoutes } from './plant-routes.js';
 
 /** Whether owners may erase themselves, for Nest: a boolean is no class. */
 export const OWNER_ERASURE = Symbol('OWNER_ERASURE');
 
 /** An owner erases everything that is stored for this owner, where the settings allow that. */
-@Controller('plants')
-@UseGuards(BearerGuard)
-@Scopes('plants:write')
+@Controller()
 export class OwnErasureController {
   constructor(
     @Inject(SYSTEM) private readonly system: System,
@@ -28,20 +22,13 @@ export class OwnErasureController {
     private readonly gate: ErasureGate,
   ) {}
 
-  @Delete()
-  async erase(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<z.input<typeof ErasureAccepted> | undefined> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    refuseBody(request);
+  @Handles(plantRoutes.eraseEverything)
+  async erase({ request }: Asked<typeof plantRoutes.eraseEverything>, reply: FastifyReply) {
     if (!this.isAllowed)
       throw new Problem(
         'operation_refused',
         'Owners cannot erase themselves here (OWNER_ERASURE is off): ask who runs this service to do it.',
       );
-    readValue(ConfirmErasure, request.headers['confirm-erasure'], 'Confirm-Erasure');
     const { log, now } = this.system;
     const { owner, context } = plantRequestOf(request);
     // What names the owner is not to stay in the log: neither the token's subject, nor an id that the client has chosen.

@@ -1,7 +1,6 @@
-import { Controller, Delete, Get, HttpCode, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { type FastifyReply } from 'fastify';
-import { type z } from 'zod';
 import { PastLists, type PointInTime } from '../../history/as-of.js';
 import { EventPage } from '../../history/cloud-event.js';
 import { knownPosition, readStreamHistory } from '../../history/read.js';
@@ -12,14 +11,7 @@ import { EventLog, type Position, START } from '../../ports/event-log.js';
 import { Freshness } from '../../read/freshness.js';
 import { ListPlantsQuery } from '../../read/list-plants.js';
 import { ChangePlant } from '../../write/plants.js';
-import {
-  BATCH_TYPES,
-  DEFAULT_EVENTS,
-  isBatch,
-  MAX_EVENTS,
-  PlantHistoryQuery,
-} from '../audit/audit-schemas.js';
-import { BearerGuard, Scopes } from '../auth/bearer.guard.js';
+import { DEFAULT_EVENTS, isBatch, MAX_EVENTS } from '../audit/audit-schemas.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { plantRequestOf } from './plant-request.js';
 import { EventStreams, goneSignal } from '../audit/event-streams.js';
@@ -32,30 +24,12 @@ import {
   POSITION,
   shortListAnswer,
 } from '../lists/list-answer.js';
-import { LINES_TYPES } from '../long-bodies.js';
 import { Problem, rootFrom } from '../problem.js';
 import { Representations } from '../representation.js';
-import {
-  acceptedOf,
-  preferences,
-  readBody,
-  readQuery,
-  readValue,
-  refuseBody,
-  refuseUnlessJsonIsAccepted,
-  splitUrl,
-} from '../requests.js';
-import {
-  cursorOf,
-  DEFAULT_LIMIT,
-  ListQuery,
-  MAX_FULL_LIMIT,
-  MAX_LIMIT,
-  NewPlant,
-  NoQuery,
-  PlantId,
-  PositionHeader,
-} from '../schemas.js';
+import { preferences, splitUrl } from '../requests.js';
+import { type Asked, Handles, HandlesAndSends } from '../route.js';
+import { cursorOf, DEFAULT_LIMIT, MAX_FULL_LIMIT, MAX_LIMIT } from '../schemas.js';
+import { plantRoutes } from './plant-routes.js';
 
 /** The header of a successful write that lists may not contain yet. */
 const LISTS = 'plants-lists';
@@ -87,9 +61,12 @@ interface PastPageAsked {
   readonly view: 'full' | undefined;
 }
 
+type Writing = Pick<Asked<typeof plantRoutes.createPlant>, 'request' | 'headers'>;
+
+type AsOf = NonNullable<Asked<typeof plantRoutes.listPlants>['query']['asOf']>;
+
 /** An owner's plants: add, list, read, delete. */
-@Controller('plants')
-@UseGuards(BearerGuard)
+@Controller()
 export class PlantsController {
   readonly #writes = new InFlightLimit(WRITES_OF_AN_OWNER);
   readonly #histories = new InFlightLimit(HISTORIES_OF_AN_OWNER);
@@ -105,24 +82,17 @@ export class PlantsController {
     private readonly representations: Representations,
   ) {}
 
-  @Post()
-  @Scopes('plants:write')
-  async create(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    const read = () => ({ type: 'CreatePlant', ...readBody(request, NewPlant) }) as const;
-    const { id, plant } = await this.#change(request, reply, read);
+  @Handles(plantRoutes.createPlant)
+  async create(asked: Asked<typeof plantRoutes.createPlant>, reply: FastifyReply) {
+    const { id, plant } = await this.#change(asked, reply, { type: 'CreatePlant', ...asked.body });
     reply.header('location', `plants/${id}`);
     return plant && { name: plant.name, tag: plant.tag };
   }
 
-  @Get()
-  @Scopes('plants:read')
-  async list(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string | Uint8Array | undefined> {
-    refuseUnlessJsonIsAccepted(request);
-    const { limit = DEFAULT_LIMIT, after, asOf, view } = readQuery(request, ListQuery);
-    const position = atLeastOf(request);
+  @Handles(plantRoutes.listPlants)
+  async list({ request, query, headers }: Asked<typeof plantRoutes.listPlants>, reply: FastifyReply) {
+    const { limit = DEFAULT_LIMIT, after, asOf, view } = query;
+    const position = headers['Plants-Position'] as Position | undefined;
     const { owner } = principalOf(request);
     const most = Math.min(limit, view === 'full' ? MAX_FULL_LIMIT : MAX_LIMIT);
     if (asOf) return this.#listOfThePast(request, reply, asOf, { limit, most, after, view });
@@ -142,16 +112,10 @@ export class PlantsController {
     return status === 304 ? undefined : body;
   }
 
-  @Get(':id')
-  @Scopes('plants:read')
-  async read(
-    @Req() request: GuardedRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<string | Uint8Array | undefined> {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const position = atLeastOf(request);
-    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+  @Handles(plantRoutes.readPlant)
+  async read({ request, headers, params }: Asked<typeof plantRoutes.readPlant>, reply: FastifyReply) {
+    const { id } = params;
+    const position = headers['Plants-Position'] as Position | undefined;
     // The plant is the list of one that begins behind the id before it: as fresh as lists are, or 503.
     const before = id === Number.MIN_SAFE_INTEGER ? undefined : id - 1;
     const page = await this.queries.execute(
@@ -163,12 +127,11 @@ export class PlantsController {
     return this.representations.choose(request, reply, found.row);
   }
 
-  @Get(':id/history')
-  @Scopes('plants:read')
-  async history(@Req() request: GuardedRequest, @Res() reply: FastifyReply): Promise<void> {
-    const type = acceptedOf(request, [...BATCH_TYPES, ...LINES_TYPES]);
-    const { limit, after } = readQuery(request, PlantHistoryQuery);
-    const id = readValue(PlantId, (request.params as { id: string }).id, 'id');
+  @HandlesAndSends(plantRoutes.readPlantHistory)
+  async history(
+    { request, type, params: { id }, query: { limit, after } }: Asked<typeof plantRoutes.readPlantHistory>,
+    reply: FastifyReply,
+  ): Promise<void> {
     const { owner } = principalOf(request);
     await this.#histories.run(owner, async () => {
       const stream = plantStream(owner, id);
@@ -207,21 +170,16 @@ export class PlantsController {
     await reply.send(await this.representations.choose(request, reply, page.text()));
   }
 
-  @Delete(':id')
-  @HttpCode(204)
-  @Scopes('plants:write')
-  async delete(@Req() request: GuardedRequest, @Res({ passthrough: true }) reply: FastifyReply) {
-    await this.#change(request, reply, () => {
-      refuseBody(request);
-      return { type: 'DeletePlant', id: readValue(PlantId, (request.params as { id: string }).id, 'id') };
-    });
+  @Handles(plantRoutes.deletePlant)
+  async delete(asked: Asked<typeof plantRoutes.deletePlant>, reply: FastifyReply) {
+    await this.#change(asked, reply, { type: 'DeletePlant', id: asked.params.id });
   }
 
   /** The list as it was, from the log itself: read-only, and complete whatever the projection does. */
   async #listOfThePast(
     request: GuardedRequest,
     reply: FastifyReply,
-    asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
+    asOf: AsOf,
     { limit, most, after, view }: PastPageAsked,
   ): Promise<string | Uint8Array | undefined> {
     const { owner } = principalOf(request);
@@ -255,11 +213,8 @@ export class PlantsController {
    * Runs the command of a request. Waits until the owner's lists contain what it has written, unless the client prefers not
    * to, and sends its position and whether they do.
    */
-  async #change(request: GuardedRequest, reply: FastifyReply, read: () => PlantCommand) {
-    refuseUnlessJsonIsAccepted(request);
-    readQuery(request, NoQuery);
-    const named = plantRequestOf(request);
-    const command = read();
+  async #change({ request, headers }: Writing, reply: FastifyReply, command: PlantCommand) {
+    const named = plantRequestOf(request, headers['Idempotency-Key']);
     return this.#writes.run(named.owner, async () => {
       const changed = await this.commands.execute(new ChangePlant(named, command));
       await this.#settle(request, reply, named.owner, changed.position);
@@ -299,15 +254,8 @@ const offerProof = (
   reply.header('preference-applied', 'proof');
 };
 
-/** The position that the answer must have reached (Plants-Position). Throws Problem. */
-const atLeastOf = ({ headers: { [POSITION]: sent } }: GuardedRequest): Position | undefined =>
-  sent === undefined ? undefined : (readValue(PositionHeader, sent, 'Plants-Position') as Position);
-
 /** What asOf means on this log. Throws UnknownPosition, and Problem for a moment that is still to come. */
-const pointOf = async (
-  asOf: NonNullable<z.output<typeof ListQuery>['asOf']>,
-  log: EventLog,
-): Promise<PointInTime> => {
+const pointOf = async (asOf: AsOf, log: EventLog): Promise<PointInTime> => {
   if ('position' in asOf) return { position: await knownPosition(log, asOf.position, '?asOf') };
   if (asOf.instant <= instantOf(new Date())) return asOf;
   const detail = 'must not be in the future';

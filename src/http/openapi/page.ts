@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { parentPort, workerData } from 'node:worker_threads';
 import { type DocumentFile } from './documents.js';
 import { apiDocument } from './document.js';
 
@@ -56,11 +55,11 @@ const asset = async ([name, type]: readonly [string, string]): Promise<DocumentF
   body: await readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`))),
 });
 
-const files: DocumentFile[] = [
-  text('/openapi.json', 'application/json', JSON.stringify(apiDocument(workerData as string))),
+/** The API's document, the page that shows it, and the files of that page. */
+export const documentFiles = async (version: string): Promise<DocumentFile[]> => [
+  text('/openapi.json', 'application/json', JSON.stringify(apiDocument(version))),
   text('/docs', 'text/html', pageAt('./docs/')),
   text('/docs/', 'text/html', pageAt('./')),
   text('/docs/swagger-ui-init.js', 'text/javascript', INIT),
   ...(await Promise.all(Object.entries(ASSETS).map(asset))),
 ];
-parentPort?.postMessage(files);
