@@ -17,17 +17,13 @@ export class Connections {
   }
 
   /**
-   * Lets a server that closes keep the connections on which no request has come yet, as Node did before version 26: their
+   * Lets a server that closes keep the connections on which no request has come yet, as Node does before version 26: their
    * clients have connected while it listened, and are about to send one.
    */
   keepNew(): void {
-    const closeIdle = this.server.closeIdleConnections.bind(this.server);
     this.server.closeIdleConnections = () => {
-      const fresh = [...this.#answers].flatMap(([socket, last]) => (last ? [] : [socket]));
-      // Node knows best what is idle, and takes no exceptions.
-      for (const socket of fresh) socket.destroy = () => socket;
-      closeIdle();
-      for (const socket of fresh) Reflect.deleteProperty(socket, 'destroy');
+      for (const [socket, last] of this.#answers)
+        if (last?.writableFinished && last.req.complete) socket.destroy();
     };
   }
 
