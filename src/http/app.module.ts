@@ -85,24 +85,27 @@ export interface Parts {
   readonly now: () => Date;
 }
 
+/** What health and the figures are made from. */
+const forHealth = (parts: Parts) => [
+  { provide: EventLog, useValue: parts.log },
+  { provide: Generations, useValue: parts.model },
+  { provide: Projector, useValue: parts.projector },
+  { provide: AuditorOfProcess, useValue: parts.tree?.auditor },
+  { provide: KnownRoutes, useValue: parts.routes },
+  { provide: Shutdown, useValue: parts.shutdown },
+  { provide: Registry, useValue: parts.registry },
+  ProblemFilter,
+];
+
 /** The wiring of the figures and of health, where they are served on an address of their own. */
 @Module({})
 export class MetricsModule {
-  static of({ log, model, projector, tree, routes, shutdown, registry }: Parts): DynamicModule {
+  static of(parts: Parts): DynamicModule {
     return {
       module: MetricsModule,
       imports: [TerminusModule.forRoot({ logger: false })],
       controllers: [HealthController, MetricsController],
-      providers: [
-        { provide: EventLog, useValue: log },
-        { provide: Generations, useValue: model },
-        { provide: Projector, useValue: projector },
-        { provide: AuditorOfProcess, useValue: tree?.auditor },
-        { provide: KnownRoutes, useValue: routes },
-        { provide: Shutdown, useValue: shutdown },
-        { provide: Registry, useValue: registry },
-        ProblemFilter,
-      ],
+      providers: forHealth(parts),
     };
   }
 }
@@ -138,49 +141,28 @@ const API = [
 /** The wiring of the HTTP service. */
 @Module({})
 export class AppModule {
-  static of({
-    log,
-    model,
-    projector,
-    tree,
-    receiptWaitMs,
-    ownerErasure,
-    roles,
-    freshness,
-    verifier,
-    rateLimit,
-    routes,
-    shutdown,
-    registry,
-    metrics,
-    operated,
-  }: Parts): DynamicModule {
+  static of(parts: Parts): DynamicModule {
+    const { log, tree, operated } = parts;
     const gate = new ErasureGate(log);
     return {
       module: AppModule,
       imports: [CqrsModule.forRoot(), PassportModule, TerminusModule.forRoot({ logger: false })],
       controllers: [
-        ...(roles.has('api') ? API : []),
+        ...(parts.roles.has('api') ? API : []),
         ...(tree ? [LogController] : []),
         HealthController,
-        ...(metrics === 'api' ? [MetricsController] : []),
+        ...(parts.metrics === 'api' ? [MetricsController] : []),
       ],
       providers: [
-        { provide: EventLog, useValue: log },
-        { provide: ReadModel, useValue: model },
-        { provide: Generations, useValue: model },
-        { provide: Projector, useValue: projector },
-        { provide: AuditorOfProcess, useValue: tree?.auditor },
+        ...forHealth(parts),
+        { provide: ReadModel, useValue: parts.model },
         { provide: PublishedTree, useValue: tree?.published },
         { provide: ListProofs, useValue: tree?.lists },
-        { provide: RECEIPT_WAIT, useValue: receiptWaitMs },
-        { provide: OWNER_ERASURE, useValue: ownerErasure },
-        { provide: Freshness, useValue: freshness },
-        { provide: TokenVerifier, useValue: verifier },
-        { provide: RateLimit, useValue: rateLimit },
-        { provide: KnownRoutes, useValue: routes },
-        { provide: Shutdown, useValue: shutdown },
-        { provide: Registry, useValue: registry },
+        { provide: RECEIPT_WAIT, useValue: parts.receiptWaitMs },
+        { provide: OWNER_ERASURE, useValue: parts.ownerErasure },
+        { provide: Freshness, useValue: parts.freshness },
+        { provide: TokenVerifier, useValue: parts.verifier },
+        { provide: RateLimit, useValue: parts.rateLimit },
         { provide: SYSTEM, useValue: operated },
         {
           provide: IdempotentCommands,
@@ -200,7 +182,6 @@ export class AppModule {
         Representations,
         BearerStrategy,
         BearerGuard,
-        ProblemFilter,
         ChangePlantHandler,
         EnsurePlantHandler,
         ListPlantsHandler,

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join, posix, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Docs } from '../openapi/docs.js';
-import { type DocumentFile, keptDocuments } from '../openapi/documents.js';
+import { keptDocuments } from '../openapi/documents.js';
 import { escaped } from '../problem-page.js';
 
 /** Where `npm run build:console` puts what it has compiled. */
@@ -14,12 +14,6 @@ const PAGE = 'index.html';
 
 /** The module that the page begins with. */
 const MAIN = 'main.js';
-
-const TYPES: Readonly<Record<string, string>> = {
-  js: 'text/javascript',
-  css: 'text/css',
-  svg: 'image/svg+xml',
-};
 
 /** Libraries that are served as their packages hold them, by the names of their imports, and the files that they become. */
 const LIBRARIES = {
@@ -60,11 +54,10 @@ export const consoleFiles = async (about: ConsoleAbout): Promise<Docs> => {
   const hash = hashOf(files);
   const folder = `_${hash}`;
   const kept = await keptDocuments([
-    ...files.map(({ path, body }) => document(`/console/${folder}/${path}`, path, body)),
+    ...files.map(({ path, body }) => ({ path: `/console/${folder}/${path}`, body: Buffer.from(body) })),
     // Addresses in the page are relative, so that it works behind a proxy that adds a prefix.
     ...PAGE_BASES.map(([path, up]) => ({
       path,
-      type: 'text/html',
       body: Buffer.from(filledIn(page, `${up}${folder}/`, preloadedBy(files), about)),
     })),
   ]);
@@ -96,7 +89,7 @@ const pageOf = (path: string): string | undefined => {
 const readFiles = async (): Promise<ConsoleFile[]> => {
   const entries = await readdir(FOLDER, { recursive: true, withFileTypes: true });
   const own = entries
-    .filter((entry) => entry.isFile() && extension(entry.name) in TYPES)
+    .filter((entry) => entry.isFile() && /\.(js|css|svg)$/.test(entry.name))
     .map(async (entry) => {
       const file = join(entry.parentPath, entry.name);
       return { path: relative(FOLDER, file).split(sep).join('/'), body: await readFile(file, 'utf8') };
@@ -108,8 +101,6 @@ const readFiles = async (): Promise<ConsoleFile[]> => {
   const files = await Promise.all([...own, ...libraries]);
   return files.map(served).sort((one, other) => (one.path < other.path ? -1 : 1));
 };
-
-const extension = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 
 /** A file as a browser can load it: imports of libraries name their files, and no source map is looked for. */
 const served = ({ path, body }: ConsoleFile): ConsoleFile => {
@@ -149,12 +140,6 @@ const filledIn = (page: string, base: string, preloaded: readonly string[], abou
     return name === 'preload' ? preload : escaped(texts[name] ?? '');
   });
 };
-
-const document = (path: string, name: string, body: string): DocumentFile => ({
-  path,
-  type: TYPES[extension(name)] ?? 'application/octet-stream',
-  body: Buffer.from(body),
-});
 
 const hashOf = (files: readonly ConsoleFile[]): string => {
   const sum = createHash('sha256');

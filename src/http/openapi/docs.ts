@@ -23,12 +23,6 @@ const DOCS_HEADERS = {
   'referrer-policy': 'no-referrer',
 } as const;
 
-/** A media type with the charset that all texts here have: a browser would guess one otherwise. */
-const withCharset = (type: string): string =>
-  /^(text\/|application\/(javascript|json)|image\/svg)/.test(type) && !type.includes('charset')
-    ? `${type}; charset=utf-8`
-    : type;
-
 /** An answer of the document or its page. */
 export interface DocsAnswer {
   readonly status: number;
@@ -71,10 +65,9 @@ export const serveOpened = (
         reply.callNotFound();
         return reply;
       }
-      const type = answer.headers['content-type'];
       return reply
         .status(answer.status)
-        .headers({ ...answer.headers, ...fields, ...(type && { 'content-type': withCharset(type) }) })
+        .headers({ ...answer.headers, ...fields })
         .send(answer.body);
     });
 };

@@ -3,13 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { type DocumentFile } from './documents.js';
 import { apiDocument } from './document.js';
 
-/** What the page needs of Swagger UI, and its types. */
-const ASSETS = {
-  'swagger-ui.css': 'text/css',
-  'swagger-ui-bundle.js': 'text/javascript',
-  'favicon-16x16.png': 'image/png',
-  'favicon-32x32.png': 'image/png',
-} as const;
+/** What the page needs of Swagger UI. */
+const ASSETS = ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-16x16.png', 'favicon-32x32.png'];
 
 const pageAt = (folder: string): string => `<!DOCTYPE html>
 <html lang="en">
@@ -43,23 +38,18 @@ window.ui = SwaggerUIBundle({
 });
 `;
 
-const text = (path: string, type: string, body: string): DocumentFile => ({
-  path,
-  type,
-  body: Buffer.from(body),
-});
+const text = (path: string, body: string): DocumentFile => ({ path, body: Buffer.from(body) });
 
-const asset = async ([name, type]: readonly [string, string]): Promise<DocumentFile> => ({
+const asset = async (name: string): Promise<DocumentFile> => ({
   path: `/docs/${name}`,
-  type,
   body: await readFile(fileURLToPath(import.meta.resolve(`swagger-ui-dist/${name}`))),
 });
 
 /** The API's document, the page that shows it, and the files of that page. */
 export const documentFiles = async (version: string): Promise<DocumentFile[]> => [
-  text('/openapi.json', 'application/json', JSON.stringify(apiDocument(version))),
-  text('/docs', 'text/html', pageAt('./docs/')),
-  text('/docs/', 'text/html', pageAt('./')),
-  text('/docs/swagger-ui-init.js', 'text/javascript', INIT),
-  ...(await Promise.all(Object.entries(ASSETS).map(asset))),
+  text('/openapi.json', JSON.stringify(apiDocument(version))),
+  text('/docs', pageAt('./docs/')),
+  text('/docs/', pageAt('./')),
+  text('/docs/swagger-ui-init.js', INIT),
+  ...(await Promise.all(ASSETS.map(asset))),
 ];

@@ -9,8 +9,8 @@ describe('documents that are kept', () => {
   let docs: Awaited<ReturnType<typeof keptDocuments>>;
   beforeAll(async () => {
     docs = await keptDocuments([
-      { path: '/docs', type: 'text/html; charset=utf-8', body: Buffer.from(PAGE) },
-      { path: '/docs/small.css', type: 'text/css', body: Buffer.from('a{}') },
+      { path: '/docs', body: Buffer.from(PAGE) },
+      { path: '/docs/small.css', body: Buffer.from('a{}') },
     ]);
   });
 
