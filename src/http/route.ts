@@ -66,14 +66,14 @@ export interface Asked<Row extends Route> {
   readonly request: GuardedRequest;
   /** The media type to answer with. */
   readonly type: string;
-  readonly params: Values<NonNullable<Row['params']>>;
+  readonly params: Values<NonNullable<Row['params']>, string>;
   readonly query: Output<Row['query']>;
-  readonly headers: Values<NonNullable<Row['headers']>>;
+  readonly headers: Values<NonNullable<Row['headers']>, unknown>;
   readonly body: Output<Row['body']> & Output<Row['optionalBody']>;
 }
 
-type Values<Schemas> = {
-  readonly [Name in keyof Schemas]: Schemas[Name] extends z.ZodType ? z.output<Schemas[Name]> : string;
+type Values<Schemas, Unread> = {
+  readonly [Name in keyof Schemas]: Schemas[Name] extends z.ZodType ? z.output<Schemas[Name]> : Unread;
 };
 
 type Output<Schema> = Schema extends z.ZodObject ? z.output<Schema> : unknown;
