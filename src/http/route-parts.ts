@@ -2,7 +2,7 @@ import { type z } from 'zod';
 import { CloudEvent } from '../history/cloud-event-schema.js';
 import { type ProblemCode } from './problem.js';
 import { type Answer, type Content, type Header, type Schema } from './route.js';
-import { IdempotencyKey, PositionHeader } from './schemas.js';
+import { IdempotencyKey, positionOf } from './schemas.js';
 
 /** Content that is JSON. */
 export const json = (
@@ -29,11 +29,15 @@ export const WRITING = [
 
 /** How far an answer reaches. */
 export const positionOut = (description: string): Record<string, Header> => ({
-  'Plants-Position': { description, schema: PositionHeader.meta({ description: undefined }) },
+  'Plants-Position': { description, schema: positionOf('').meta({ description: undefined }) },
 });
 
 /** How fresh an answer must be. */
-export const AT_LEAST = { 'Plants-Position': PositionHeader.optional() };
+export const AT_LEAST = {
+  'Plants-Position': positionOf(
+    'From an earlier answer: the list contains at least everything up to there.',
+  ).optional(),
+};
 
 /** The name of a request that may be sent again. */
 export const KEY = { 'Idempotency-Key': IdempotencyKey.optional() };

@@ -35,8 +35,8 @@ export interface Route {
   readonly method: keyof typeof METHODS;
   /** As OpenAPI writes it: `{name}` is a parameter; one with the name `path` takes the rest of the path. */
   readonly path: string;
-  /** What a token must allow. Without it, none is needed. */
-  readonly scope?: Scope;
+  /** What a token must allow. */
+  readonly scope: Scope | 'no token';
   readonly summary: string;
   readonly description: string;
   /** The parameters of the path: schemas of zod are read, those of JSON are for the document. */
@@ -112,7 +112,7 @@ const handles =
     for (const decorate of [
       METHODS[row.method](path),
       HttpCode(Number(status)),
-      ...(row.scope === undefined ? [] : [UseGuards(BearerGuard), Scopes(row.scope)]),
+      ...(row.scope === 'no token' ? [] : [UseGuards(BearerGuard), Scopes(row.scope)]),
     ])
       decorate(target, name, method);
     Req()(target, name, 0);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type Instant, parseInstant, RFC_3339 } from '../history/instant.js';
 import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
+import { MAX_NAME, nameFault as accountFault } from './auth/principal.js';
 import { InexactNumber } from './json.js';
 
 /** How many plants a list holds where the client does not say. */
@@ -63,10 +64,12 @@ const tag = z
     examples: ['low light'],
   });
 
+/** A body of a request, by its name in the API's document. */
+export const requestBody = <Fields extends z.ZodRawShape>(id: string, description: string, fields: Fields) =>
+  z.strictObject(fields, wanted('a JSON object')).meta({ id, description });
+
 /** The body of POST /plants. */
-export const NewPlant = z
-  .strictObject({ name, tag, id }, wanted('a JSON object'))
-  .meta({ id: 'NewPlant', description: 'A plant to add.' });
+export const NewPlant = requestBody('NewPlant', 'A plant to add.', { name, tag, id });
 
 /** A plant as the answers show it. */
 export const Plant = z
@@ -202,12 +205,16 @@ export const ConfirmErasure = z.enum(['everything'], { error: 'must be: everythi
   examples: ['everything'],
 });
 
-/** A position of an earlier answer, which only the log can interpret. */
-export const PositionHeader = z
-  .string()
-  .regex(/^\d{1,64}$/, 'must be taken from an earlier answer, unchanged')
-  .meta({
-    type: 'string',
-    description: 'From an earlier answer: the list contains at least everything up to there.',
-    examples: ['0000000000000042'],
-  });
+/** A position of an earlier answer, which only the log can interpret; `fault` says what another text must be. */
+export const positionOf = (description: string, fault = 'must be taken from an earlier answer, unchanged') =>
+  z
+    .string(wanted('a string'))
+    .regex(/^[0-9]{1,64}$/, fault)
+    .meta({ description, examples: ['0000000000000042'] });
+
+/** The name of an account, by the rules of tokens. */
+export const accountOf = (description: string) =>
+  z
+    .string(wanted('a string'))
+    .superRefine(ruledBy(accountFault))
+    .meta({ minLength: 1, maxLength: MAX_NAME, description, examples: ['alice'] });

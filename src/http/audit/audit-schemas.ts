@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { MAX_NAME, nameFault } from '../auth/principal.js';
-import { After, limitOf, moment, PlantId, ruledBy } from '../schemas.js';
+import { accountOf, After, limitOf, moment, PlantId } from '../schemas.js';
 
 /** Events as a JSON array: the batch format of CloudEvents, and the same for clients that know JSON only. */
 export const BATCH_TYPES = ['application/cloudevents-batch+json', 'application/json'] as const;
@@ -12,12 +11,6 @@ export const DEFAULT_EVENTS = 100;
 
 /** How many events a page holds at most: about 1 MB of usual ones. */
 export const MAX_EVENTS = 1_000;
-
-const name = (description: string, example: string) =>
-  z
-    .string()
-    .superRefine(ruledBy(nameFault))
-    .meta({ minLength: 1, maxLength: MAX_NAME, description, examples: [example] });
 
 const instant = (description: string) =>
   z
@@ -40,7 +33,7 @@ export const ListEventsQuery = z.strictObject({ lastEventId: LastEventId.optiona
 /** The query of GET /audit/events. */
 export const AuditQuery = z
   .strictObject({
-    owner: name("Events of this owner's plants and requests.", 'alice').optional(),
+    owner: accountOf("Events of this owner's plants and requests.").optional(),
     plant: PlantId.meta({ type: 'integer', description: 'Events of this plant; needs `owner`.' }).optional(),
     type: z
       .string()
@@ -50,7 +43,7 @@ export const AuditQuery = z
         examples: ['PlantCreated'],
       })
       .optional(),
-    actor: name('Events that this subject asked for.', 'alice').optional(),
+    actor: accountOf('Events that this subject asked for.').optional(),
     since: instant('Decided at this moment or later. An event that does not say when passes.').optional(),
     until: instant('Decided at this moment or earlier. An event that does not say when passes.').optional(),
     after: position(

@@ -8,6 +8,7 @@ export const healthRoutes = {
   live: {
     method: 'GET',
     path: '/health/live',
+    scope: 'no token',
     summary: 'Does the process run, without needing a restart?',
     description: 'For a liveness probe: 503 where only a restart helps.',
     types: 'any',
@@ -17,6 +18,7 @@ export const healthRoutes = {
   ready: {
     method: 'GET',
     path: '/health/ready',
+    scope: 'no token',
     summary: 'Does every part work?',
     description: 'For a readiness probe and for proxies: `parts` of a 503 says what does not work.',
     types: 'any',
@@ -29,6 +31,7 @@ export const healthRoutes = {
 export const metricsRoute = {
   method: 'GET',
   path: '/metrics',
+  scope: 'no token',
   summary: 'Get the figures of this process',
   description: 'For Prometheus. They name no owner and no plant, and need no token.',
   types: 'any',

@@ -3,7 +3,7 @@ import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
 import { type ProblemCode } from '../problem.js';
 import { type Routes } from '../route.js';
 import { BYTES, CODING, json, TEXT, textHeader } from '../route-parts.js';
-import { After, limitOf, wanted } from '../schemas.js';
+import { After, limitOf, positionOf, wanted } from '../schemas.js';
 
 const digits = (description: string, example: number) =>
   z
@@ -19,10 +19,7 @@ const digits = (description: string, example: number) =>
       examples: [example],
     });
 
-const position = z
-  .string(wanted('a position'))
-  .regex(/^[0-9]{1,64}$/, 'must be taken from an earlier answer, unchanged')
-  .meta({ description: 'The position of an event, from an earlier answer.', examples: ['0000000000000001'] });
+const position = positionOf('The position of an event, from an earlier answer.');
 
 const InclusionQuery = z.strictObject({
   index: digits('Which leaf, from 0. Either this or `position`.', 0).meta({ example: 0 }).optional(),
@@ -43,9 +40,9 @@ const ReceiptQuery = z.strictObject({ position });
 const ListProofQuery = z.strictObject({
   limit: limitOf(`How many plants to list; never more than ${MAX_LISTED} are.`).optional(),
   after: After.optional(),
-  position: position
-    .meta({ description: 'What the list has to contain: the position of an event, from an earlier answer.' })
-    .optional(),
+  position: positionOf(
+    'What the list has to contain: the position of an event, from an earlier answer.',
+  ).optional(),
 });
 
 const base64 = z.string().meta({ description: '32 bytes in base64.' });
@@ -171,6 +168,7 @@ export const logRoutes = {
   readCheckpoint: {
     method: 'GET',
     path: '/log/checkpoint',
+    scope: 'no token',
     summary: 'Get the last signed checkpoint',
     description: 'A signed note (C2SP tlog-checkpoint). `plants audit-key` prints what it is verified with.',
     types: 'any',
@@ -198,6 +196,7 @@ export const logRoutes = {
   readTile: {
     method: 'GET',
     path: '/log/tile/{level}/{path}',
+    scope: 'no token',
     summary: 'Get hashes of the tree (C2SP tlog-tiles)',
     description: 'Up to 256 of them, one behind the other.',
     params: {
@@ -231,6 +230,7 @@ export const logRoutes = {
   proveConsistency: {
     method: 'GET',
     path: '/log/proof/consistency',
+    scope: 'no token',
     summary: 'Prove that an earlier tree is the beginning of a later one',
     description: 'Public: whoever has kept an earlier checkpoint compares it with the last one.',
     query: ConsistencyQuery,

@@ -21,7 +21,7 @@ export const operationOf = (
   return plain(
     {
       tags: [tag],
-      security: scope === undefined ? [] : [{ token: [] }],
+      security: scope === 'no token' ? [] : [{ token: [] }],
       operationId,
       summary,
       description,
@@ -130,7 +130,7 @@ const GUARDED = [
 const codesOf = ({ method, path, scope, types, problems = [], ...row }: Route): Set<ProblemCode> =>
   new Set<ProblemCode>([
     ...ALWAYS,
-    ...(scope === undefined ? [] : GUARDED),
+    ...(scope === 'no token' ? [] : GUARDED),
     'invalid_request',
     ...(types === 'any' ? [] : (['not_acceptable'] as const)),
     ...(path.startsWith('/health/') ? [] : (['rate_limited'] as const)),

@@ -1,24 +1,13 @@
 import { z } from 'zod';
-import { MAX_NAME, nameFault } from '../auth/principal.js';
 import { ErasureStatus } from '../../operations/erasure-status.js';
 import { type Routes } from '../route.js';
 import { json, KEY } from '../route-parts.js';
-import { ruledBy, wanted } from '../schemas.js';
+import { accountOf, requestBody } from '../schemas.js';
 import { accepted, idOf, OPERATING, reasonOf } from './operation-routes.js';
 
-const owner = z
-  .string(wanted('a string'))
-  .superRefine(ruledBy(nameFault))
-  .meta({
-    minLength: 1,
-    maxLength: MAX_NAME,
-    description: 'Who is erased: the account that its tokens speak for.',
-    examples: ['alice'],
-  });
+const owner = accountOf('Who is erased: the account that its tokens speak for.');
 
-const ErasureCount = z
-  .strictObject({ owner }, wanted('a JSON object'))
-  .meta({ id: 'ErasureCount', description: 'Whose events are counted.' });
+const ErasureCount = requestBody('ErasureCount', 'Whose events are counted.', { owner });
 
 const ErasureCounted = z
   .strictObject({
@@ -26,15 +15,10 @@ const ErasureCounted = z
   })
   .meta({ id: 'ErasureCounted', description: 'What an erasure would erase.' });
 
-const NewErasure = z
-  .strictObject(
-    {
-      owner,
-      reason: reasonOf('Why. It stays in the log, and must not name the owner.', 'request 4711'),
-    },
-    wanted('a JSON object'),
-  )
-  .meta({ id: 'NewErasure', description: 'Whose events are erased, and why.' });
+const NewErasure = requestBody('NewErasure', 'Whose events are erased, and why.', {
+  owner,
+  reason: reasonOf('Why. It stays in the log, and must not name the owner.', 'request 4711'),
+});
 
 /** The answer to an order. */
 export const ErasureAccepted = z

@@ -10,10 +10,7 @@ import { type ProblemCode, ProblemDocument } from '../problem.js';
 import { type Answer, type Routes } from '../route.js';
 import { BYTES, json, KEY, NEXT, TEXT, textHeader, WRITING } from '../route-parts.js';
 import { LIVE } from '../server-sent-events.js';
-import { limitOf, ruledBy, wanted } from '../schemas.js';
-
-/** What a position looks like, in whatever log. */
-const POSITION = /^[0-9]{1,64}$/;
+import { requestBody, limitOf, positionOf, ruledBy, wanted } from '../schemas.js';
 
 /** Why something is done. It goes by the rules of a name: it is shown in the same places. */
 export const reasonOf = (description: string, example: string) =>
@@ -37,56 +34,37 @@ const rate = z
     examples: [5_000],
   });
 
-const NewEstimate = z
-  .strictObject({ rate }, wanted('a JSON object'))
-  .meta({ id: 'NewEstimate', description: 'Of which rebuild. All of it may be left out, the body too.' });
+const NewEstimate = requestBody('NewEstimate', 'Of which rebuild. All of it may be left out, the body too.', {
+  rate,
+});
 
-const NewRebuild = z
-  .strictObject(
-    {
-      rate,
-      unskip: z
-        .boolean(wanted('true or false'))
-        .optional()
-        .meta({ description: 'Look again at events that were skipped.', default: false }),
-    },
-    wanted('a JSON object'),
-  )
-  .meta({ id: 'NewRebuild', description: 'How to rebuild. All of it may be left out, the body too.' });
+const NewRebuild = requestBody('NewRebuild', 'How to rebuild. All of it may be left out, the body too.', {
+  rate,
+  unskip: z
+    .boolean(wanted('true or false'))
+    .optional()
+    .meta({ description: 'Look again at events that were skipped.', default: false }),
+});
 
-const NewRollback = z
-  .strictObject(
-    {
-      reason: reasonOf('Why, for the history.', 'lists are slower than before').optional(),
-    },
-    wanted('a JSON object'),
-  )
-  .meta({ id: 'NewRollback', description: 'Why to go back. It may be left out, the body too.' });
+const NewRollback = requestBody('NewRollback', 'Why to go back. It may be left out, the body too.', {
+  reason: reasonOf('Why, for the history.', 'lists are slower than before').optional(),
+});
 
 const RebuildAccepted = z
   .strictObject({ rebuild: z.string().meta({ description: 'The id of the rebuild.' }) })
   .meta({ id: 'RebuildAccepted', description: 'Which rebuild it is about.' });
 
-const NewSkip = z
-  .strictObject(
-    {
-      position: z
-        .string(wanted('a string'))
-        .regex(POSITION, 'must be the position of an event')
-        .meta({
-          pattern: POSITION.source,
-          description: 'Of the event: one of `parked` in the status, or one that a warning names.',
-          examples: ['0000000000000042'],
-        }),
-      reason: reasonOf('Why. It stays in the log.', 'written by a script of ours'),
-      force: z.boolean(wanted('true or false')).optional().meta({
-        description: 'Skip it also where a newer version of this service can read it.',
-        default: false,
-      }),
-    },
-    wanted('a JSON object'),
-  )
-  .meta({ id: 'NewSkip', description: 'Which event is left out of the lists, and why.' });
+const NewSkip = requestBody('NewSkip', 'Which event is left out of the lists, and why.', {
+  position: positionOf(
+    'Of the event: one of `parked` in the status, or one that a warning names.',
+    'must be the position of an event',
+  ),
+  reason: reasonOf('Why. It stays in the log.', 'written by a script of ours'),
+  force: z
+    .boolean(wanted('true or false'))
+    .optional()
+    .meta({ description: 'Skip it also where a newer version of this service can read it.', default: false }),
+});
 
 const SkipAccepted = z
   .strictObject({
@@ -95,14 +73,9 @@ const SkipAccepted = z
   })
   .meta({ id: 'SkipAccepted', description: 'Which event it is about.' });
 
-const NewLift = z
-  .strictObject(
-    {
-      reason: reasonOf('Why, for the record.', 'log restored from the backup of last night'),
-    },
-    wanted('a JSON object'),
-  )
-  .meta({ id: 'NewLift', description: 'Why the alarm is lifted.' });
+const NewLift = requestBody('NewLift', 'Why the alarm is lifted.', {
+  reason: reasonOf('Why, for the record.', 'log restored from the backup of last night'),
+});
 
 const Lifted = z
   .object({
@@ -123,15 +96,10 @@ const OperationsQuery = z.strictObject({
   limit: limitOf(
     `How many operations; a page never has more than ${MAX_OPERATIONS}, and ${DEFAULT_OPERATIONS} unless told.`,
   ).optional(),
-  before: z
-    .string()
-    .regex(POSITION, 'must be the position of an operation, or be taken from the Link of a page')
-    .optional()
-    .meta({
-      pattern: POSITION.source,
-      description: 'Only operations that began before this position: taken from the `Link` of a page.',
-      examples: ['0000000000000042'],
-    }),
+  before: positionOf(
+    'Only operations that began before this position: taken from the `Link` of a page.',
+    'must be the position of an operation, or be taken from the Link of a page',
+  ).optional(),
 });
 
 /** What may go wrong with what operators ask for. */
@@ -179,12 +147,14 @@ const followed = (outcome: z.ZodType): Answer => ({
 /** https://www.iana.org/assignments/media-types/application/vnd.sqlite3 */
 export const SQLITE = 'application/vnd.sqlite3';
 
+const ORDER = { method: 'POST', scope: 'plants:operate', headers: KEY } as const;
+const LOOK = { method: 'GET', scope: 'plants:operate' } as const;
+
 /** What operators do with a running system. */
 export const operationRoutes = {
   listOperations: {
-    method: 'GET',
+    ...LOOK,
     path: '/operations',
-    scope: 'plants:operate',
     summary: 'See what operators have asked for, and what came of it',
     description:
       'Rebuilds, their cancelling, rollbacks, skipped events and erasures, the newest first, from the log: all that was ever asked for, over HTTP or by a command. Nothing says whom an erasure was about.',
@@ -199,45 +169,38 @@ export const operationRoutes = {
     problems: ['position_unknown', 'log_unavailable'],
   },
   estimateRebuild: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/estimates',
-    scope: 'plants:operate',
     summary: 'Estimate how long a rebuild would take',
     description: `Nothing is asked for. ${FOLLOWED} A RebuildEstimate is the outcome.`,
-    headers: KEY,
     optionalBody: NewEstimate,
     types: [LIVE],
     answers: { 200: followed(RebuildEstimate) },
     problems: FOLLOWING,
   },
   verifyLists: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/verifications',
-    scope: 'plants:operate',
     summary: 'Compare the lists with the log and with the signed state',
     description: `Beside all that goes on; nothing is mended. ${FOLLOWED} A Verification is the outcome.`,
-    headers: KEY,
     types: [LIVE],
     answers: { 200: followed(Verification) },
     problems: FOLLOWING,
   },
   liftAlarm: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/lifts',
-    scope: 'plants:operate',
     summary: 'Lift the alarm of the auditor',
     description:
       'Once it is known why it was raised. The auditor then reads the whole log before it signs anything, and raises it again if the log is still not what was signed. Answered by a process with the roles `api` and `auditor`.',
-    headers: KEY,
     body: NewLift,
     example: { reason: 'restored from the backup of last night' },
     answers: { 200: { description: 'What was lifted, if anything was.', content: json(Lifted) } },
     problems: [...OPERATING, 'tree_unavailable'],
   },
   downloadBackup: {
-    method: 'GET',
+    ...LOOK,
     path: '/operations/backup',
-    scope: 'plants:operate',
     summary: 'Download a backup of the embedded event log',
     description:
       'A copy of the log as it is at one moment, as `plants backup` makes it: it holds its own checksum, which `plants restore` looks at. Sent once it is made and checked. One at a time.',
@@ -251,9 +214,8 @@ export const operationRoutes = {
     problems: ['operation_refused', 'log_unavailable'],
   },
   readUnread: {
-    method: 'GET',
+    ...LOOK,
     path: '/operations/skips/{position}',
-    scope: 'plants:operate',
     summary: 'See an event that cannot be read',
     description: 'With what it holds, before it is left out of the lists.',
     params: { position: NewSkip.shape.position },
@@ -263,13 +225,11 @@ export const operationRoutes = {
     problems: ['operation_refused', 'log_unavailable', 'read_model_unavailable'],
   },
   requestRebuild: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/rebuilds',
-    scope: 'plants:operate',
     summary: 'Rebuild the lists',
     description:
       'Beside those that are answered: they are verified, and then switched to. One at a time. A projector does it.',
-    headers: KEY,
     optionalBody: NewRebuild,
     answers: {
       202: accepted(
@@ -291,24 +251,20 @@ export const operationRoutes = {
     problems: [...OPERATING, 'rebuild_not_found'],
   },
   requestRollback: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/rollback',
-    scope: 'plants:operate',
     summary: 'Answer lists from what the last rebuild replaced',
     description: 'For 15 minutes after a rebuild, or until the next one: `wayBack` of the status.',
-    headers: KEY,
     optionalBody: NewRollback,
     answers: { 202: accepted('It is requested.', RebuildAccepted) },
     problems: OPERATING,
   },
   skipEvent: {
-    method: 'POST',
+    ...ORDER,
     path: '/operations/skips',
-    scope: 'plants:operate',
     summary: 'Leave an event that cannot be read out of the lists',
     description:
       'One that the status names: its owner, or everybody, gets no list until then. It stays in the log; a rebuild with `unskip` looks at it again.',
-    headers: KEY,
     body: NewSkip,
     example: { position: '0000000000000042', reason: 'not ours' },
     answers: {
@@ -320,9 +276,8 @@ export const operationRoutes = {
     problems: OPERATING,
   },
   followStatus: {
-    method: 'GET',
+    ...LOOK,
     path: '/operations/events',
-    scope: 'plants:operate',
     summary: 'Follow the status as it changes',
     description:
       'Server-sent events: an event `status`, whose data is the SystemStatus of `GET /operations/status`, at once and when it has changed, at most once a second. A client that reads slowly gets the newest one and none of those before. Stores that do not answer are named in it (`unanswered`). It ends with the token, and when the process stops: come back then.',
@@ -331,9 +286,8 @@ export const operationRoutes = {
     problems: ['too_many_streams'],
   },
   readStatus: {
-    method: 'GET',
+    ...LOOK,
     path: '/operations/status',
-    scope: 'plants:operate',
     summary: 'See processes, lists, rebuilds and what is wrong',
     description: 'As `plants status --json` shows it.',
     answers: { 200: { description: 'The system at one moment.', content: json(SystemStatus) } },
