@@ -271,7 +271,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     edits: [
       {
         file: 'projector/projection.js',
-        find: 'part.changes.length > 0 || part.refused || all',
+        find: 'part.changes.length > 0 || part.refused || isChecked',
         replace: 'part.changes.length > 0 || part.refused',
       },
     ],
