@@ -82,9 +82,10 @@ export class RedisCalls {
     }
   }
 
-  /** Runs a script on a key that belongs to no partition. */
-  runOn(key: string, script: Script, args: readonly string[], deadline: Deadline): Promise<unknown> {
-    return this.run(script, this.keys.slot, [key], args, deadline);
+  /** Runs a script on a key that belongs to no partition, as a call of its own or within one. */
+  runOn(key: string, script: Script, args: readonly string[], within?: Deadline): Promise<unknown> {
+    const run = (deadline: Deadline) => this.run(script, this.keys.slot, [key], args, deadline);
+    return within ? run(within) : this.call(READ_MS, run);
   }
 
   async registry(deadline: Deadline): Promise<ReadonlyMap<string, string>> {

@@ -26,14 +26,13 @@ import { ActiveGeneration, ASK_AGAIN_MS } from './active-generation.js';
 import { closed, PARTITION_NUMBERS, READ_MS, RedisCalls, WRITE_MS } from './calls.js';
 import { RedisConnection } from './connection.js';
 import { type RedisConnectionString } from './connection-string.js';
-import { RedisCoordination } from './coordination.js';
 import { type Deadline, withDeadline } from './deadline.js';
 import { isReply, RedisRefused } from './error-messages.js';
 import { RedisGenerations, SCAN_KEYS } from './generations.js';
 import { Keys } from './keys.js';
 import { RedisLists } from './lists.js';
 import { probe } from './probe.js';
-import { CATCH_UP } from './scripts.js';
+import { CATCH_UP, REPORT, REPORTS, RETURN_LEASE, TAKE_LEASE } from './scripts.js';
 import { serverCheck } from './server-check.js';
 import { accessTo, serversAt } from './servers.js';
 import { lastOfEachPlant, memberOf, PARKED_COUNT, parkedOwnerOf, parkedText } from './stored-texts.js';
@@ -61,7 +60,6 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
   readonly #lists: RedisLists;
   readonly #active: ActiveGeneration<Deadline>;
   readonly #generations: RedisGenerations;
-  readonly #coordination: RedisCoordination;
   readonly #subscriber: RedisConnection;
   readonly #waiters = new PolledWaiters((partitions) => this.#active.positions(partitions));
   readonly #kept = new PageCache<Generation>();
@@ -76,7 +74,6 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     this.#calls = calls;
     this.#lists = new RedisLists(calls);
     this.#active = new ActiveGeneration(calls);
-    this.#coordination = new RedisCoordination(calls);
     this.#generations = new RedisGenerations(calls, this.#active, log, () => {
       this.#waiters.wake();
       this.#publish();
@@ -141,20 +138,24 @@ class RedisReadModel extends ReadModel implements ReadModelStore {
     return this.#generations.drop(generation);
   }
 
-  takeLease(holder: string, forMs: number): Promise<boolean> {
-    return this.#coordination.takeLease(holder, forMs);
+  async takeLease(holder: string, forMs: number): Promise<boolean> {
+    const ms = Math.max(1, Math.round(forMs));
+    return (await this.#calls.runOn(this.#calls.keys.lease, TAKE_LEASE, [holder, `${ms}`])) === 1;
   }
 
-  returnLease(holder: string): Promise<void> {
-    return this.#coordination.returnLease(holder);
+  async returnLease(holder: string): Promise<void> {
+    await this.#calls.runOn(this.#calls.keys.lease, RETURN_LEASE, [holder]);
   }
 
-  report(process: string, text: string, forMs: number): Promise<void> {
-    return this.#coordination.report(process, text, forMs);
+  async report(process: string, text: string, forMs: number): Promise<void> {
+    await this.#calls.runOn(this.#calls.keys.reports, REPORT, [process, text, `${forMs}`]);
   }
 
-  reports(): Promise<Report[]> {
-    return this.#coordination.reports();
+  async reports(): Promise<Report[]> {
+    const found = await this.#calls.runOn(this.#calls.keys.reports, REPORTS, []);
+    return (found as [string, string][])
+      .map(([process, text]) => ({ process, text }))
+      .sort((a, b) => (a.process < b.process ? -1 : 1));
   }
 
   anchors(generation: Generation): Promise<Anchor[]> {
