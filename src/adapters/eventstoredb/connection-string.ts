@@ -6,21 +6,7 @@ export interface Endpoint {
 }
 
 /** Options for the client, whose defaults apply. */
-export interface ClientSettings {
-  readonly connectionName?: string;
-  /** Milliseconds that a call may take. */
-  readonly defaultDeadline?: number;
-  /** Milliseconds, or -1 for never. */
-  readonly keepAliveInterval?: number;
-  /** Milliseconds, or -1 forever. */
-  readonly keepAliveTimeout?: number;
-  readonly nodePreference?: 'leader' | 'follower' | 'read_only_replica' | 'random';
-  readonly maxDiscoverAttempts?: number;
-  /** Milliseconds. */
-  readonly discoveryInterval?: number;
-  /** Seconds. */
-  readonly gossipTimeout?: number;
-}
+export type ClientSettings = { readonly [Name in keyof typeof CLIENT_PARAMETERS]?: Given[Name] };
 
 /** A parsed connection string. */
 export interface EventStoreConnectionString {
@@ -53,13 +39,6 @@ const HOST = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
 const SHAPE = 'esdb://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][?PARAMETER=VALUE[&…]]';
 
-const NODE_PREFERENCES = new Map<string, NonNullable<ClientSettings['nodePreference']>>([
-  ['leader', 'leader'],
-  ['follower', 'follower'],
-  ['readonlyreplica', 'read_only_replica'],
-  ['random', 'random'],
-]);
-
 /** How a value is parsed, and what its refusal lists as allowed. */
 interface Parameter<T> {
   readonly allowed: string;
@@ -79,6 +58,12 @@ const text: Parameter<string> = {
   parse: (value) => (/\p{Cc}/u.test(value) ? undefined : value),
 };
 
+/** A parameter of the client that changes nothing here. */
+const onlyTrue = (why: string): Parameter<true> => ({
+  allowed: `true: ${why}`,
+  parse: (value) => value === 'true' || undefined,
+});
+
 const milliseconds = integer(1, MAX_MS, 'milliseconds');
 
 const CLIENT_PARAMETERS = {
@@ -89,10 +74,6 @@ const CLIENT_PARAMETERS = {
   maxDiscoverAttempts: integer(1, 1_000, 'a number'),
   discoveryInterval: milliseconds,
   gossipTimeout: integer(1, 3_600, 'seconds'),
-  nodePreference: {
-    allowed: 'leader, follower, readOnlyReplica or random',
-    parse: (value: string) => NODE_PREFERENCES.get(flat(value)),
-  },
 };
 
 const PARAMETERS = {
@@ -101,14 +82,10 @@ const PARAMETERS = {
     allowed: 'true or false',
     parse: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
   },
-  tlsVerifyCert: {
-    allowed: 'true: certificates are always verified; name the CA of your own ones with tlsCAFile',
-    parse: (value) => value === 'true' || undefined,
-  },
-  throwOnAppendFailure: {
-    allowed: 'true: a refused append has to be seen as refused',
-    parse: (value) => value === 'true' || undefined,
-  },
+  tlsVerifyCert: onlyTrue('certificates are always verified; name the CA of your own ones with tlsCAFile'),
+  throwOnAppendFailure: onlyTrue('a refused append has to be seen as refused'),
+  /** Is ignored: every call goes to the leader. */
+  nodePreference: text,
   tlsCAFile: text,
   userCertFile: text,
   userKeyFile: text,

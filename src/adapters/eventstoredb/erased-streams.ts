@@ -20,9 +20,6 @@ const DELETES_AT_ONCE = 32;
 /** Events of a page of the server's log, where all are looked at. */
 const PAGE = 2_000;
 
-/** Events of the first page, where one is looked for that mostly is there; each further one has eight times as many. */
-const FIRST_PAGE = 8;
-
 /** Events that are read from the place of an erased one: it is the first of them, or gone. */
 const LOOK = 64;
 
@@ -150,14 +147,13 @@ const tombstonesOf = async (
   after: Position,
 ): Promise<Position[]> => {
   const found: Position[] = [];
-  let last = after === START ? undefined : after;
-  for (let isEnd = last === undefined; !isEnd && last !== undefined;) {
-    const page = await server.readForwards(fromPosition(last), PAGE);
+  for (let from = after; from !== START;) {
+    const page = await server.readForwards(fromPosition(from), PAGE);
     for (const event of page)
       if (isTombstone(event) && streams.has(event.streamId)) found.push(positionOf(event));
-    const end = page.at(-1);
-    isEnd = !end || positionOf(end) === last;
-    last = end && positionOf(end);
+    const end = page.map(positionOf).at(-1);
+    if (end === undefined || end === from) break; // a page begins with the last event of the one before
+    from = end;
   }
   return found;
 };
@@ -173,15 +169,12 @@ export const lastLeft = async (
   const wanted = fromPosition(position);
   await standIns.fresh();
   if (!standIns.has(position)) return wanted;
-  let before = wanted;
-  for (let size = FIRST_PAGE; ; size = Math.min(size * 8, PAGE)) {
-    const page = await server.readBackwards(before, size);
+  for await (const page of server.readBackwards(wanted)) {
     const left = page.find((event) => namespace.includes(event) && !standIns.has(positionOf(event)));
-    const end = page.at(-1)?.position;
     if (left?.position) return left.position;
-    if (!end || end.commit <= fromPosition(created).commit) return fromPosition(created);
-    before = end;
+    if (page.some((event) => positionOf(event) <= created)) break;
   }
+  return fromPosition(created);
 };
 
 /** Whether the server still has one of the events at these positions. */

@@ -1,8 +1,32 @@
 import { convertToCommandError } from '@eventstore/db-client';
-import type streams from '@eventstore/db-client/generated/streams_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
 import { monotonicMs, startTimer, stopTimer } from '../../async/runtime.js';
 import { type Client, endCall, type ReadCall } from './client.js';
 import { type ReadEvent, type Sent } from './messages.js';
+import { type LogPosition } from './position.js';
+
+const { Options } = streams.ReadReq;
+
+/** Events of other streams between two checkpoints of a subscription: a sign of life every few milliseconds. */
+const SEARCH_WINDOW = 1_000;
+
+/** Asks for all events, existing and future ones, after a position, of streams that begin with one of these. */
+const subscriptionRequest = (after: LogPosition, prefixes: readonly string[]): streams.ReadReq => {
+  const position = new Options.Position()
+    .setCommitPosition(String(after.commit))
+    .setPreparePosition(String(after.prepare));
+  const filter = new Options.FilterOptions()
+    .setStreamIdentifier(new Options.FilterOptions.Expression().setPrefixList([...prefixes]))
+    .setMax(SEARCH_WINDOW)
+    .setCheckpointintervalmultiplier(1);
+  const options = new Options()
+    .setAll(new Options.AllOptions().setPosition(position))
+    .setSubscription(new Options.SubscriptionOptions())
+    .setFilter(filter)
+    .setUuidOption(new Options.UUIDOption().setString(new shared.Empty()));
+  return new streams.ReadReq().setOptions(options);
+};
 
 /**
  * Events that are kept for a slow subscriber before the client stops reading. With 400, and a subscriber that rested
@@ -11,7 +35,10 @@ import { type ReadEvent, type Sent } from './messages.js';
  */
 const BUFFERED = 1_000;
 
-/** A subscription of `$all` that events are taken from; the server waits while none are taken. */
+/**
+ * A subscription of `$all`, after a position, to streams that begin with one of these, that events are taken from; the
+ * server waits while none are taken.
+ */
 export class Feed {
   readonly #offLeave: () => void;
   #call: ReadCall | undefined;
@@ -26,10 +53,11 @@ export class Feed {
 
   constructor(
     private readonly client: Client,
-    request: streams.ReadReq,
+    after: LogPosition,
+    prefixes: readonly string[],
   ) {
     this.#offLeave = client.onLeave(this.#onLeft);
-    client.openRead(request).then(this.#listen, this.#fail);
+    client.openRead(subscriptionRequest(after, prefixes)).then(this.#listen, this.#fail);
   }
 
   readonly #listen = (call: ReadCall): void => {

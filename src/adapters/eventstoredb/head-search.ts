@@ -1,13 +1,6 @@
 import { LogUnavailable, type Position, START } from '../../ports/event-log.js';
 import { type Namespace, positionOf } from './namespace.js';
-import { type LogPosition } from './position.js';
 import { type Server } from './server.js';
-
-/** Events of the first page, which mostly begins with the head; each further page has eight times as many. */
-const FIRST_PAGE = 8;
-
-/** From this size on the round trips no longer matter. */
-const LARGEST_PAGE = 4_096;
 
 /** Finds the last event of a log by reading the server's log backwards, as far as it was not read before. */
 export class HeadSearch {
@@ -31,9 +24,7 @@ export class HeadSearch {
   async find(): Promise<Position> {
     const { searched, head } = this.#last;
     let newest: Position | undefined;
-    let before: LogPosition | undefined;
-    for (let size = FIRST_PAGE; ; size = Math.min(size * 8, LARGEST_PAGE)) {
-      const page = await this.server.readBackwards(before, size);
+    for await (const page of this.server.readBackwards())
       for (const event of page) {
         const position = positionOf(event);
         newest ??= position;
@@ -44,8 +35,6 @@ export class HeadSearch {
         this.#last = { searched: newest, head: found };
         return found;
       }
-      before = page.at(-1)?.position;
-      if (!before) throw new LogUnavailable(`${this.server.title} has lost its events since it was opened`);
-    }
+    throw new LogUnavailable(`${this.server.title} has lost its events since it was opened`);
   }
 }

@@ -1,9 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
+import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-
-/** The longest answer that is read, in characters: a server has some hundred options, of some 300 each. */
-const LONGEST = 1_000_000;
 
 const Options = z.array(z.object({ name: z.string(), value: z.string().nullish() }));
 
@@ -28,31 +26,18 @@ export const readOption = async (
   name: string,
   { origin, tls, credentials, timeoutMs }: OptionRequest,
 ): Promise<string | undefined> => {
-  const text = await new Promise<string>((resolve, reject) => {
-    const url = new URL('/info/options', origin);
-    const auth = credentials && `${credentials.username}:${credentials.password}`;
-    const settings = { auth, agent: false as const, signal: AbortSignal.timeout(timeoutMs), ...tls };
-    const { request } = url.protocol === 'https:' ? https : http;
-    request(url, settings, (response) => {
-      let answer = '';
-      response
-        .setEncoding('utf8')
-        .on('data', (part: string) => {
-          answer += part;
-          if (answer.length > LONGEST) response.destroy(new OptionsHidden('the answer is too long'));
-        })
-        .on('error', reject)
-        .on('end', () => {
-          if (response.statusCode === 200) resolve(answer);
-          else reject(new OptionsHidden(`the answer is ${String(response.statusCode)}`));
-        });
-    })
-      .on('error', reject)
-      .end();
+  const url = new URL('/info/options', origin);
+  const auth = credentials && `${credentials.username}:${credentials.password}`;
+  const settings = { auth, agent: false as const, signal: AbortSignal.timeout(timeoutMs), ...tls };
+  const { get } = url.protocol === 'https:' ? https : http;
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    get(url, settings, resolve).on('error', reject);
   });
+  const answer = await text(response);
+  if (response.statusCode !== 200) throw new OptionsHidden(`the answer is ${String(response.statusCode)}`);
   let options: z.output<typeof Options>;
   try {
-    options = Options.parse(JSON.parse(text));
+    options = Options.parse(JSON.parse(answer));
   } catch (error) {
     throw new OptionsHidden('the answer holds no options', { cause: error });
   }

@@ -5,6 +5,7 @@ import {
   END,
   FORWARDS,
   NotLeaderError,
+  type ReadAllOptions,
   type ReadStreamOptions,
   type SingleNodeOptions,
   type StreamingRead,
@@ -19,7 +20,6 @@ import { Feed } from './feed.js';
 import { describeConnection, type Endpoint, type EventStoreConnectionString } from './connection-string.js';
 import { type Answer, type AppendOrder, type ReadEvent } from './messages.js';
 import { type LogPosition } from './position.js';
-import { subscriptionRequest } from './read-request.js';
 import { readOption } from './server-option.js';
 import { sendNoAddressAsServerName } from './server-name.js';
 
@@ -36,6 +36,12 @@ export interface ServerLimits {
  * call's deadline for the call.
  */
 const GOSSIP_TIMEOUT_S = 2;
+
+/** Events of the first page of a search backwards. */
+const FIRST_PAGE = 8;
+
+/** From this size on the round trips no longer matter. */
+const LARGEST_PAGE = 4_096;
 
 /** Waiting does not help: a person has to change something. */
 export class LogRefused extends LogUnavailable {}
@@ -134,26 +140,29 @@ export class Server {
     }
   }
 
-  /** The last events of all streams, or the last before a position: newest first. */
-  async readBackwards(before: LogPosition | undefined, maxCount: number): Promise<ReadEvent[]> {
-    const options = {
-      direction: BACKWARDS,
-      fromPosition: before ?? END,
-      maxCount,
-      requiresLeader: true,
-    } as const;
-    try {
-      return await this.#read((client) => client.readAll(options));
-    } catch (error) {
-      throw this.unavailable(error);
+  /**
+   * The events of all streams before a position, or from the end, newest first, in pages: a small one, since what is
+   * looked for is mostly near, and then larger ones. Ends with the first event of the server.
+   */
+  async *readBackwards(before?: LogPosition): AsyncGenerator<ReadEvent[], void, undefined> {
+    let from: LogPosition | typeof END = before ?? END;
+    for (let size = FIRST_PAGE; ; size = Math.min(size * 8, LARGEST_PAGE)) {
+      const page = await this.#readAll({ direction: BACKWARDS, fromPosition: from, maxCount: size });
+      const end = page.at(-1)?.position;
+      if (!end) return;
+      yield page;
+      from = end;
     }
   }
 
   /** Events of all streams from a position on, in log order. */
-  async readForwards(from: LogPosition, maxCount: number): Promise<ReadEvent[]> {
-    const options = { direction: FORWARDS, fromPosition: from, maxCount, requiresLeader: true } as const;
+  readForwards(from: LogPosition, maxCount: number): Promise<ReadEvent[]> {
+    return this.#readAll({ direction: FORWARDS, fromPosition: from, maxCount });
+  }
+
+  async #readAll(options: ReadAllOptions): Promise<ReadEvent[]> {
     try {
-      return await this.#read((client) => client.readAll(options));
+      return await this.#read((client) => client.readAll({ ...options, requiresLeader: true }));
     } catch (error) {
       throw this.unavailable(error);
     }
@@ -195,7 +204,7 @@ export class Server {
   /** All events after a position of streams that begin with one of these. */
   subscribe(after: LogPosition, prefixes: readonly string[]): Feed {
     this.#assertOpen();
-    return new Feed(this.#client, subscriptionRequest(after, prefixes));
+    return new Feed(this.#client, after, prefixes);
   }
 
   close(): void {

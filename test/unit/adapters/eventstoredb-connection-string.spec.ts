@@ -64,7 +64,6 @@ describe('the URL of an EventStoreDB', () => {
       namespace: 'stage-2',
     });
     expect(parseEventStoreUrl(url).settings).toEqual({
-      nodePreference: 'read_only_replica',
       maxDiscoverAttempts: 3,
       discoveryInterval: 50,
       gossipTimeout: 4,
@@ -106,7 +105,6 @@ describe('the URL of an EventStoreDB', () => {
     ['esdb://host?keepAliveTimeout=10s', 'keepAliveTimeout must be'],
     ['esdb://host?defaultDeadline=0', 'defaultDeadline must be'],
     ['esdb://host?gossipTimeout=1e9', 'gossipTimeout must be'],
-    ['esdb://host?nodePreference=nearest', 'nodePreference must be'],
     ['esdb://host?connectionName=a%0Ab', 'connectionName must be'],
     ['esdb://host?tlsCAFile=', 'tlsCAFile must be'],
     ['esdb://host?userCertFile=/c.pem', 'userKeyFile'],
