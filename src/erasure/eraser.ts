@@ -12,6 +12,7 @@ import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from
 import {
   type Erasing,
   type EventLog,
+  LogUnavailable,
   type Position,
   type RecordedEvent,
   ScrubTakesTime,
@@ -141,7 +142,8 @@ export class Eraser {
       return await this.#next(signal);
     } catch (error) {
       this.#isIdle = false;
-      return messageOf(error);
+      // A log that is away is told by all others, and holds up no erasure where none is in progress.
+      return error instanceof LogUnavailable && this.#progress.size === 0 ? undefined : messageOf(error);
     }
   }
 

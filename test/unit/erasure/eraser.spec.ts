@@ -159,16 +159,22 @@ describe('the erasure of an owner', () => {
     expect(problems.join()).not.toContain(MARKER);
   });
 
-  it('has no problem any more once the log is back, also where nothing was ever erased', async () => {
+  it('says that an erasure fails while it does, and not where the log is away and none is in progress', async () => {
+    await stores.create(MARKER, 1);
     const readLast = stores.log.readLast.bind(stores.log);
-    let isAway = true;
-    stores.log.readLast = (stream) =>
-      isAway ? Promise.reject(new LogUnavailable('the log is away')) : readLast(stream);
+    const scrub = stores.log.scrub.bind(stores.log);
+    let asked = 0;
+    stores.log.readLast = () => Promise.reject(new LogUnavailable(`away ${++asked}`));
     const { eraser, problems } = stores.startEraser();
-    await until(() => eraser.problem === 'the log is away');
-    isAway = false;
+    await until(() => asked > 1);
+    expect([eraser.problem, ...problems]).toEqual([undefined]);
+    stores.log.readLast = readLast;
+    stores.log.scrub = () => Promise.reject(new LogUnavailable('no room'));
+    const erasure = await stores.order(MARKER);
+    await until(() => eraser.problem === `erasure ${erasure}: no room`);
+    stores.log.scrub = scrub;
     await until(() => eraser.problem === undefined);
-    expect(problems).toEqual(['the log is away']);
+    expect(problems).toEqual([`erasure ${erasure}: no room`]);
   });
 
   it('tells how many plants it has deleted', async () => {
