@@ -36,11 +36,8 @@ const warn = (message: string): void => {
  * Carries out operations on the stores of the settings, beside whatever else reads them, and closes them. A read model is
  * only ever made by the service. Throws StartError where an embedded store is not there, and what opening one throws.
  */
-export const withStoresHere = async (
-  { eventLog, readModel, dataDir }: Config,
-  needed: StoresNeeded,
-  run: Run,
-): Promise<void> => {
+export const withStoresHere = async (config: Config, needed: StoresNeeded, run: Run): Promise<void> => {
+  const { eventLog, readModel, dataDir } = config;
   assertLogExists(eventLog);
   if ((needed.lists ?? needed.apart) && readModel.kind === 'sqlite' && !isThere(readModel.folder))
     throw new StartError(
@@ -75,7 +72,7 @@ export const withStoresHere = async (
     log: log?.asked() ?? NONE.asked(),
     model: model?.asked() ?? NONE.asked(),
     dataDir,
-    ...operationsApart({ eventLog }),
+    ...operationsApart(config),
     now: () => new Date(),
     onUnrecorded: (error: unknown) => {
       const { code = 'failed' } = error as NodeJS.ErrnoException;

@@ -6,9 +6,8 @@ import { type CopiedLog } from '../ports/backup.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
 import { type Config } from './config.js';
 
-/** What a thread is told to do; where the stores are it reads from the same settings, since credentials stay where they are. */
-export type Task =
-  { readonly kind: 'backup'; readonly log: string; readonly file: string } | { readonly kind: 'verify' };
+/** What a thread is told to do, on the stores of the settings that it gets as its environment. */
+export type Task = { readonly kind: 'backup'; readonly file: string } | { readonly kind: 'verify' };
 
 /** What a thread tells; `compared` is the number of plants that differ from the log for certain. */
 export type TaskMessage =
@@ -24,11 +23,15 @@ export type TaskMessage =
  */
 const apart = async <Outcome>(
   task: Task,
+  { environment }: Pick<Config, 'environment'>,
   signal: AbortSignal,
   onMessage: (message: TaskMessage) => void,
 ): Promise<Outcome> => {
   signal.throwIfAborted();
-  const worker = new Worker(new URL('./apart.worker.js', import.meta.url), { workerData: task });
+  const worker = new Worker(new URL('./apart.worker.js', import.meta.url), {
+    workerData: task,
+    env: environment(),
+  });
   const abort = (): void => {
     worker.postMessage('abort');
   };
@@ -53,19 +56,17 @@ const apart = async <Outcome>(
 };
 
 /** The operations that are carried out in threads of their own, on the stores of the settings. */
-export const operationsApart = ({
-  eventLog,
-}: Pick<Config, 'eventLog'>): Pick<OperatedSystem, 'backUp' | 'verify'> => ({
+export const operationsApart = (config: Config): Pick<OperatedSystem, 'backUp' | 'verify'> => ({
   backUp:
-    eventLog.kind === 'sqlite'
+    config.eventLog.kind === 'sqlite'
       ? (file, onProgress, signal) =>
-          apart<CopiedLog>({ kind: 'backup', log: eventLog.file, file }, signal, (message) => {
+          apart<CopiedLog>({ kind: 'backup', file }, config, signal, (message) => {
             if ('progress' in message) onProgress(message.progress);
           })
       : undefined,
   verify: async ({ signal, onProgress, onCompared }) => {
     let recorded = Promise.resolve();
-    const found = await apart<Verification>({ kind: 'verify' }, signal, (message) => {
+    const found = await apart<Verification>({ kind: 'verify' }, config, signal, (message) => {
       if ('progress' in message) onProgress(message.progress);
       else if ('compared' in message) recorded = onCompared(message.compared);
     });

@@ -40,8 +40,9 @@ const onProgress = (progress: OperationProgress): void => {
   tell({ progress });
 };
 
+const { eventLog, readModel, dataDir } = loadConfig(process.env);
+
 const verify = async (): Promise<Verification> => {
-  const { eventLog, readModel, dataDir } = loadConfig(process.env);
   const log = await openEventLog(eventLog, { access: 'read' }); // this process may be its owner
   try {
     const model = await openReadModel(readModel, log.identity(), () => undefined, 'read');
@@ -69,7 +70,8 @@ const verify = async (): Promise<Verification> => {
 
 const run = (task: Task): Promise<Verification | CopiedLog> => {
   if (task.kind === 'verify') return verify();
-  return backUp(task.log, task.file, { onProgress, signal });
+  if (eventLog.kind !== 'sqlite') throw new Error('only a log in a file is backed up');
+  return backUp(eventLog.file, task.file, { onProgress, signal });
 };
 
 try {

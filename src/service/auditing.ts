@@ -29,7 +29,7 @@ interface OpenedTree {
 /** Opens the tree and starts the auditor, if this process has that role. */
 export const openTree = async (
   log: EventLog,
-  { roles, dataDir, eventLog, auditOrigin, auditWitnesses, auditRecheckSeconds }: Config,
+  { roles, dataDir, auditOrigin, auditWitnesses, environment }: Config,
   logger: Logger,
   resources: Resources,
 ): Promise<OpenedTree | undefined> => {
@@ -47,19 +47,10 @@ export const openTree = async (
   if (notice !== undefined) logger.warn(notice);
   const opened = await openTreeStore(file, log.identity());
   resources.add(() => opened.close());
+  const previousKey = await openPreviousKey(dataDir, key);
   const auditor = new AuditorThread(
-    {
-      ...{
-        file: eventLog.kind === 'sqlite' ? eventLog.file : undefined,
-        shared: sharedHeadOf(log),
-        dataDir,
-        key,
-        notice,
-        witnesses: auditWitnesses,
-      },
-      recheckMs: auditRecheckSeconds * 1_000,
-      previousKey: await openPreviousKey(dataDir, key),
-    },
+    { shared: sharedHeadOf(log), key, previousKey, notice },
+    environment(),
     log,
     now,
     logger,

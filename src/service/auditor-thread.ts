@@ -10,19 +10,13 @@ import { type EventLog, type ExpectedRevision, type NewEvent } from '../ports/ev
 import { type Alarm, TreeUnavailable } from '../ports/tree-store.js';
 import { logAuditor, logWitness } from './state-lines.js';
 import { type Answer, answerTo, type Failure, ThreadCalls } from './thread-calls.js';
-import { type WitnessesConfig } from './witnesses-config.js';
 
-/** What the thread is started with. */
+/** What the thread is started with, beside the settings in its environment. */
 export interface AuditorData {
-  /** Of an embedded log. Any other one is read from the settings, as its credentials stay where they are. */
-  readonly file: string | undefined;
   /** The end of an embedded log, as `sharedHeadOf` gives it. */
   readonly shared: SharedArrayBuffer | undefined;
-  readonly dataDir: string;
-  readonly recheckMs: number;
   readonly key: SignerKey;
   readonly previousKey: SignerKey | undefined;
-  readonly witnesses: WitnessesConfig | undefined;
   /** As in AuditorStatus. */
   readonly notice: string | undefined;
 }
@@ -85,6 +79,7 @@ export class AuditorThread extends AuditorOfProcess {
 
   constructor(
     private readonly data: AuditorData,
+    private readonly environment: Readonly<Record<string, string>>,
     /** Takes what the thread appends. */
     private readonly log: Pick<EventLog, 'append'>,
     private readonly now: () => Date,
@@ -133,6 +128,7 @@ export class AuditorThread extends AuditorOfProcess {
   async #runOnce(signal: AbortSignal): Promise<string | undefined> {
     const worker = new Worker(new URL('./auditor.worker.js', import.meta.url), {
       workerData: this.data,
+      env: this.environment,
       name: 'auditor',
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     });

@@ -1,7 +1,6 @@
 /** Runs the auditor, until it is told to stop. Whatever it cannot go on from ends the thread, which is started again. */
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
-import { type EventLogLocation } from '../adapters/store-locations.js';
 import { openEventLog, openTreeStore } from '../adapters/stores.js';
 import { startTimer, type Timer } from '../async/runtime.js';
 import { Auditor } from '../audit/auditor.js';
@@ -52,6 +51,7 @@ const WITNESSES_FIRST_MS = 3_000;
 const PROGRESS_MS = 100;
 
 const data = workerData as AuditorData;
+const config = loadConfig(process.env);
 const stopping = new AbortController();
 const { signal } = stopping;
 const appends = new ThreadCalls();
@@ -62,13 +62,9 @@ const post = (message: FromAuditor): void => {
 
 const UNKNOWN: Answer = { name: 'OutcomeUnknown', message: 'the process that appends does not answer' };
 
-const { file } = data;
-const place: EventLogLocation =
-  file === undefined ? loadConfig(process.env).eventLog : { kind: 'sqlite', file };
-
 /** The log, to which the owner of its connections appends. */
 const openLog = async (): Promise<EventLog> =>
-  decorate(await openEventLog(place, { access: 'read', shared: data.shared }), {
+  decorate(await openEventLog(config.eventLog, { access: 'read', shared: data.shared }), {
     append: async (stream, expected, events) => {
       const answer = await appends.ask(
         (call) => {
@@ -96,8 +92,8 @@ const onProgress = (): void => {
 };
 
 const witnessingOf = (log: EventLog, store: TreeStore, { targets, required }: WitnessesConfig) => {
-  const { key, dataDir } = data;
-  const notes = cosignedNotes(dataDir, { targets, required }, key);
+  const { key } = data;
+  const notes = cosignedNotes(config.dataDir, { targets, required }, key);
   const shared = { ask: askWitness, patienceMs: SHORT_LOG_MS };
   return {
     witnessing: new Witnessing(log, store, key, targets, notes, {
@@ -118,7 +114,8 @@ const auditorOf = (
   store: TreeStore,
   witnesses: ReturnType<typeof witnessingOf> | undefined,
 ): Auditor => {
-  const { key, previousKey, recheckMs, notice } = data;
+  const { key, previousKey, notice } = data;
+  const recheckMs = config.auditRecheckSeconds * 1_000;
   const pacing = new Pacing(new Load());
   const auditor = new Auditor(log, store, key, {
     ...{ now, notice, recheckMs, onProgress, patienceMs: SHORT_LOG_MS },
@@ -140,8 +137,9 @@ const auditorOf = (
 
 const start = async () => {
   const log = await openLog();
-  const store = await openTreeStore(join(data.dataDir, 'tree.db'), log.identity());
-  const witnesses = data.witnesses && witnessingOf(log, store, data.witnesses);
+  const store = await openTreeStore(join(config.dataDir, 'tree.db'), log.identity());
+  const { auditWitnesses } = config;
+  const witnesses = auditWitnesses && witnessingOf(log, store, auditWitnesses);
   const auditor = auditorOf(log, store, witnesses);
   const ended = Promise.all([auditor.run(signal), witnesses?.witnessing.run(signal)]);
   return { log, store, auditor, ended };

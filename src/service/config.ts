@@ -80,6 +80,8 @@ export interface Config {
   readonly trustedProxies: readonly Subnet[];
   /** Undefined where nothing is traced. */
   readonly tracing: TracingConfig | undefined;
+  /** The variables that it was read from, for threads to read it again: a function, as they may hold secrets. */
+  readonly environment: () => Record<string, string>;
 }
 
 /** Reads the settings; throws ConfigError at the first bad one. */
@@ -129,6 +131,8 @@ export const loadConfig = (env: Environment): Config => {
     ),
     trustedProxies: trustedProxies(env),
     tracing: tracing(env),
+    environment: () =>
+      Object.fromEntries(Object.entries(env).flatMap(([name, value]) => (value ? [[name, value]] : []))),
   };
 };
 

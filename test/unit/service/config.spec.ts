@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { parseVerifierKey } from '../../../src/audit/note.js';
-import { loadConfig } from '../../../src/service/config.js';
+import { type Config, loadConfig } from '../../../src/service/config.js';
 import { SETTINGS } from '../../../src/service/settings.js';
 
 type Environment = Record<string, string>;
@@ -38,9 +38,16 @@ const SERVERS = { EVENT_LOG: 'esdb://localhost:2113?tls=false', READ_MODEL: 'red
 const WITNESS = 'witness+24b37851+BNYV1Ztajd9BvyjP2HgpwrqYL6TjOwIjGMOq8Bu42xbN';
 const witness = parseVerifierKey(WITNESS, 'cosignature');
 
+/** The settings alone. */
+const loaded = (env: Record<string, string>): Omit<Config, 'environment'> => {
+  const { environment, ...config } = loadConfig(env);
+  expect(environment()).toEqual(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')));
+  return config;
+};
+
 describe('without any setting', () => {
   test('a service for this machine, with SQLite and a local key', () => {
-    expect(loadConfig({})).toEqual({
+    expect(loaded({})).toEqual({
       host: '127.0.0.1',
       port: 3000,
       metrics: 'api',
@@ -69,18 +76,16 @@ describe('without any setting', () => {
 
   test('empty ones count as unset', () => {
     const empty = Object.fromEntries(SETTINGS.map(({ name }) => [name, '']));
-    expect(loadConfig(empty)).toEqual(loadConfig({}));
+    expect(loaded(empty)).toEqual(loaded({}));
   });
 
   test('what others set is none of ours', () => {
-    expect(loadConfig({ AUTH_UNKNOWN: 'x', PATH: '/bin' })).toEqual(loadConfig({}));
+    expect(loaded({ AUTH_UNKNOWN: 'x', PATH: '/bin' })).toEqual(loaded({}));
   });
 
   test('the table tells the truth about the defaults', () => {
     const fixed = SETTINGS.filter(({ default: text }) => !text.includes('DATA_DIR'));
-    expect(loadConfig(Object.fromEntries(fixed.map((one) => [one.name, one.default])))).toEqual(
-      loadConfig({}),
-    );
+    expect(loaded(Object.fromEntries(fixed.map((one) => [one.name, one.default])))).toEqual(loaded({}));
     expect(SETTINGS.find(({ name }) => name === 'EVENT_LOG')?.default).toBe('sqlite:DATA_DIR/events.db');
     expect(SETTINGS.find(({ name }) => name === 'READ_MODEL')?.default).toBe('sqlite:DATA_DIR/lists');
   });
