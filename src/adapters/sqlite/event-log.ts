@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { within } from '../../async/deadline.js';
 import {
   monotonicMs,
@@ -41,12 +40,12 @@ import { DiskSync } from './disk-sync.js';
 import { type EraseOrder, keepFromOlderVersions, type Written } from './event-log-erasure.js';
 import { isOurs, Refusal, SCHEMA, schemaFault } from './event-log-schema.js';
 import { hasRoom, LogFiles } from './log-files.js';
-import { type LogUpkeep, type UpkeepOutcome } from './log-upkeep.worker.js';
 import { CHUNK, fromPosition, LogReading, toPosition } from './log-reading.js';
 import { LogTail } from './log-tail.js';
 import { WAL_LIMIT, whileBusy } from './open-file.js';
 import { type OwnerLock, takeLock } from './owner-lock.js';
 import { SharedHead } from './shared-head.js';
+import { upkeep, type Upkeep, type UpkeepOutcome } from './upkeep.js';
 
 export interface SqliteEventLogOptions {
   /** The most appends that wait; one more is refused, since an unbounded queue hides a slow disk. */
@@ -468,27 +467,12 @@ export class SqliteEventLog extends LogReading {
   }
 
   /** Erases or scrubs in a thread, while appends wait and the event loop goes on. */
-  async #upkeep(work: LogUpkeep): Promise<unknown> {
+  async #upkeep(work: Upkeep): Promise<unknown> {
     while (this.#working) await this.#working;
     this.#assertReady();
     let outcome: UpkeepOutcome | undefined;
     await this.#work(async () => {
-      const thread = new Worker(new URL('./log-upkeep.worker.js', import.meta.url), {
-        workerData: { file: this.file, work },
-      });
-      outcome = await new Promise<UpkeepOutcome>((resolve) => {
-        const ended = (error?: Error): void => {
-          resolve({
-            failed: `a thread of ${this.file} has ended (${error?.message ?? 'no reason'})`,
-            stop: true,
-          });
-        };
-        thread.once('message', resolve);
-        thread.once('error', ended);
-        thread.once('exit', () => {
-          ended();
-        });
-      });
+      outcome = await upkeep(this.file, work);
       this.files.accept();
     });
     const fault = this.#look(true);

@@ -1,5 +1,4 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { Worker } from 'node:worker_threads';
 import { type Position, START } from '../../ports/event-log.js';
 import {
   type CatchUp,
@@ -13,6 +12,7 @@ import { removeLists } from './lists-folder.js';
 import { ListsQueries } from './lists-queries.js';
 import { type About, openLists } from './lists-schema.js';
 import { ListsWrites } from './lists-writes.js';
+import { upkeep } from './upkeep.js';
 
 /**
  * The size of the write-ahead log at which it is emptied, in bytes: moving its pages takes some 3 ms of the event loop.
@@ -239,11 +239,7 @@ export class OwnedFile extends SeenFile {
   }
 }
 
-const vacuum = (path: string): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./lists-scrub.worker.js', import.meta.url), { workerData: path });
-    worker.once('error', reject);
-    worker.once('exit', () => {
-      resolve();
-    });
-  });
+const vacuum = async (path: string): Promise<void> => {
+  const outcome = await upkeep(path, { kind: 'vacuum' });
+  if ('failed' in outcome) throw new Error(outcome.failed);
+};

@@ -78,34 +78,24 @@ const LOG_OF_TREE = 'SELECT identity AS log FROM log, tree WHERE size > 0';
 
 /** Why not to start without the saved copy; undefined where the log has all of its events. */
 const whyNotWithout = (saved: string, file: string): string | undefined => {
-  const last = lastEvent(saved);
-  if (last === undefined || isSame(eventAt(file, last.seq), last)) return undefined;
+  const [last] = rowsOf(saved, 'SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1') as {
+    seq: number;
+    id: string;
+  }[];
+  if (!last || rowsOf(file, 'SELECT 1 FROM events WHERE seq = ? AND id = ?', last.seq, last.id).length > 0)
+    return undefined;
   return `${saved} was saved when files of the event log were taken away, and ${file} lacks events of it, the last of which is number ${last.seq}: ${putInPlace(file)}; or move it elsewhere, to go on without them`;
 };
 
 const putInPlace = (file: string): string =>
   `move what is left of ${file}, ${file}-wal and ${file}-shm aside, and rename that copy to ${file}`;
 
-interface Numbered {
-  readonly seq: number;
-  readonly id: string;
-}
-
-const isSame = (one: Numbered | undefined, other: Numbered): boolean =>
-  one?.seq === other.seq && one.id === other.id;
-
-const lastEvent = (file: string): Numbered | undefined =>
-  rowsOf(file, 'SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1')[0] as Numbered | undefined;
-
-const eventAt = (file: string, seq: number): Numbered | undefined =>
-  rowsOf(file, `SELECT seq, id FROM events WHERE seq = ${seq}`)[0] as Numbered | undefined;
-
 /** None where the file cannot be read or has no such table: opening it reports why. */
-const rowsOf = (file: string, sql: string): unknown[] => {
+const rowsOf = (file: string, sql: string, ...parameters: (string | number)[]): unknown[] => {
   let db;
   try {
     db = new DatabaseSync(file, { readOnly: true });
-    return db.prepare(sql).all();
+    return db.prepare(sql).all(...parameters);
   } catch {
     return [];
   } finally {

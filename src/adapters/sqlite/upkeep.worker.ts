@@ -1,21 +1,15 @@
-/** Erases events of a log, or removes what erased ones have left in its files, on a connection of its own. */
+/** Does what `upkeep` is asked for. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { BUSY_TIMEOUT_MS, DatabaseSync, explainSqliteError, isPassing } from './database.js';
-import { eraseEvents, type EraseOrder } from './event-log-erasure.js';
+import { eraseEvents } from './event-log-erasure.js';
 import { assertScrubbed, inTransaction, SCRUB } from './open-file.js';
-
-/** What the thread does. */
-export type LogUpkeep = { readonly kind: 'erase'; readonly order: EraseOrder } | { readonly kind: 'scrub' };
-
-/** `stop`: nothing may be written any more before a restart. */
-export type UpkeepOutcome =
-  { readonly answer: unknown } | { readonly failed: string; readonly stop: boolean };
+import { type Upkeep, type UpkeepOutcome } from './upkeep.js';
 
 const tell = (outcome: UpkeepOutcome): void => {
   parentPort?.postMessage(outcome);
 };
 
-const { file, work } = workerData as { readonly file: string; readonly work: LogUpkeep };
+const { file, work } = workerData as { readonly file: string; readonly work: Upkeep };
 
 const scrubbed = (db: InstanceType<typeof DatabaseSync>): string | undefined => {
   try {
@@ -33,11 +27,13 @@ try {
     db.exec(
       `PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0`,
     );
-    const answer =
-      work.kind === 'scrub'
-        ? scrubbed(db)
-        : inTransaction(db, 'BEGIN IMMEDIATE', () => eraseEvents(db, work.order));
-    tell({ answer });
+    if (work.kind === 'erase')
+      tell({ answer: inTransaction(db, 'BEGIN IMMEDIATE', () => eraseEvents(db, work.order)) });
+    else if (work.kind === 'scrub') tell({ answer: scrubbed(db) });
+    else {
+      db.exec('PRAGMA synchronous = OFF; VACUUM'); // of lists, which are synced before and after
+      tell({ answer: undefined });
+    }
   } finally {
     db.close();
   }
