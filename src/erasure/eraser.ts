@@ -316,7 +316,8 @@ export class Eraser {
   }
 
   async #assertNoAlarm(): Promise<void> {
-    if (await this.tree.alarm()) throw new Error('the auditor has raised an alarm, so nothing is signed: see plants status');
+    if (await this.tree.alarm())
+      throw new Error('the auditor has raised an alarm, so nothing is signed: see plants status');
   }
 
   /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */

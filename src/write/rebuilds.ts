@@ -110,7 +110,9 @@ const run = async (
       return [operationEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
     },
     tooManyRaces: () =>
-      new OperationRefused('another operation was recorded at the same time: look at the status, and try again'),
+      new OperationRefused(
+        'another operation was recorded at the same time: look at the status, and try again',
+      ),
   });
   return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
 };
