@@ -20,7 +20,7 @@ export const within = async <Result>(
   }
 };
 
-/** How much sooner a signal may abort, as a share of its time. */
+/** The share of its time by which a signal may abort early. */
 const SLACK = 1 / 40;
 
 /**

@@ -1,5 +1,5 @@
 import { monotonicMs, soon, startTimer } from './runtime.js';
-/** How long after a request more are expected, in milliseconds. */
+/** The time that after a request more are expected, in milliseconds. */
 const REQUESTS_EXPECTED_MS = 250;
 
 /** The pause between two steps of long work while requests come, in milliseconds: as long as a step. */

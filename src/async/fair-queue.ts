@@ -12,7 +12,7 @@ export interface QueueLimits {
   readonly waitingForKey: number;
   /** Works that wait for all keys together. */
   readonly waiting: number;
-  /** How long a work waits, in milliseconds. */
+  /** The time that a work waits, in milliseconds. */
   readonly waitMs: number;
 }
 

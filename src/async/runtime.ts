@@ -10,7 +10,7 @@ export interface LoopTimes {
 }
 
 /**
- * What the same code finds different each time it runs: time, turns of the event loop, and chance. The rooms that the
+ * The inputs that differ from run to run: time, turns of the event loop, and chance. The rooms that the
  * simulator runs (docs/simulation.md) take these from here alone, which lint checks. The time of day is handed to them
  * as `now`.
  */

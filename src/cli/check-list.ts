@@ -16,7 +16,7 @@ const MAX_BYTES = 67_108_864;
 /** Plants that are shown to a person. */
 const SHOWN_PLANTS = 20;
 
-/** Whether a file is the proof of a list. Throws as `bytesIn`. */
+/** Tells whether a file is the proof of a list. Throws as `bytesIn`. */
 export const isListProof = async (file: string): Promise<boolean> => {
   let begins = Buffer.alloc(0);
   for await (const bytes of bytesIn(file)) {
@@ -31,9 +31,9 @@ export interface ListQuestion {
   readonly file: string;
   /** The log's keys. Without any the signer is not verified. */
   readonly keys: readonly VerifierKey[];
-  /** Who has to have cosigned its checkpoint; nobody, without it. */
+  /** The witnesses that must have cosigned its checkpoint; none, without it. */
   readonly demand: WitnessDemand | undefined;
-  /** Whose list it has to be; anybody's, without it. */
+  /** The owner whose list it has to be; anybody's, without it. */
   readonly owner: string | undefined;
 }
 

@@ -17,7 +17,7 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'demand' | '
   readonly file: string;
   /** The file of an older bundle. */
   readonly previous: string | undefined;
-  /** Whose events it has to hold, and no others; anybody's, without it. */
+  /** The owner whose events it has to hold, and no others; anybody's, without it. */
   readonly owner?: string | undefined;
 }
 

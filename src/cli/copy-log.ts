@@ -18,7 +18,7 @@ import {
 /** Appends in flight: enough that a target with a millisecond for each does not wait for the next one. */
 const IN_FLIGHT = 256;
 
-/** How often the copy is resumed after a failure of the target without one more event. */
+/** The number of times that the copy is resumed after a failure of the target without one more event. */
 const TRIES = 5;
 
 /** The pauses before that. */
@@ -78,7 +78,7 @@ export const copyLog = async (
   return { events: held.events, appended: held.events - before };
 };
 
-/** What two logs have in common. */
+/** The common beginning of two logs. */
 interface Common {
   /** Events at the beginning of both; the target holds no others. */
   readonly events: number;
@@ -126,7 +126,7 @@ const compare = async (
   return { ...common, total };
 };
 
-/** What differs between an event of the source and its copy, as a part of a sentence. */
+/** The difference between an event of the source and its copy, as a part of a sentence. */
 const differenceOf = (event: RecordedEvent, copy: RecordedEvent): string | undefined => {
   if (event.stream !== copy.stream || event.revision !== copy.revision)
     return `is ${event.stream} revision ${event.revision}`;

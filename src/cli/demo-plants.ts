@@ -8,7 +8,7 @@ interface DemoPlant {
 const plants = (...rows: readonly (readonly [name: string, tag: string])[]): DemoPlant[] =>
   rows.map(([name, tag], index) => ({ id: index + 1, name, tag }));
 
-/** What each owner of the demonstration has, and what has happened to it since. */
+/** The plants of each owner of the demonstration, and their changes since. */
 export const DEMO_OWNERS: Readonly<
   Record<
     string,

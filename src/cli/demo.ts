@@ -9,22 +9,22 @@ import { consoleLink } from './commands/console.js';
 import { DEMO_OWNERS } from './demo-plants.js';
 import { signToken } from './token.js';
 
-/** How long the tokens of the demonstration are good. */
+/** The time that the tokens of the demonstration are valid. */
 const EXPIRES = '4h';
 
-/** How often the status is asked for an alarm, in milliseconds. */
+/** The interval at which the status is asked for an alarm, in milliseconds. */
 const LOOK_MS = 250;
 
-/** How long the alarm may take, in milliseconds: the log is read again each second. */
+/** The time that the alarm may take, in milliseconds: the log is read again each second. */
 const ALARM_MS = 60_000;
 
-/** What is written into the altered event. */
+/** The text that is written into the altered event. */
 const FORGED_NAME = 'A plastic fern';
 
 /** The owner whose event is altered. */
 const VICTIM = 'alice';
 
-/** What alters an event of a file, past the service. */
+/** A program that alters an event of a file, past the service. */
 export type Alter = (
   file: string,
   seq: number,

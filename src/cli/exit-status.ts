@@ -53,7 +53,7 @@ const NOT_ALLOWED = 'run this as a user who may, such as that of the service, or
 const NO_PATH =
   'correct the setting or option that names it (DATA_DIR, EVENT_LOG, READ_MODEL, TMPDIR, --to and the like)';
 
-/** What to do about errors of the file system. */
+/** The advice for errors of the file system. */
 const FILE_ADVICE: Readonly<Record<string, string>> = {
   EACCES: NOT_ALLOWED,
   EPERM: NOT_ALLOWED,
@@ -85,5 +85,5 @@ export const outcomeOf = (
     : { message: fileFault(error) ?? error.stack ?? error.message, exitStatus: EXIT.failed };
 };
 
-/** Whether errors are printed as JSON. Commander's own errors come before it has parsed any option. */
+/** True if errors are printed as JSON. Commander's own errors come before it has parsed any option. */
 export const jsonErrors = process.argv.includes('--json');

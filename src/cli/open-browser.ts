@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
-/** How long what opens the browser may take, in milliseconds; one that runs for longer is the browser itself. */
+/** The time that what opens the browser may take, in milliseconds; one that runs for longer is the browser itself. */
 const OPEN_MS = 3_000;
 
-/** How long the browser has to read the file, in milliseconds. */
+/** The time that the browser has to read the file, in milliseconds. */
 const READ_MS = 5_000;
 
-/** What opens an address on a system. Undefined where nothing does, as over SSH. */
+/** The program that opens an address on a system. Undefined where there is none, as over SSH. */
 export const opener = (
   env: NodeJS.ProcessEnv,
   platform: NodeJS.Platform = process.platform,
@@ -48,7 +48,7 @@ export const openBrowser = async (
   }
 };
 
-/** Whether a program could not be started, or ends with a failure. */
+/** Tells whether a program could not be started, or ends with a failure. */
 const hasFailed = async (child: ChildProcess): Promise<boolean> => {
   try {
     const [status] = (await once(child, 'exit', { signal: AbortSignal.timeout(OPEN_MS) })) as [number | null];

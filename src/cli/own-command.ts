@@ -2,9 +2,9 @@ import { realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /**
- * How a shell in `folder` runs this command, whose package is in `root`: `npx plants` in the checkout and in a project
- * that has it installed, `plants` where a folder of `searchPath` has it, else by its file. Without one of the first two,
- * `npx plants` would fetch a package of another publisher.
+ * The words by which a shell in `folder` runs this command, whose package is in `root`: `npx plants` in the checkout and in
+ * a project that has it installed, `plants` where a folder of `searchPath` has it, else by its file. Without one of the
+ * first two, `npx plants` would fetch a package of another publisher.
  */
 export const ownCommand = (root: string, folder: string, searchPath: string): string => {
   const own = realpathSync(root);

@@ -3,10 +3,10 @@ import { type FollowStep } from '../operations/follow.js';
 import { type OperationProgress } from '../operations/long-operation.js';
 import { duration, quantity } from './terminal.js';
 
-/** How often a line is printed where there is no terminal, in milliseconds: a log stays readable. */
+/** The interval at which a line is printed where there is no terminal, in milliseconds: a log stays readable. */
 const LINE_EVERY_MS = 5_000;
 
-/** How far a phase is; `detail` stands in the place of counts, rate and time left where `done` is a percentage. */
+/** The progress of a phase; `detail` stands in the place of counts, rate and time left where `done` is a percentage. */
 type Shown = Readonly<
   Pick<OperationProgress, 'phase' | 'done' | 'total'> & {
     unit: OperationProgress['unit'] | '%';
@@ -102,7 +102,7 @@ export const watched = async <Outcome>(
   }
 };
 
-/** How far a rebuild is, with the figures beside its bar. */
+/** The progress of a rebuild, with the figures beside its bar. */
 const shareOf = ({
   share,
   phase,

@@ -17,7 +17,7 @@ export interface SignedToken {
   readonly token: string;
   readonly expiresAt: Date;
   readonly keyFile: string;
-  /** Whether this made the key, since there was none yet. */
+  /** True if this made the key, since there was none yet. */
   readonly keyCreated: boolean;
 }
 

@@ -19,7 +19,7 @@ export const verifierKeysOf =
     }
   };
 
-/** Whose signatures a command asks for, by the options of `addKeys`. */
+/** The keys whose signatures a command asks for, by the options of `addKeys`. */
 export interface KeyOptions {
   readonly key: readonly VerifierKey[];
   readonly witness: readonly VerifierKey[];
@@ -38,7 +38,7 @@ export const addKeys = (command: Command, witness: string): Command =>
     .option('--witness <vkey>', `the key of a witness that ${witness}`, verifierKeysOf('cosignature'), [])
     .option('--witnesses-required <number>', 'how many of them have to; all unless set', positiveInteger);
 
-/** Who has to have cosigned: all witnesses, unless told. Throws UsageError. */
+/** The number of witnesses that must have cosigned: all, unless told. Throws UsageError. */
 export const demandOf = ({
   witness: witnesses,
   witnessesRequired: required = witnesses.length,

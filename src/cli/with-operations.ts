@@ -18,7 +18,7 @@ export interface OperateOptions {
   readonly json?: true;
 }
 
-/** What an operator's command works with. */
+/** The tools of an operator's command. */
 export interface Operating {
   readonly operations: Operations;
   readonly now: () => Date;
@@ -28,22 +28,22 @@ export interface Operating {
   readonly json: boolean;
 }
 
-/** What a command needs of a system. */
+/** The needs of a command. */
 interface Needs {
   /** The scope of the token that is signed here; plants:operate unless set. */
   readonly scope?: 'plants:operate' | 'plants:erase';
   /** The stores that it uses where it carries out the operation itself. */
   readonly stores: StoresNeeded;
-  /** Whether something has to carry out what is asked for: a service in this process, where none runs on the folder. */
+  /** True if something has to carry out what is asked for: a service in this process, where none runs on the folder. */
   readonly isCarriedOut?: boolean;
-  /** What Ctrl-C leaves behind, in one line. */
+  /** The state after Ctrl-C, in one line. */
   readonly interrupted?: string;
 }
 
-/** How long the service of this folder may take to say that it is there, in milliseconds. */
+/** The time that the service of this folder may take to say that it is there, in milliseconds. */
 const ANSWERS_WITHIN_MS = 2_000;
 
-/** Whether a command is for a service that its options name. */
+/** Tells whether a command is for a service that its options name. */
 export const isElsewhere = ({ url }: OperateOptions): boolean =>
   (url ?? process.env.PLANTS_URL) !== undefined;
 
@@ -130,7 +130,7 @@ const isPlaintext = ({ protocol, hostname }: URL): boolean =>
   protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
 
 /**
- * Where the service of a folder listens; undefined where none runs. Throws ServiceUnreachable where one does not answer.
+ * The address of the service of a folder; undefined where none runs. Throws ServiceUnreachable where one does not answer.
  * A file may be left of a process whose number another one has now: nobody listens there then.
  */
 const serviceOf = async (dataDir: string, logFile: string): Promise<string | undefined> => {

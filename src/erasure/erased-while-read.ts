@@ -17,7 +17,7 @@ export class ErasedWhileRead extends Error {
 export const streamsErased = ({ all }: Pick<Erasures, 'all'>): ReadonlySet<string> =>
   new Set(all.filter(({ events }) => events !== undefined).map(({ erasure }) => erasedStream(erasure)));
 
-/** Whether an event stands in for one that was erased, by an erasure that is none of `before`. */
+/** Tells whether an event stands in for one that was erased, by an erasure that is none of `before`. */
 export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>): boolean =>
   stream.startsWith(ERASED_STREAMS) && !before.has(stream);
 
@@ -27,7 +27,7 @@ export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>)
  */
 export class StandInsInOrder {
   readonly #next = new Map<string, bigint>();
-  /** Where the first stand-in of each stream is. */
+  /** The position of the first redacted event of each stream. */
   readonly #first = new Map<string, Position>();
 
   /** For reading that begins now: what is erased after this is recognised. Throws what the log throws. */

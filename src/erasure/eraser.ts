@@ -28,16 +28,16 @@ import { operationEvent, type Operator } from '../write/rebuilds.js';
 import { scrubTree } from './scrub-tree.js';
 import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
 
-/** How often the log is read for orders, in milliseconds: one short stream. */
+/** The interval at which the log is read for orders, in milliseconds: one short stream. */
 const LOOK_EVERY_MS = 1_000;
 
 /** The same while an erasure is in progress, in milliseconds: each look is a step. */
 const STEP_EVERY_MS = 250;
 
-/** How often it is looked whether the stores have caught up, in milliseconds. */
+/** The interval at which it is looked whether the stores have caught up, in milliseconds. */
 const WAIT_LOOK_MS = 50;
 
-/** How long it is waited before it is read again what is erased already, in milliseconds: on EventStoreDB that is the whole log. */
+/** The pause before reading again what is erased already, in milliseconds: on EventStoreDB that is the whole log. */
 const LOOK_AGAIN_MS = 30_000;
 
 /** Deletions at a time: they share their fsyncs, and hold up others' lists by few commands (docs/performance.md). */
@@ -46,7 +46,7 @@ const DELETES_AT_ONCE = 8;
 /** Events that are hashed, or get a stand-in, in one turn of the event loop: two milliseconds. */
 const EVENTS_A_TURN = 50;
 
-/** How long after its first event an order has to be complete, in milliseconds: whoever ordered it was interrupted. */
+/** The time in which an order has to be complete after its first event, in milliseconds: else it was interrupted. */
 const ORDER_MS = 60_000;
 
 /** The most decisions, while others order erasures. */
@@ -62,7 +62,7 @@ export const ERASURE_STEPS = [
 ] as const;
 export type ErasureStep = (typeof ERASURE_STEPS)[number];
 
-/** What an erasure in progress does. */
+/** The state of an erasure in progress. */
 export interface ErasureProgress {
   readonly erasure: string;
   readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
@@ -80,11 +80,11 @@ export interface EraserOptions {
   readonly onProblem: (reason: string) => void;
 }
 
-/** What an erasure is about. */
+/** The streams and events of an erasure. */
 interface ErasureScope {
   /** The position of its last event. */
   readonly last: Position;
-  /** Whether an earlier attempt has erased some of it already, so that whoever has to follow cannot read on. */
+  /** True if an earlier attempt has erased some of it already, so that whoever has to follow cannot read on. */
   readonly isBegun: boolean;
 }
 
@@ -308,7 +308,7 @@ export class Eraser {
     return false;
   }
 
-  /** Whether no generation would read stand-ins in the place of deletions, and would have to be made again for that. */
+  /** True if no generation reads redacted events in the place of deletions, and would have to be made again. */
   async #listsFollow(last: Position): Promise<boolean> {
     for (const { generation } of await this.model.generations())
       if ((await this.model.anchors(generation)).some(({ position }) => position < last)) return false;

@@ -11,7 +11,7 @@ import {
 } from '../ports/event-log.js';
 
 /**
- * What has happened to an erasure. `ordered`: the owner's plants are being deleted, and nothing was erased yet. `erased`:
+ * The state of an erasure. `ordered`: the owner's plants are being deleted, and nothing was erased yet. `erased`:
  * the log has lost them, and the files of the stores may still hold what they were. `finished` and `cancelled` are ends.
  */
 export type ErasureState = 'ordered' | 'erased' | 'finished' | 'cancelled';
@@ -21,18 +21,18 @@ export interface Erasure {
   readonly erasure: string;
   readonly state: ErasureState;
   readonly reason: string;
-  /** Who ordered it. */
+  /** The operator who ordered it. */
   readonly by: string;
   readonly orderedAt: Date;
   /** When the state was reached. */
   readonly since: Date;
-  /** How many events were erased; undefined before. */
+  /** The number of events that were erased; undefined before. */
   readonly events: number | undefined;
   /** Of the last event about it. */
   readonly position: Position;
 }
 
-/** Whether there is still something to do. */
+/** Tells whether there is still something to do. */
 export const isInProgress = ({ state }: Erasure): boolean => state === 'ordered' || state === 'erased';
 
 /** All erasures of a log. */
@@ -41,7 +41,7 @@ export interface Erasures {
   readonly revision: bigint | undefined;
   /** In the order in which they were ordered. */
   readonly all: readonly Erasure[];
-  /** How many events this version cannot read: a newer one may be at work, and this one erases nothing then. */
+  /** The events that this version cannot read: a newer one may be at work, so this one erases nothing. */
   readonly unread: number;
 }
 

@@ -5,7 +5,7 @@ import { type EventLog } from '../ports/event-log.js';
 import { ERASURES_STREAM } from '../plants/stream.js';
 import { ownerOf, readErasures } from './erasures.js';
 
-/** How old what is known may be when a write is accepted, in milliseconds: one read of the log a second at most. */
+/** The age of what is known when a write is accepted, in milliseconds, at most: one read of the log a second. */
 const FRESH_MS = 1_000;
 
 /**

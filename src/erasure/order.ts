@@ -24,7 +24,7 @@ export class UnknownOwner extends OperationRefused {
   override readonly name = 'UnknownOwner';
 }
 
-/** What an operator orders. */
+/** An operator's order. */
 export interface ErasureOrder {
   /** A UUID: the erasure's id, unless one of this owner is in progress already. */
   readonly erasure: string;
@@ -33,7 +33,7 @@ export interface ErasureOrder {
   readonly reason: string;
 }
 
-/** How many events an erasure of this owner would erase at present. Throws what the log throws. */
+/** The number of events that an erasure of this owner would erase now. Throws what the log throws. */
 export const countOwned = async (log: EventLog, owner: string): Promise<number> => {
   const found = log.readStreamsFrom(streamsOf(owner))[Symbol.asyncIterator]();
   let events = 0;

@@ -7,7 +7,7 @@ import { makeFile, makeFolder, syncFolder } from './new-file.js';
 /** A file that holds one private key. */
 export interface KeyFile {
   readonly file: string;
-  /** What messages call the key, such as `audit key`. */
+  /** The name of the key in messages, such as `audit key`. */
   readonly name: string;
   /** The error for a key that cannot be made or read. Its message is one line and holds nothing of the key. */
   readonly Refused: new (message: string) => Error;

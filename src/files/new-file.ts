@@ -64,7 +64,7 @@ export const syncFile = (file: string): void => {
   }
 };
 
-/** Whether an fsync of a folder has failed since the system or its file system has none; else it is an error of the disk. */
+/** Tells whether an fsync of a folder failed since its system has none; else it is an error of the disk. */
 export const cannotSyncFolders = (error: unknown): boolean =>
   ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '');
 
@@ -89,7 +89,7 @@ const make = (path: string, parent: string): void => {
 };
 
 /**
- * Whom something new in a folder is to belong to where root makes it: the folder's owner. Otherwise the service, which
+ * The user and group of something new in a folder that root makes: the folder's owner. Otherwise the service, which
  * runs as that user, could not use what `sudo plants …` has made. Undefined for every other user.
  */
 const ownerOf = (folder: string): { readonly uid: number; readonly gid: number } | undefined =>

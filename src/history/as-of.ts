@@ -20,7 +20,7 @@ export type PointInTime = { readonly position: Position } | { readonly instant: 
 export interface PastPage {
   /** In ascending order of id. */
   readonly plants: readonly Plant[];
-  /** Whether there may be more: they have ids greater than this one. */
+  /** True if there may be more: they have ids greater than this one. */
   readonly more: number | undefined;
   /** Of the last event of the owner's plants that counted; START where there was none. */
   readonly position: Position;
@@ -91,7 +91,7 @@ export const plantsAsOf = async (
 const upToOf = (point: PointInTime, head: Position): Position =>
   'position' in point ? point.position : head;
 
-/** Whether an event had been decided. One that does not say when counts: nobody can say that it was later. */
+/** Tells whether an event had been decided. One that does not say when counts: nobody can say that it was later. */
 const countsAt = (point: PointInTime): ((event: RecordedEvent) => boolean) =>
   'position' in point ? () => true : (event) => (decidedAtOf(event) ?? point.instant) <= point.instant;
 
@@ -109,7 +109,7 @@ const keepLowerHalf = (plants: Map<number, Plant>): number => {
  */
 const QUEUE: QueueLimits = { atOnce: 2, waitingForKey: 4, waiting: 100, waitMs: 10_000 };
 
-/** How long a fold may take, in milliseconds. */
+/** The time that a fold may take, in milliseconds. */
 const FOLD_MS = 45_000;
 
 /** Lists of the past for many clients at once: it keeps what they cost within limits, and owners take turns. */

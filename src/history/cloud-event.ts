@@ -103,7 +103,7 @@ export const decidedAtOf = ({ metadata }: Pick<RecordedEvent, 'metadata'>) => {
   return typeof decidedAt === 'string' ? parseInstant(decidedAt) : undefined;
 };
 
-/** Who asked for an event; undefined where it does not say. */
+/** The actor of an event; undefined where it does not say. */
 export const actorOf = ({ metadata }: Pick<RecordedEvent, 'metadata'>): string | undefined =>
   textIn(fieldsOf(fieldsOf(metadata).actor), 'sub');
 
@@ -143,7 +143,7 @@ const SHOWN: Readonly<Record<string, (value: unknown) => boolean>> = {
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
-/** Whether the attributes of an event show all of its metadata. */
+/** Tells whether the attributes of an event show all of its metadata. */
 const isShown = (metadata: unknown): boolean =>
   typeof metadata === 'object' &&
   metadata !== null &&

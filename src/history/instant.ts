@@ -41,11 +41,11 @@ export const parseInstant = (text: string): Instant | undefined => {
 /** The moment of a date of the years 0 to 9999. */
 export const instantOf = (date: Date): Instant => widened(date.toISOString());
 
-/** Whether a text is one that `toISOString` writes for a date of the years 0 to 9999. */
+/** Tells whether a text is one that `toISOString` writes for a date of the years 0 to 9999. */
 const isWrittenByDate = (text: string): boolean => {
   const date = new Date(text.length === ISO_LENGTH ? text : NaN);
   return !Number.isNaN(date.getTime()) && date.toISOString() === text;
 };
 
-/** What `toISOString` writes, to the nanosecond. */
+/** The text of `toISOString`, to the nanosecond. */
 const widened = (iso: string): Instant => `${iso.slice(0, 23)}000000Z` as Instant;

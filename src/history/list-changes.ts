@@ -16,16 +16,16 @@ import { readHistory } from './read.js';
 /** Events that wait for a slow follower: one that is further behind reads the log for itself, and then goes on. */
 const MAX_WAITING = 500;
 
-/** How long a follower may read the log for what it has missed, in milliseconds, before it is told to list again. */
+/** The time to read the log for what a follower has missed, in milliseconds; it lists again after that. */
 const CATCH_UP_MS = 2_000;
 
-/** How often followers hear how far the log was looked at, in milliseconds. */
+/** The interval at which followers are told the position up to which the log was read, in milliseconds. */
 const TICK_MS = 1_000;
 
 /** The pause before the next attempt to follow a log that cannot be reached, in milliseconds. */
 const AGAIN_MS = 1_000;
 
-/** What happened to an owner's list. */
+/** A change of an owner's list. */
 export type ListChange = Readonly<{ position: Position }> &
   (
     | { readonly type: 'added'; readonly plant: Plant }
@@ -34,7 +34,7 @@ export type ListChange = Readonly<{ position: Position }> &
     | { readonly type: 'reload' }
   );
 
-/** What a follower is given: perhaps nothing but how far the log was looked at. */
+/** The changes for a follower, perhaps none, and the position up to which the log was read. */
 export interface ListChanges {
   readonly changes: readonly ListChange[];
   /** All changes at or before this position were given. */
@@ -54,11 +54,11 @@ interface Reading {
   failure: unknown;
 }
 
-/** What waits for one follower. */
+/** The queue of one follower. */
 class Follower {
   #events: RecordedEvent[] = [];
   #wake: () => void = () => undefined;
-  /** Whether events were dropped, since too many waited. */
+  /** True if events were dropped, since too many waited. */
   isBehind = false;
   /** The owner is being erased. */
   isOver = false;
@@ -154,7 +154,7 @@ export class ChangesOfLists {
     }
   }
 
-  /** What has happened after a position, up to another; or that this is too much, or is not known any more. */
+  /** The changes after a position, up to another; or that this is too much, or is not known any more. */
   async *#missed(
     owner: string,
     after: Position,
@@ -277,7 +277,7 @@ const wakeAll = ({ followers }: Reading): void => {
   for (const all of followers.values()) for (const follower of all) follower.wake();
 };
 
-/** What an event of a plant does to the list. */
+/** The change of the list by an event of a plant. */
 const changeOf = (event: RecordedEvent): ListChange => {
   const { position } = event;
   const fact = tryDecode(event);

@@ -20,7 +20,7 @@ export interface EventFilter {
   readonly plant?: number | undefined;
   /** `PlantCreated`, or with its version as CloudEvents show it, `plants.PlantCreated.v1`. */
   readonly type?: string | undefined;
-  /** Who asked for it. */
+  /** The subject that asked for it. */
   readonly actor?: string | undefined;
   /** Decided at this moment or later. An event that does not say when passes: it may have been at any time. */
   readonly since?: Instant | undefined;
@@ -33,7 +33,7 @@ export interface HistoryBatch {
   readonly events: readonly RecordedEvent[];
   /** Everything at or before this position was looked at. */
   readonly position: Position;
-  /** Whether that is all that was asked for. Never so while following. */
+  /** True if that is all that was asked for. Never so while following. */
   readonly done: boolean;
   /** Why nothing comes at present, while following: the log cannot be reached, and is tried again. */
   readonly waiting?: string;
@@ -51,7 +51,7 @@ export const knownPosition = async (log: EventLog, text: string, where: string):
   return text as Position;
 };
 
-/** Whether an event is meant. */
+/** Tells whether an event is meant. */
 const matcherOf = (filter: EventFilter): ((event: RecordedEvent) => boolean) => {
   const { owner, plant, type, actor, since, until } = filter;
   const tests: ((event: RecordedEvent) => boolean)[] = [];

@@ -1,13 +1,13 @@
 import { type Bell } from '../async/bell.js';
 import { type Coordination } from '../ports/coordination.js';
 
-/** How often a process reports, in milliseconds. */
+/** The interval at which a process reports, in milliseconds. */
 const REPORT_EVERY_MS = 2_000;
 
-/** How often while it rebuilds, in milliseconds: for a progress bar. */
+/** The interval while it rebuilds, in milliseconds: for a progress bar. */
 const REPORT_OFTEN_MS = 500;
 
-/** How long a report is valid, in milliseconds: five intervals. */
+/** The time that a report is valid, in milliseconds: five intervals. */
 const HOLDS_MS = 10_000;
 
 /** The shortest validity: withdraws the report. */

@@ -25,9 +25,9 @@ const TIMES_READING = 4;
 /** The duration under constant requests, for which it pauses, as a multiple of that without. Measured: 74 s and 13 s. */
 const TIMES_UNDER_TRAFFIC = 6;
 
-/** What operations are carried out on. */
+/** The parts of a process that operations are carried out on. */
 export interface OperatedSystem extends System {
-  /** Where the last runs are recorded. */
+  /** The folder where the last runs are recorded. */
   readonly dataDir: string;
   /** Compares the lists, as `verifyLists` does. */
   readonly verify: (options: Omit<VerifyListsOptions, 'tree'>) => Promise<Verification>;

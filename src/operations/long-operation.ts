@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** How far a long operation is: `done` of `total` units, in a phase; `total` is null where it is not known. */
+/** The progress of a long operation: `done` of `total` units, in a phase; `total` is null where it is not known. */
 export const OperationProgress = z
   .object({
     phase: z.string(),

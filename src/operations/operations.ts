@@ -41,7 +41,7 @@ export class ServiceRefused extends Error {
 }
 
 /**
- * What operators do with a system: carried out in this process (`LocalOperations`), or asked for over HTTP
+ * The operations on a system: carried out in this process (`LocalOperations`), or asked for over HTTP
  * (`RemoteOperations`). Requests resolve once they are recorded in the log; `watch.ts` follows what comes of them.
  *
  * Each throws OperationRefused where the state of the system does not allow it, and what the stores throw or
@@ -75,7 +75,7 @@ export interface Operations {
   /** Resolves with the place of the event. */
   skip(wanted: SkipRequest): Promise<Place>;
 
-  /** How many events an erasure of this owner would erase. Throws UnknownOwner where there are none. */
+  /** The number of events that an erasure of this owner would erase. Throws UnknownOwner where there are none. */
   countOwned(owner: string): Promise<number>;
 
   /** Resolves with the id of the erasure. */

@@ -43,7 +43,7 @@ export type PastOperation = Readonly<z.infer<typeof PastOperation>>;
 export interface OperationsPage {
   /** The newest first. */
   readonly operations: readonly PastOperation[];
-  /** Whether there are older ones. */
+  /** True if there are older ones. */
   readonly more: boolean;
 }
 
@@ -69,7 +69,7 @@ export const readPastOperations = async (
 /** The operations of one stream, the oldest first. */
 const operationsIn = (recorded: readonly RecordedEvent[]): PastOperation[] => {
   const found: PastOperation[] = [];
-  /** Where the last operation with a name stands: an event may be skipped again after a rebuild with `unskip`. */
+  /** The index of the last operation with a name: an event may be skipped again after a rebuild with `unskip`. */
   const places = new Map<string, number>();
   for (const stored of recorded) {
     const event = readOperation(stored);
@@ -90,12 +90,12 @@ const operationsIn = (recorded: readonly RecordedEvent[]): PastOperation[] => {
   return found;
 };
 
-/** What an event says of an operation. */
+/** The part of an operation that an event tells. */
 type Told = Pick<PastOperation, 'operation' | 'about'> & Partial<PastOperation>;
 
 const nameOf = ({ operation, about }: Told): string => `${operation} ${about}`;
 
-/** What an event tells by itself. */
+/** The facts that an event tells by itself. */
 const firstOf = ({ position, metadata }: RecordedEvent): Omit<PastOperation, 'operation' | 'about'> => {
   const { actor, decidedAt } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
   const { sub, clientId } = (actor ?? {}) as Readonly<Record<string, unknown>>;

@@ -146,7 +146,7 @@ export const ProcessReport = z.object({ process: z.string(), ...Report.shape });
 
 export type ProcessReport = Readonly<z.infer<typeof ProcessReport>>;
 
-/** What does not change while a process runs. */
+/** The facts that do not change while a process runs. */
 export type ProcessIdentity = Readonly<
   Pick<ProcessReport, 'host' | 'pid' | 'version' | 'address' | 'since'> & {
     roles: readonly string[];

@@ -14,11 +14,11 @@ import { type Place, type SkipRequest, type UnreadEvent } from './skip-unread.js
 import { type SystemStatus } from './system-status.js';
 import { type Verification } from './verification.js';
 
-/** How often a request is sent whose connection fails, and how long is waited before the next time, in milliseconds. */
+/** The number of tries of a request whose connection fails, and the pause before the next one, in milliseconds. */
 const TRIES = 3;
 const TRY_AGAIN_MS = 500;
 
-/** How a request is made. */
+/** The form of a request. */
 interface Asked {
   readonly method?: 'GET' | 'POST' | 'DELETE';
   readonly body?: unknown;
@@ -233,7 +233,7 @@ interface ProblemDocument {
   readonly detail: string;
 }
 
-/** What a problem document is in this process. */
+/** The error of this process for a problem document. */
 const refusalOf = ({ code, detail }: ProblemDocument): Error => {
   const line = `${detail.charAt(0).toLowerCase()}${detail.slice(1)}`.replace(/\.$/, '');
   if (code === 'operation_refused') return new OperationRefused(line);

@@ -28,13 +28,13 @@ export const UnreadEvent = z
 
 export type UnreadEvent = Readonly<z.infer<typeof UnreadEvent>>;
 
-/** Where an event is in its stream. */
+/** The place of an event in its stream. */
 export interface Place {
   readonly stream: string;
   readonly revision: number;
 }
 
-/** What an operator wants to have skipped. */
+/** An operator's request to skip an event. */
 export interface SkipRequest {
   readonly position: string;
   /** Why: it is recorded. */

@@ -30,14 +30,14 @@ type RebuildStatus = NonNullable<SystemStatus['rebuild']>;
 /** Parked owners that a status names. */
 const MAX_PARKED = 20;
 
-/** What the status is read from. */
+/** The sources of the status. */
 export interface System {
   readonly log: EventLog;
   readonly model: ReadModelStore;
   readonly now: () => Date;
 }
 
-/** How long a store may take to answer a part of the status, or to open for it, in milliseconds. */
+/** The time that a store may take to answer a part of the status, or to open for it, in milliseconds. */
 export const ANSWERS_WITHIN_MS = 1_000;
 
 /** Why a store that took longer does not answer. */
@@ -112,7 +112,7 @@ export const readStatus = async (system: System): Promise<SystemStatus> => {
   };
 };
 
-/** What a store has answered, or why it has not. */
+/** The answer of a store, or the reason why there is none. */
 type Answer<T> = { readonly answer: T } | { readonly problem: string };
 
 /** Errors of stores that pass, or that an operator has to see beside all that works. */
@@ -134,7 +134,7 @@ const answerOf = async <T>(asked: Promise<T>): Promise<Answer<T>> => {
   }
 };
 
-/** What the read model says of processes and lists. */
+/** The part of the status that the read model gives: processes and lists. */
 const readLists = async (system: System) => {
   const processes = await readReports(system.model);
   const positions = await readPositions(system);
@@ -147,7 +147,7 @@ const NO_LISTS: Awaited<ReturnType<typeof readLists>> = {
   parked: { owners: 0, events: [] },
 };
 
-/** What the log says of operations. */
+/** The part of the status that the log gives: operations. */
 const readRecords = async (log: EventLog) => {
   const [rebuilds, { decisions, unread }, erasures] = await Promise.all([
     readRebuilds(log),

@@ -11,7 +11,7 @@ import { type StateVerified, verifyState } from './verify-state.js';
 const count = z.number().int();
 const row = z.string().nullable();
 
-/** What a comparison has found, as `plants verify --json` prints it. */
+/** The result of a comparison, as `plants verify --json` prints it. */
 export const Verification = z
   .object({
     generation: count.meta({ description: 'The generation of the lists that was compared.' }),
@@ -47,7 +47,7 @@ export const Verification = z
 
 export type Verification = Readonly<z.infer<typeof Verification>>;
 
-/** Whether nothing differs, and all could be compared. */
+/** Tells whether nothing differs, and all could be compared. */
 export const isWell = ({ differing, unreadable, state }: Verification): boolean =>
   differing === 0 && unreadable === 0 && (state?.differing ?? 0) === 0;
 

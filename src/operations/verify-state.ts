@@ -11,7 +11,7 @@ import { changesByKey, PackedChanges, type TrieChange } from '../trie/packed-cha
 import { PackedEntries } from '../trie/packed-entries.js';
 import { type Hash, type TrieEntry, trieRoot } from '../trie/trie.js';
 
-/** How long it is waited for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
+/** The time to wait for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
 const SIGNED_WITHIN_MS = 5_000;
 
 const LOOK_EVERY_MS = 20;
@@ -27,11 +27,11 @@ export interface StateDifference {
   /** Undefined where only the hash of the owner's name is known. */
   readonly owner: string | undefined;
   readonly id: number;
-  /** What is wrong, in one line. */
+  /** The fault, in one line. */
   readonly what: string;
 }
 
-/** What a comparison of the log with the signed state has found. */
+/** The result of a comparison of the log with the signed state. */
 export interface StateVerified {
   /** The events of the checkpoint. */
   readonly size: number;
@@ -160,7 +160,7 @@ const compare = async (
   return { size, root, ...total, differences };
 };
 
-/** What is wrong with a plant; undefined where nothing is. */
+/** The fault of a plant; undefined where there is none. */
 const faultOf = ({ ofLog, ofState }: Pair): string | undefined => {
   if (!ofLog) return 'it is in the signed state, and the log lacks it';
   if (!ofState) return 'the log has it, and the signed state lacks it';
@@ -202,7 +202,7 @@ export class FoldedState {
   }
 }
 
-/** What log and state have of a plant: one of them at least. */
+/** The versions of a plant in log and state: one of them at least. */
 type Pair =
   | { readonly ofLog: TrieEntry; readonly ofState: TrieEntry | undefined }
   | { readonly ofLog: undefined; readonly ofState: TrieEntry };

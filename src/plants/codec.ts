@@ -28,9 +28,9 @@ export type Fact =
   /** Of a request with an Idempotency-Key. */
   | { readonly kind: 'request'; readonly event: RequestAccepted }
   | { readonly kind: 'operation'; readonly event: OperationEvent }
-  /** Whom an erasure is about. */
+  /** The owner that an erasure is about. */
   | { readonly kind: 'erasure'; readonly event: ErasureOrdered }
-  /** What is left of an erased event. */
+  /** The rest of an erased event. */
   | { readonly kind: 'erased'; readonly event: Erased };
 
 /** A reason to refuse an event; `tryDecode` adds its stream and revision. */

@@ -20,7 +20,7 @@ export interface OwnerErased {
   readonly type: 'OwnerErased';
   readonly data: {
     readonly erasure: string;
-    /** How many events. */
+    /** The number of events. */
     readonly events: number;
     /** SHA-256 of the hashes of their leaves, one after the other in log order, in base64. */
     readonly digest: string;
@@ -42,7 +42,7 @@ export interface ErasureCancelled {
 /** The steps of erasures. They stay. */
 export type ErasureEvent = ErasureStarted | OwnerErased | ErasureFinished | ErasureCancelled;
 
-/** Whom an erasure is about, in a stream of its own, which is erased with the owner. */
+/** The owner that an erasure is about, in a stream of its own, which is erased with the owner. */
 export interface ErasureOrdered {
   readonly type: 'ErasureOrdered';
   readonly data: {

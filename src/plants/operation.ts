@@ -13,7 +13,7 @@ export interface RebuildRequested {
     readonly rebuild: string;
     /** The most events a second; null for no limit. */
     readonly rate: number | null;
-    /** Whether skipped events are read again, by this rebuild and after it. */
+    /** True if skipped events are read again, by this rebuild and after it. */
     readonly unskip: boolean;
   };
 }

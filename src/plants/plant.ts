@@ -54,14 +54,14 @@ export const decide = (command: PlantCommand, plant: Plant | undefined): PlantEv
   }
 };
 
-/** What an event does to its plant. */
+/** The change of a plant by an event. */
 export interface PlantEffect {
   readonly id: number;
   /** The plant as it is afterwards; undefined where it is gone. */
   readonly plant: Plant | undefined;
 }
 
-/** What an event does: lists, proofs, erasures, counts and commands all take it from here. */
+/** The change of a plant by an event: lists, proofs, erasures, counts and commands all take it from here. */
 export const effectOf = ({ data }: PlantEvent): PlantEffect => ({
   id: data.id,
   plant: 'name' in data ? data : undefined,

@@ -82,7 +82,7 @@ export const requestStream = (owner: string, keyHash: string): string =>
   `${REQUEST_STREAMS}${encodeOwner(owner)}/${keyHash}`;
 
 /**
- * Whose events a stream of plants or requests holds, also where the rest of its name is not one that we give;
+ * The owner whose events a stream of plants or requests holds, also where the rest of its name is not one that we give;
  * undefined where the name does not tell an owner.
  */
 export const ownerOfStream = (stream: string): string | undefined => {
@@ -97,7 +97,7 @@ export const erasureStream = (erasure: string): string => `${ERASURE_STREAMS}${e
 /** The stream of the events that an erasure has erased, in log order. */
 export const erasedStream = (erasure: string): string => `${ERASED_STREAMS}${erasure}`;
 
-/** What the names of all streams of an owner begin with. */
+/** The prefixes of the names of all streams of an owner. */
 export const streamsOf = (owner: string): string[] =>
   [PLANT_STREAMS, REQUEST_STREAMS].map((kind) => `${kind}${encodeOwner(owner)}/`);
 
@@ -107,7 +107,7 @@ export const ownedBy = (owner: string): ((stream: string) => boolean) => {
   return (stream) => prefixes.some((prefix) => stream.startsWith(prefix));
 };
 
-/** Whose plant a stream holds, or undefined where the name is not one that `plantStream` gives. */
+/** The owner and id of a stream's plant; undefined where `plantStream` does not give that name. */
 export const parsePlantStream = (stream: string): { owner: string; id: number } | undefined => {
   const [encoded, digits, ...more] = stream.slice(PLANT_STREAMS.length).split('/');
   if (!stream.startsWith(PLANT_STREAMS) || encoded === undefined || digits === undefined || more.length > 0)

@@ -5,7 +5,7 @@ export class BackupRefused extends Error {
   override readonly name = 'BackupRefused';
 }
 
-/** What a copy of a log holds. */
+/** The contents of a copy of a log. */
 export interface CopiedLog {
   readonly events: number;
   /** The position of its last event, or START. */

@@ -25,7 +25,7 @@ export interface Anchor {
 /** Before the first event. */
 export const NO_ANCHOR: Anchor = { position: START, event: '' };
 
-/** What an append states about its stream: that it has no event yet, or the revision of its last one. */
+/** The state that an append expects of its stream: that it has no event yet, or the revision of its last one. */
 export type ExpectedRevision = 'none' | bigint;
 
 /** A JSON value that survives being stored: no undefined, no bigint, no NaN. */
@@ -69,7 +69,7 @@ export interface RecordedEvent {
   readonly metadata: unknown;
 }
 
-/** What stands in the place of an erased event. */
+/** A redacted event, in the place of an erased one. */
 export interface StandIn {
   /** Of the event that is erased. */
   readonly position: Position;
@@ -103,7 +103,7 @@ export interface Appended {
   readonly position: Position;
 }
 
-/** Whether appends succeed, by the last ones. */
+/** The health of appends, by the last ones. */
 export interface AppendHealth {
   /**
    * `failing`: the last append failed, and later ones may succeed. `stopped`: none is accepted before this process is
@@ -114,7 +114,7 @@ export interface AppendHealth {
   readonly since: Date;
   /** Why, in one line; undefined where the state is `ok`. */
   readonly reason: string | undefined;
-  /** Whether a restart of this process is expected to help: only ever where the state is `stopped`. */
+  /** True if a restart of this process is expected to help: only ever where the state is `stopped`. */
   readonly restartHelps: boolean;
 }
 
@@ -123,7 +123,7 @@ export interface LogBatch {
   readonly events: readonly RecordedEvent[];
   /** Everything at or before this position has been delivered. At least the last event's; never goes back. */
   readonly position: Position;
-  /** Whether the end of the log was reached when this batch was read. */
+  /** True if the end of the log was reached when this batch was read. */
   readonly caughtUp: boolean;
 }
 
@@ -204,8 +204,8 @@ export abstract class EventLog {
   abstract scrub(into: string): Promise<void>;
 
   /**
-   * What somebody has to do, in one line, before `scrub` can remove what the erased events of the stream `into` have
-   * left in files; undefined where nobody has. Throws LogUnavailable.
+   * The action that is needed by hand, in one line, before `scrub` can remove what the erased events of the stream `into`
+   * have left in files; undefined where nobody has. Throws LogUnavailable.
    */
   abstract remains(into: string): Promise<string | undefined>;
 
@@ -232,7 +232,7 @@ export abstract class EventLog {
   abstract check(after: Position): AsyncIterable<Position>;
 
   /**
-   * Whether appends succeed, by the last ones. While they fail the log is tested at least every five seconds, without
+   * Tells whether appends succeed, by the last ones. While they fail the log is tested at least every five seconds, without
    * appending, so that the state is `ok` soon after they would succeed.
    */
   abstract health(): AppendHealth;
@@ -308,7 +308,7 @@ export class LogInUse extends LogUnavailable {
   override readonly name = 'LogInUse';
 }
 
-/** What this stream held was erased, and the store does not take new events for it yet. Nothing was written. */
+/** The events of this stream were erased, and the store does not take new events for it yet. Nothing was written. */
 export class StreamErased extends LogUnavailable {
   override readonly name = 'StreamErased';
 }

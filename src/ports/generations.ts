@@ -18,7 +18,7 @@ export const findGeneration = (
   wanted: Generation | undefined,
 ): GenerationInfo | undefined => generations.find(({ generation }) => generation === wanted);
 
-/** How long after a switch a process may still answer lists from the replaced generation, in milliseconds. */
+/** The time after a switch that a process may still answer lists from the replaced generation, in milliseconds. */
 export const SWITCH_SEEN_MS = 1_000;
 
 /**

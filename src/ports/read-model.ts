@@ -53,11 +53,11 @@ export interface PartitionChanges {
   readonly refused?: readonly ParkedOwner[];
 }
 
-/** Whether an entry was refused, by what `ReadModel.apply` gives for it. */
+/** Tells whether an entry was refused, by what `ReadModel.apply` gives for it. */
 export const isRefused = ({ upTo }: PartitionChanges, reached: Position | undefined): boolean =>
   (reached ?? START) < upTo.position;
 
-/** What brings a parked owner's rows up to date, in one step. */
+/** The rows that bring a blocked owner up to date, in one step. */
 export interface CatchUp {
   readonly owner: string;
   /** The position of the event that the owner is parked at. */
@@ -74,7 +74,7 @@ export interface CatchUp {
 export interface Page {
   /** In ascending order of id: the stored texts as they are. */
   readonly rows: readonly { readonly id: number; readonly row: string }[];
-  /** Whether the owner has more plants after the last of these rows. */
+  /** True if the owner has more plants after the last of these rows. */
   readonly more: boolean;
   /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is parked. */
   readonly position: Position;
@@ -131,7 +131,7 @@ export abstract class ReadModel {
    */
   abstract catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean>;
 
-  /** How many owners are parked in a generation. Throws GenerationMissing. */
+  /** The number of owners that are blocked in a generation. Throws GenerationMissing. */
   abstract countParked(generation: Generation): Promise<number>;
 
   /**

@@ -61,7 +61,7 @@ export interface StateSnapshot extends Pick<StoredState, 'size' | 'position'> {
 export interface StateGrowth {
   /** The size that the stored state has; 0 where it is forgotten. */
   readonly from: number;
-  /** Whether the stored state is forgotten first, whatever it is of. */
+  /** True if the stored state is forgotten first, whatever it is of. */
   readonly again?: boolean;
   readonly size: number;
   readonly position: Position;
@@ -100,7 +100,7 @@ export interface Alarm {
 }
 
 /**
- * What an auditor keeps: the tree over the events of one log, the checkpoints that it has signed, and the alarm. One
+ * The store of an auditor: the tree over the events of one log, the checkpoints that it has signed, and the alarm. One
  * instance belongs to one log, by its identity.
  *
  * An implementer guarantees:

@@ -15,7 +15,7 @@ export interface ForkEvidence {
 /** Proofs of two histories that are kept of each log: one is enough, and whoever holds the log's key can make many. */
 export const MAX_FORKS = 10;
 
-/** What a decision about a log changes. */
+/** The changes that a decision about a log makes. */
 export interface WitnessChange<Answer> {
   readonly answer: Answer;
   /** Replaces the last checkpoint. */
@@ -29,7 +29,7 @@ export class WitnessStoreUnavailable extends Error {
   override readonly name = 'WitnessStoreUnavailable';
 }
 
-/** What a witness remembers of each log, by the log's origin. Each method throws WitnessStoreUnavailable. */
+/** The memory of a witness: its state of each log, by the log's origin. Each method throws WitnessStoreUnavailable. */
 export interface WitnessStore {
   last(origin: string): WitnessedCheckpoint | undefined;
 

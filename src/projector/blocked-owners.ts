@@ -25,9 +25,9 @@ const OWNERS_AT_ONCE = 1_000;
 /** Events that are read in one slice of work. */
 const EVENTS_A_SLICE = 100;
 
-/** What was done for a parked owner. */
+/** The catching up of an owner that was blocked. */
 export interface Healed {
-  /** Where the owner was parked. */
+  /** The position where the owner was blocked. */
   readonly parked: ParkedOwner;
   /** The next event that cannot be read, where there is one: the owner stays parked. */
   readonly next: ParkedOwner | undefined;
@@ -37,7 +37,7 @@ export interface Healed {
 class OwnerCatchUp {
   readonly #changes: RowChange[] = [];
   #next: ParkedOwner | undefined;
-  /** What comes while those before it are read. */
+  /** The events that come while those before them are read. */
   #later: (readonly [event: RecordedEvent, before: Position])[] | undefined = [];
 
   constructor(
@@ -86,7 +86,7 @@ export class BlockedOwners {
   #complete: OwnerCatchUp[] = [];
   /** Of the last event that the projection has read. */
   #before = START;
-  /** Whether another look is due: somebody else has moved a partition or an owner meanwhile, or events were skipped. */
+  /** True if another look is due: a partition or owner was moved elsewhere meanwhile, or events were skipped. */
   isStale = false;
   #reading: Promise<void> = Promise.resolve();
   #failure: unknown;
@@ -97,7 +97,7 @@ export class BlockedOwners {
     private readonly generation: Generation,
     private readonly signal: AbortSignal,
     private readonly giveWay: () => Promise<unknown> = () => Promise.resolve(),
-    /** Where a partition stands. */
+    /** The position of a partition. */
     private readonly positionOf: (partition: number) => Position,
   ) {}
 

@@ -21,13 +21,13 @@ export const rowOf = (name: string, tag: string): string => JSON.stringify({ nam
 /** Events that are applied together: their changes to each partition. */
 export class Batch {
   readonly changes = new Map<number, RowChange[]>();
-  /** How many events were read. */
+  /** The number of events that were read. */
   events = 0;
   /** Events that the codec refuses, by partition. */
   readonly parked = new Map<number, ParkedOwner[]>();
   /** Events that the codec refuses and that concern no owner's list: of operations, or of a stream that names no owner. */
   readonly passedOver: { readonly refused: EventRefused; readonly position: Position }[] = [];
-  /** Whether there are events among them by which operators ask for something. */
+  /** True if there are events among them by which operators ask for something. */
   hasOperations = false;
 
   constructor(

@@ -17,13 +17,13 @@ const VERIFYING = 0.4;
  */
 const WINDOW_MS = 10_000;
 
-/** What building has done so far. Work is counted as the log counts distances. */
+/** The work of building so far. Work is counted as the log counts distances. */
 export interface Built {
   /** From the beginning of the log to the generation's position. */
   readonly done: number;
   /** From the beginning to the present end of the log. */
   readonly total: number;
-  /** What was done since `elapsedMs`: less than `done` where another process has begun. */
+  /** The work since `elapsedMs`: less than `done` where another process has begun. */
   readonly doneHere: number;
   readonly elapsedMs: number;
   /** The pauses among these, in milliseconds. */
@@ -35,7 +35,7 @@ const BEGINNING = { doneHere: 0, elapsedMs: 0, idleMs: 0 };
 /** Estimates the end of a rebuild, which builds and then verifies. */
 export class Estimate {
   #share = 0;
-  /** How long verifying will take, estimated from building. */
+  /** The time that verifying will take, estimated from building. */
   #verifyingMs: number | undefined;
   /** The oldest of these is the last one that is at least WINDOW_MS old, or the first. */
   readonly #seen: Built[] = [];

@@ -1,8 +1,8 @@
 import { monotonicMs } from '../async/runtime.js';
-/** How long after a request the process counts as loaded, in milliseconds: ten requests a second are constant load. */
+/** The time after a request that counts as load, in milliseconds: ten requests a second are constant load. */
 const QUIET_MS = 250;
 
-/** Whether clients wait for this process: for an answer, or for a list that contains their write. */
+/** True if clients wait for this process: for an answer, or for a list that contains their write. */
 export class Load {
   #last = -Infinity;
 

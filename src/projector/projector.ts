@@ -10,19 +10,19 @@ import { Supervisor, type SupervisorOptions } from './supervisor.js';
 import { type Verifier } from './verifier.js';
 
 /**
- * How long a lease is valid, in milliseconds. With LEASE_EVERY_MS until the next try, and about 200 ms to catch up,
+ * The time that a lease is valid, in milliseconds. With LEASE_EVERY_MS until the next try, and about 200 ms to catch up,
  * another projector takes over from one that has died within 2 s, the default of WRITE_WAIT_MS, so that writes meanwhile
  * are still answered as listed.
  */
 const LEASE_MS = 1_200;
 
 /**
- * How long a projector that takes over or starts counts as keeping up, in milliseconds: it needs about 200, and lists and
- * writes wait for two seconds.
+ * The time that a projector counts as keeping up after it takes over or starts, in milliseconds: it needs about 200, and
+ * lists and writes wait for two seconds.
  */
 const TAKEOVER_MS = 2_000;
 
-/** How often the lease is renewed or requested, in milliseconds: two tries may fail before it expires. */
+/** The interval at which the lease is renewed or requested, in milliseconds: two tries may fail before it expires. */
 const LEASE_EVERY_MS = 400;
 
 /** The state of a projector, since when: `standby` while another process has the lease. */
@@ -85,8 +85,8 @@ export class Projector {
   }
 
   /**
-   * Whether the lists follow the log, by this projector or, on standby, by another one. Stays true in a takeover of up to
-   * TAKEOVER_MS, in which no request fails.
+   * Tells whether the lists follow the log, by this projector or, on standby, by another one. Stays true in a takeover of
+   * up to TAKEOVER_MS, in which no request fails.
    */
   get keepsUp(): boolean {
     const { state } = this.#status;

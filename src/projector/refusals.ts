@@ -4,7 +4,7 @@ import { type Generation, type ParkedOwner } from '../ports/read-model.js';
 import { type Healed } from './blocked-owners.js';
 import { type RefusalListener } from './projection.js';
 
-/** What a projection has done with events that the codec refuses. */
+/** The handling of an event that the codec refuses. */
 export type RefusalNotice =
   | { readonly kind: 'parked'; readonly generation: Generation; readonly parked: ParkedOwner }
   | ({ readonly kind: 'healed'; readonly generation: Generation } & Healed)

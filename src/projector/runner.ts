@@ -33,7 +33,7 @@ export interface RebuildProgress extends Outlook {
   readonly problem: string | undefined;
 }
 
-/** What a generation is made of. */
+/** The parts of a generation. */
 export interface RunnerSources {
   /** Skips that were decided after this position apply to it. */
   readonly skipsAfter: Position;
@@ -53,7 +53,7 @@ export interface RunnerOptions {
 }
 
 /**
- * What has happened to a generation: events were applied; it has come to the end of the log; operators have asked for
+ * An event of a generation: events were applied; it has come to the end of the log; operators have asked for
  * something, by one of these events; or keeping it up to date fails.
  */
 export type RunnerNews = 'moved' | 'caught up' | 'asked' | 'failed';
@@ -62,9 +62,9 @@ export type RunnerNews = 'moved' | 'caught up' | 'asked' | 'failed';
 export class Runner {
   position = START;
   events = 0;
-  /** Whether lists are, or are to be, read from it first of all: then it does not pause for requests. */
+  /** True if lists are, or are to be, read from it first of all: then it does not pause for requests. */
   isLeading = false;
-  /** Whether all of its partitions were at the end of the log. */
+  /** True if all of its partitions were at the end of the log. */
   hasCaughtUp = false;
   /** Why it fails at present; undefined where it does not. */
   problem: Error | undefined;
@@ -73,7 +73,7 @@ export class Runner {
   readonly began = monotonicMs();
   readonly estimate = new Estimate();
   readonly #pacing: Pacing;
-  /** Where this process began. */
+  /** The position where this process began. */
   #from: Position | undefined;
   #idleMs = 0;
   /** The problem that was told last, while it lasts. */
@@ -92,7 +92,7 @@ export class Runner {
     this.#running = this.#run();
   }
 
-  /** Whether it is of a history that the log does not have: it is of no use any more. */
+  /** True if it is of a history that the log does not have: it is of no use any more. */
   get isForeign(): boolean {
     return this.problem instanceof ForeignHistory;
   }
@@ -197,7 +197,7 @@ export class Runner {
     await pause(early, signal);
   }
 
-  /** What the rebuild that builds this generation has done. */
+  /** The progress of the rebuild that builds this generation. */
   progress(rebuild: string, phase: RebuildProgress['phase'], outlook: Outlook): RebuildProgress {
     return {
       ...outlook,
@@ -212,6 +212,6 @@ export class Runner {
   }
 }
 
-/** Whether a failure says that the store has lost something, so that the generation's own anchors say where to begin again. */
+/** Tells whether a failure means that the store has lost rows: then the generation's anchors say where to begin. */
 export const isLoss = (error: Error): boolean =>
   error instanceof ReadModelRegressed || error instanceof GenerationMissing;

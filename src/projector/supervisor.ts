@@ -20,13 +20,13 @@ import { type RefusalNotice } from './refusals.js';
 import { type RebuildProgress, Runner, type RunnerNews } from './runner.js';
 import { assertConclusive, type Verified, verify } from './verify.js';
 
-/** How often the log and the store are looked at where nobody tells of a change, in milliseconds. */
+/** The interval at which the log and the store are looked at where nobody tells of a change, in milliseconds. */
 const LOOK_EVERY_MS = 500;
 
 /** The same where nobody else can change the store, and nothing is being built. */
 const LOOK_ALONE_EVERY_MS = 1_000;
 
-/** How long after a switch lists may be read from the replaced generation, in milliseconds: twice the promise. */
+/** The time after a switch that lists may be read from the replaced generation, in milliseconds: twice the promise. */
 const READERS_MS = 2 * SWITCH_SEEN_MS;
 
 /**
@@ -54,7 +54,7 @@ export interface SupervisorOptions {
   readonly now: () => Date;
   /** The load for which building pauses. */
   readonly load: Load;
-  /** How long what was replaced is kept up to date, in milliseconds. */
+  /** The time that what was replaced is kept up to date, in milliseconds. */
   readonly graceMs: number;
   /** Called at each step. */
   readonly onStep: (step: RebuildStep) => void;
@@ -75,7 +75,7 @@ export interface SupervisorOptions {
   readonly onActive: (leading: Runner | Error, isActive: boolean) => void;
 }
 
-/** What the log wants, and what the store has. */
+/** The wanted state, from the log, and the actual one, from the store. */
 interface Look {
   readonly state: Rebuilds;
   readonly generations: readonly GenerationInfo[];
@@ -112,7 +112,7 @@ export class Supervisor {
     this.#steadySince = model.steadySince;
   }
 
-  /** What is being rebuilt, if anything. */
+  /** The rebuild in progress, if any. */
   get progress(): RebuildProgress | undefined {
     return this.#progress;
   }
@@ -223,7 +223,7 @@ export class Supervisor {
   }
 
   /**
-   * Where no generation is active, makes one, and makes it the active one once it has caught up. Several processes may
+   * Makes a generation where none is active, and makes it the active one once it has caught up. Several processes may
    * each make one: the first switch counts.
    */
   async #beginFirst({ state, generations }: Look): Promise<boolean> {
@@ -287,7 +287,7 @@ export class Supervisor {
     return isOver;
   }
 
-  /** Whether lists may still be read from the generation that was replaced last. */
+  /** Tells whether lists may still be read from the generation that was replaced last. */
   get #mayBeRead(): boolean {
     return monotonicMs() - this.#activeSince < READERS_MS;
   }
@@ -300,7 +300,7 @@ export class Supervisor {
     await this.#record(state, { type: 'RebuildClosed', data: { rebuild: promoted.rebuild } });
   }
 
-  /** Whether an owner is about to be erased: nothing is built meanwhile. */
+  /** Tells whether an owner is about to be erased: nothing is built meanwhile. */
   async #isErasing(): Promise<boolean> {
     return (await readErasures(this.log)).all.some(({ state }) => state === 'ordered');
   }

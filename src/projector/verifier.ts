@@ -9,12 +9,12 @@ import { type Load } from './load.js';
 import { assertConclusive, isForCertain, type Verified, verify } from './verify.js';
 
 /**
- * How often a comparison is checked to be due, and the pause after a failed one, in milliseconds; less where comparisons
- * follow each other sooner.
+ * The interval at which a comparison is checked to be due, and the pause after a failed one, in milliseconds; less where
+ * comparisons follow each other sooner.
  */
 const LOOK_EVERY_MS = 60_000;
 
-/** How long after differences were found they are looked for again, in milliseconds: only what stays is told. */
+/** The pause before differences that were found are looked for again, in milliseconds: only what stays is told. */
 const CONFIRMED_AFTER_MS = 5_000;
 
 /** When the lists were last compared with the log, and how many plants differed. */
@@ -38,7 +38,7 @@ export interface VerifierOptions {
   readonly onDifference: (found: Verified) => Promise<void>;
   /** Called with the reason when comparing begins to fail, for the log. */
   readonly onProblem: (reason: string) => void;
-  /** How often a comparison is checked to be due, in milliseconds; without it a minute, or `everyMs` if that is less. */
+  /** The interval of checks for a due comparison, in milliseconds; without it a minute, or `everyMs` if less. */
   readonly lookEveryMs?: number;
 }
 
@@ -113,7 +113,7 @@ export class Verifier {
     if (differing > 0 && !(await this.#willBeReplaced(active))) await this.options.onDifference(found);
   }
 
-  /** Whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
+  /** Tells whether a rebuild is in progress or due, or has ended and its generation is about to be active. */
   async #willBeReplaced(active: Generation): Promise<boolean> {
     const { building, promoted } = await readRebuilds(this.log);
     if (building !== undefined) return true;

@@ -43,14 +43,14 @@ export interface Verified {
   readonly comparedOwners: number;
   /** The first differences, MAX_DIFFERENCES at most. */
   readonly differences: readonly Difference[];
-  /** How many there are in all. */
+  /** The number of differences in all. */
   readonly differing: number;
   /** Owners whose lists are refused, since an event cannot be read: no differences. */
   readonly parked: number;
   /** Owners of whom an event cannot be read, and who are answered: only a version that can read it can verify them. */
   readonly unreadable: number;
   /**
-   * Whether an owner was still being erased at the end, which is not recorded yet: lists that a crash has put back may hold
+   * True if an owner was still being erased at the end, which is not recorded yet: lists that a crash has put back may hold
    * plants of which the log has lost the deletion. They are made again once it is recorded.
    */
   readonly erasing: boolean;
@@ -82,7 +82,7 @@ export interface VerifyOptions {
 /** Of the time of a verification, the share of folding; the rest is comparing. Measured. */
 const FOLDING = 0.8;
 
-/** How often progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
+/** The interval at which progress is reported at most, in milliseconds: there may be 20,000 steps in a second. */
 const REPORT_EVERY_MS = 50;
 
 /** The differences that are named. */
@@ -94,10 +94,10 @@ const PAGE = 200;
 /** Events that are folded in one step: three milliseconds of the event loop. */
 const FOLDED_AT_ONCE = 200;
 
-/** How often a page is read again that is behind the fold, in milliseconds. */
+/** The interval at which a page is read again that is behind the fold, in milliseconds. */
 const LOOK_EVERY_MS = 50;
 
-/** How long a read model may stay behind the log that was folded, and the other way round, in milliseconds. */
+/** The time that a read model may stay behind the log that was folded, and the other way round, in milliseconds. */
 const TOLERANCE_MS = 30_000;
 
 /** Repetitions beside erasures that are not recorded yet: one may stand still for long. */
@@ -152,7 +152,7 @@ export const assertConclusive = ({ differing, erasing }: Verified): void => {
 };
 
 /**
- * Whether it counts as the last comparison: neither differences that an erasure may explain do, nor an agreement that
+ * Tells whether it counts as the last comparison: neither differences that an erasure may explain do, nor an agreement that
  * leaves out owners who could not be compared. Then the last one that counts stays the last one.
  */
 export const isForCertain = ({ differing, unreadable, erasing }: Verified): boolean =>
@@ -163,8 +163,8 @@ class Fold {
   position = START;
   events = 0;
   /**
-   * Whether events of an owner were read as stand-ins, of whom others may have been read as they were: then it is no fold
-   * of any log.
+   * Tells whether events of an owner were read as stand-ins, of whom others may have been read as they were: then it is no
+   * fold of any log.
    */
   isErasing = false;
   readonly #ending = new AbortController();
@@ -346,7 +346,7 @@ class Verification {
   }
 
   /**
-   * What the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones;
+   * The rows that the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones;
    * undefined where the owner is parked in one of the two, or at another event: caught up meanwhile, or by a version that
    * can read more. None of that is a difference.
    */

@@ -39,7 +39,7 @@ const BOUND = 0.95;
 const LEAST_WAIT = 0.97;
 
 /**
- * How long a list waits at least, in milliseconds: idle partitions follow an event of another one within 300, and the
+ * The time that a list waits at least, in milliseconds: idle partitions follow an event of another one within 300, and the
  * bound may be less than that.
  */
 const LEAST_LIST_WAIT_MS = 1_000;
@@ -172,7 +172,7 @@ export class Freshness {
     return head;
   }
 
-  /** Whether all anchors of a generation are in the log. */
+  /** Tells whether all anchors of a generation are in the log. */
   #isOfThisLog(generation: Generation): Promise<boolean> {
     const known = this.#checked.get(generation);
     if (known) return known;

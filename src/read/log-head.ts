@@ -23,7 +23,7 @@ const LEAST_PAUSE_MS = 50;
 const WANTED_MS = 30_000;
 
 /**
- * Where the log ended at some moments: other processes append to it, and what they have appended is known only by
+ * The ends of the log at some moments: other processes append to it, and what they have appended is known only by
  * asking. The log is asked in the background while lists are asked for, so that none of them has to wait for it.
  */
 export class LogHead {

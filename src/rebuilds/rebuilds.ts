@@ -6,7 +6,7 @@ import { skipName, type Skips } from '../plants/skips.js';
 import { type EventMetadata, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type Generation } from '../ports/read-model.js';
 
-/** How long the generation that was replaced is kept up to date for a rollback, in milliseconds. */
+/** The time that the generation that was replaced is kept up to date for a rollback, in milliseconds. */
 export const GRACE_MS = 15 * 60_000;
 
 /** An operator's command cannot be done now. The message is one line with the reason. */
@@ -81,7 +81,7 @@ export const NO_REBUILDS: Rebuilds = {
   last: undefined,
 };
 
-/** Who records what a projector does. */
+/** The actor of the events that a projector records. */
 export const PROJECTOR = 'plants projector';
 
 /** The state after all events of the stream of rebuilds, but for those that cannot be read and were skipped. */
@@ -233,7 +233,7 @@ export const decideRebuild = (state: Rebuilds, command: RebuildCommand): Rebuild
   }
 };
 
-/** Whether an event is the outcome of a command. */
+/** Tells whether an event is the outcome of a command. */
 export const isOutcomeOf = (command: RebuildCommand, { type, data }: RebuildEvent): boolean => {
   switch (command.kind) {
     case 'request':

@@ -16,11 +16,11 @@ const APPEND_TRIES = 3;
 /** The pauses before an append is tried again. */
 const PAUSES = { firstMs: 50, longestMs: 100 };
 
-/** What was read of a stream: the state at its last revision, or the earlier result of the same command. */
+/** The result of reading a stream: the state at its last revision, or the earlier result of the same command. */
 export type Read<State, Done> =
   { readonly state: State; readonly revision: bigint | undefined } | { readonly done: Done };
 
-/** How one command reads a stream and decides on it. */
+/** The steps of one command: read a stream, decide on it. */
 export interface Execution<State, Done> {
   /** The most decisions, while other writers of the stream are faster. */
   readonly races: number;

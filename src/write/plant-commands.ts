@@ -42,7 +42,7 @@ export interface CommandDependencies {
   readonly admit?: (owner: string) => Promise<void> | undefined;
 }
 
-/** What has come of a command: what it did to its plant, and where its last event stands. */
+/** The result of a command: what it did to its plant, and where its last event stands. */
 export interface Changed extends PlantEffect, Appended {}
 
 /** The most decisions on a command, while other writers of the plant are faster. */
@@ -142,7 +142,7 @@ const change = async (
   return { ...effect, ...outcome };
 };
 
-/** What a command came to, by its last event. */
+/** The result of a command, by its last event. */
 const changedBy = (event: RecordedEvent): Changed => {
   const { revision, position } = event;
   return { revision, position, ...effectOfStored(event) };
@@ -178,7 +178,7 @@ export const ensurePlant = async (
   }
 };
 
-/** What an event did to its plant. Throws EventRefused for one that cannot be read, and for one that is not about plants. */
+/** The change of a plant by an event. Throws EventRefused for one that cannot be read or is not about plants. */
 const effectOfStored = (event: RecordedEvent): PlantEffect => {
   const fact = decode(event);
   if (fact.kind === 'plant') return effectOf(fact.event);

@@ -1,10 +1,10 @@
 import { type Command, Help } from 'commander';
 
-/** What `--help` says of a command, and its file, which is loaded only where it runs: most of a short command is loading. */
+/** A command's line in `--help`, and its file, which is loaded only where it runs: loading takes most of the time. */
 type CommandEntry = readonly [
   description: string,
   file: () => Promise<{ readonly define: (command: Command) => void }>,
-  /** What it takes beside options. */
+  /** Its arguments, beside options. */
   argument?: string,
 ];
 
@@ -67,7 +67,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
 };
 
-/** What `--help` says of the command that completes the others. */
+/** The line in `--help` of the command that completes the others. */
 const COMPLETION = 'print what makes a shell complete commands and options';
 
 /**
@@ -86,7 +86,7 @@ export const addCommands = async (program: Command, wanted?: string): Promise<Co
   return program;
 };
 
-/** What `--help` calls a command, whether its options are loaded or not. */
+/** The name of a command in `--help`, whether its options are loaded or not. */
 const termOf = (command: Command): string => {
   const name = command.name();
   if (name === 'completion') return 'completion <shell>';

@@ -55,21 +55,21 @@ const openConsole = async ({
   );
 };
 
-/** How long a token of the console is good where nothing else is said: as long as somebody looks at it. */
+/** The time that a token of the console is valid unless told. */
 export const CONSOLE_EXPIRES = '1h';
 
-/** What the console has pages for. */
+/** The areas of the console. */
 export const CONSOLE_SCOPES = 'plants:read plants:write plants:audit plants:operate';
 
-/** How long the service may take to answer, in milliseconds. */
+/** The time that the service may take to answer, in milliseconds. */
 const ANSWER_MS = 3_000;
 
-/** What a link is asked for. */
+/** The parts of a link. */
 export interface ConsoleRequest {
   readonly owner: string;
   readonly scope?: string | undefined;
   readonly expires: string;
-  /** Where the service is; undefined for what HOST and PORT say. */
+  /** The address of the service; undefined for what HOST and PORT say. */
   readonly url?: string | undefined;
 }
 

@@ -46,7 +46,7 @@ interface EraseOptions extends OperateOptions {
   readonly wait: boolean;
 }
 
-/** What no command reaches. */
+/** The copies that no command reaches. */
 const OUT_OF_REACH =
   'out of reach, and to be removed by whoever keeps them: backups, exports and bundles, copies of the log, snapshots and append-only files of Redis, the folder index/scavenging of EventStoreDB, request logs, and what the owner and others have saved';
 

@@ -169,7 +169,7 @@ const written = async (
   return bundled;
 };
 
-/** What compresses a file of this name; undefined for nothing. Throws ExportRefused where this Node cannot. */
+/** The compression of a file of this name; undefined for none. Throws ExportRefused where this Node cannot. */
 const compressorFor = (file: string): (() => Transform) | undefined => {
   if (file.endsWith('.gz')) return () => zlib.createGzip();
   if (!file.endsWith('.zst')) return undefined;

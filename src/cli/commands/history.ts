@@ -73,7 +73,7 @@ const MAX_PLANTS = 250_000;
 /** Characters that are written at once: a write for each event would take most of the time. */
 const PIECE = 64 * 1024;
 
-/** What is read, and how it is printed. */
+/** The choice of events, and the form in which they are printed. */
 interface Reading {
   readonly log: EventLog;
   /** Aborts, with an Interrupted, at SIGINT and SIGTERM. */

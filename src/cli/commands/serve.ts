@@ -70,7 +70,7 @@ Get a token, and add the first plant:
 
 ${hasConsole && roles.has('api') ? `See it in the browser: ${sameSettings()}${plants()} console --owner alice --url ${url}\n` : ''}${docs ? `The API is described at ${url}/docs\n\n` : ''}`;
 
-/** How another shell runs this command. */
+/** The words by which another shell runs this command. */
 const plants = (): string => ownCommand(PACKAGE, process.cwd(), process.env.PATH ?? '');
 
 /** The settings that make a command in another shell use the same key. */

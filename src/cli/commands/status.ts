@@ -8,7 +8,7 @@ import { PARTITIONS } from '../../ports/read-model.js';
 import { duration, print, printable, quantity, table } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
-/** How often `--watch` reads the status, in milliseconds. */
+/** The interval at which `--watch` reads the status, in milliseconds. */
 const WATCH_EVERY_MS = 1_000;
 
 /** Defines `plants status`. */
@@ -110,7 +110,7 @@ const whoIs = ({ host, pid }: ProcessReport): string => `${host}/${pid}`;
 
 type Since = (at: string) => string;
 
-/** What is true of the service as a whole, one row each. */
+/** The facts about the service as a whole, one row each. */
 const factRows = (status: SystemStatus, since: Since): string[][] => {
   const { head, lag, processes, wayBack, parked } = status;
   const rows: string[][] = [];
