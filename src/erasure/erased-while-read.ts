@@ -2,11 +2,11 @@ import { erasedStream, ERASED_STREAMS } from '../plants/stream.js';
 import { type Erasures, readErasures } from './erasures.js';
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 
-/** An owner was erased while the events were being read: some were read as they were, others as stand-ins. */
+/** An owner was erased while the events were being read: some were read as they were, others as redacted events. */
 export class ErasedWhileRead extends Error {
   override readonly name = 'ErasedWhileRead';
   constructor(
-    /** The stream of the stand-ins. */
+    /** The stream of redacted events. */
     readonly stream: string,
   ) {
     super('an owner was erased while the log was being read: it is read again');
@@ -17,12 +17,12 @@ export class ErasedWhileRead extends Error {
 export const streamsErased = ({ all }: Pick<Erasures, 'all'>): ReadonlySet<string> =>
   new Set(all.filter(({ events }) => events !== undefined).map(({ erasure }) => erasedStream(erasure)));
 
-/** Tells whether an event stands in for one that was erased, by an erasure that is none of `before`. */
+/** Tells whether an event is the redacted form of one that was erased, by an erasure that is none of `before`. */
 export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>): boolean =>
   stream.startsWith(ERASED_STREAMS) && !before.has(stream);
 
 /**
- * Recognises, by their stand-ins, erasures that happened between two reads of the log: whoever has read what an owner
+ * Recognises, by their redacted events, erasures that happened between two reads of the log: whoever has read what an owner
  * has created then does not read that it was deleted.
  */
 export class StandInsInOrder {
@@ -36,7 +36,7 @@ export class StandInsInOrder {
   }
 
   /**
-   * `before`: the streams of what was erased when reading began, where the first stand-in may have any number. `readUpTo`:
+   * `before`: the streams of what was erased when reading began, where the first redacted event may have any number. `readUpTo`:
    * up to where parts of what is made of the log had been made of events as they were.
    */
   constructor(

@@ -43,7 +43,7 @@ const LOOK_AGAIN_MS = 30_000;
 /** Deletions at a time: they share their fsyncs, and hold up others' lists by few commands (docs/performance.md). */
 const DELETES_AT_ONCE = 8;
 
-/** Events that are hashed, or get a stand-in, in one turn of the event loop: two milliseconds. */
+/** Events that are hashed, or get a redacted event, in one turn of the event loop: two milliseconds. */
 const EVENTS_A_TURN = 50;
 
 /** The time in which an order has to be complete after its first event, in milliseconds: else it was interrupted. */
@@ -91,7 +91,7 @@ interface ErasureScope {
 /** The actor of events that are recorded here, and of the deletions. */
 const ERASER: Operator = { actor: { sub: 'plants eraser' }, correlationId: 'erasure' };
 
-/** The namespace of the ids of stand-ins (RFC 9562, version 5): a random UUID. */
+/** The namespace of the ids of redacted events (RFC 9562, version 5): a random UUID. */
 const STAND_INS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
 
 /**

@@ -27,7 +27,7 @@ type GenerationStatus = SystemStatus['generations'][number] &
   Readonly<{ slowest: Position; fastest: Position }>;
 type RebuildStatus = NonNullable<SystemStatus['rebuild']>;
 
-/** Parked owners that a status names. */
+/** Blocked owners that a status names. */
 const MAX_PARKED = 20;
 
 /** The sources of the status. */
@@ -189,7 +189,7 @@ const WITNESS_STATES: Readonly<Record<string, string>> = {
   refuses: 'refuses our checkpoints',
 };
 
-/** A witness that disagrees says that this log was altered or put back, or lies. */
+/** A witness that disagrees says that this log was altered or restored, or lies. */
 const witnessProblems = ({ host, pid, auditor }: ProcessReport): string[] =>
   (auditor?.witnessing?.witnesses ?? [])
     .filter(({ state }) => state === 'disagrees')

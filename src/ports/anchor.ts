@@ -7,7 +7,7 @@ export const distinctAnchors = (anchors: readonly Anchor[]): Anchor[] => [
 ];
 
 /**
- * Tells whether a log holds the event of an anchor: `there`, also where a stand-in is in its place; `other` where another
+ * Tells whether a log holds the event of an anchor: `there`, also where a redacted event is in its place; `other` where another
  * event is at that position, which means another history; or `missing`, which a server that is behind may say for a moment.
  * Throws LogUnavailable.
  */

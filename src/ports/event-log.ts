@@ -165,7 +165,7 @@ export abstract class EventLog {
    */
   abstract readLast(stream: string): Promise<RecordedEvent | undefined>;
 
-  /** The event at a position, or what stands in for it; undefined where no event of this log is there. */
+  /** The event at a position, or its redacted form; undefined where no event of this log is there. */
   abstract eventAt(position: Position): Promise<RecordedEvent | undefined>;
 
   /** All events after a position, up to the end of the log when it is reached. */
@@ -189,7 +189,7 @@ export abstract class EventLog {
    * Erases all events of some streams, and records that: both are durable when it returns. Returns undefined, and has
    * recorded nothing, where the streams hold other events than `standIns` says, `into` others than an earlier attempt
    * has left, or the stream of the record is not as stated: read again, and try again. Some of the streams may be closed
-   * to appends then, and until it is recorded a reader finds each event as it was, or its stand-in. What was erased may
+   * to appends then, and until it is recorded a reader finds each event as it was, or redacted. What was erased may
    * be left in the files of the store until `scrub`. Throws LogUnavailable and OutcomeUnknown as `append`, and the
    * signal's reason, between two steps: an attempt may go on later.
    */

@@ -27,7 +27,7 @@ export interface RowChange {
 
 /**
  * An owner with an event, at `position`, that the codec refuses: later events are not applied until the owner is
- * healed.
+ * caught up.
  */
 export interface ParkedOwner {
   readonly owner: string;
@@ -49,7 +49,7 @@ export interface PartitionChanges {
   readonly upTo: Anchor;
   /** In log order; all of owners in this partition, all after `from` and none after `upTo`. */
   readonly changes: readonly RowChange[];
-  /** Events of the same range that the codec refuses, in log order: each parks its owner, unless it is parked. */
+  /** Events of the same range that the codec refuses, in log order: each blocks its owner, unless it is blocked. */
   readonly refused?: readonly ParkedOwner[];
 }
 
@@ -60,13 +60,13 @@ export const isRefused = ({ upTo }: PartitionChanges, reached: Position | undefi
 /** The rows that bring a blocked owner up to date, in one step. */
 export interface CatchUp {
   readonly owner: string;
-  /** The position of the event that the owner is parked at. */
+  /** The position of the event that the owner is blocked at. */
   readonly parkedAt: Position;
   /** The position of the owner's partition. */
   readonly upTo: Position;
   /** The changes by the owner's events from `parkedAt` up to `upTo`, or up to the next event that is refused, in log order. */
   readonly changes: readonly RowChange[];
-  /** The next event that is refused, where there is one: the owner is parked at that. */
+  /** The next event that is refused, where there is one: the owner is blocked at that. */
   readonly next: ParkedOwner | undefined;
 }
 
@@ -76,12 +76,12 @@ export interface Page {
   readonly rows: readonly { readonly id: number; readonly row: string }[];
   /** True if the owner has more plants after the last of these rows. */
   readonly more: boolean;
-  /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is parked. */
+  /** The rows are the fold of the log up to this position, neither more nor less, unless the owner is blocked. */
   readonly position: Position;
   /** The id of the event at that position: see Anchor. */
   readonly event: string;
   readonly generation: Generation;
-  /** If the owner is parked: the rows are then where healing begins. Never in a list. */
+  /** If the owner is blocked: the rows are then where catching up begins. Never in a list. */
   readonly parked?: ParkedOwner;
 }
 
@@ -118,7 +118,7 @@ export abstract class ReadModel {
    * - a partition that stands before `from` has lost data: it is refused, unchanged;
    * - otherwise the changes after its position are applied and it moves to `upTo`, never back, in the same step.
    * So applying twice, or from two projectors with different batches, changes nothing.
-   * A refused event after the partition's position parks its owner in the same step. Changes of a parked owner after
+   * A refused event after the partition's position blocks its owner in the same step. Changes of a blocked owner after
    * that event are left out; a later `catchUp` makes up for them.
    * Gives for each entry the position where its partition stands afterwards: one before `upTo` was refused.
    * A partition occurs once at most. Throws GenerationMissing.
@@ -126,8 +126,8 @@ export abstract class ReadModel {
   abstract apply(generation: Generation, partitions: readonly PartitionChanges[]): Promise<Position[]>;
 
   /**
-   * Brings a parked owner up to date in one step; gives whether it was done. It was not, and nothing has changed, where
-   * the owner is not parked at `parkedAt`, or the partition does not stand at `upTo`. Throws GenerationMissing.
+   * Brings a blocked owner up to date in one step; gives whether it was done. It was not, and nothing has changed, where
+   * the owner is not blocked at `parkedAt`, or the partition does not stand at `upTo`. Throws GenerationMissing.
    */
   abstract catchUp(generation: Generation, catchUp: CatchUp): Promise<boolean>;
 
@@ -135,15 +135,15 @@ export abstract class ReadModel {
   abstract countParked(generation: Generation): Promise<number>;
 
   /**
-   * The parked owners of a generation, in no particular order, read in small steps while it is used: one that is parked
-   * or healed meanwhile may be among them. Its steps throw GenerationMissing.
+   * The blocked owners of a generation, in no particular order, read in small steps while it is used: one that is blocked
+   * or caught up meanwhile may be among them. Its steps throw GenerationMissing.
    */
   abstract parked(generation: Generation): AsyncIterable<ParkedOwner>;
 
   /**
    * At most `limit` of an owner's plants with an id greater than `after` (all ids without one), from the active
    * generation, rows and position read together. Throws ReadModelIncomplete if there is no active generation,
-   * OwnerParked where the owner is parked.
+   * OwnerParked where the owner is blocked.
    */
   abstract list(owner: string, after: number | undefined, limit: number): Promise<Page>;
 
@@ -154,7 +154,7 @@ export abstract class ReadModel {
   abstract longList(owner: string, after: number | undefined, limit: number): Promise<LongPage>;
 
   /**
-   * As `list`, but of that generation, active or not, and also of a parked owner. Throws GenerationMissing; ReadModelIncomplete where the store
+   * As `list`, but of that generation, active or not, and also of a blocked owner. Throws GenerationMissing; ReadModelIncomplete where the store
    * has lost this partition of it.
    */
   abstract page(
@@ -217,7 +217,7 @@ export class ReadModelTampered extends Error {
 }
 
 /**
- * The read model holds events that its log lacks: the log has lost them, or was put back to an earlier state. The
+ * The read model holds events that its log lacks: the log has lost them, or was restored to an earlier state. The
  * service makes the lists again from the log by itself.
  */
 export class ReadModelAhead extends Error {

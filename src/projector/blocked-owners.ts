@@ -29,11 +29,11 @@ const EVENTS_A_SLICE = 100;
 export interface Healed {
   /** The position where the owner was blocked. */
   readonly parked: ParkedOwner;
-  /** The next event that cannot be read, where there is one: the owner stays parked. */
+  /** The next event that cannot be read, where there is one: the owner stays blocked. */
   readonly next: ParkedOwner | undefined;
 }
 
-/** The events of a parked owner from the one that was refused on, as far as they were read. */
+/** The events of a blocked owner from the one that was refused on, as far as they were read. */
 class OwnerCatchUp {
   readonly #changes: RowChange[] = [];
   #next: ParkedOwner | undefined;
@@ -76,7 +76,7 @@ class OwnerCatchUp {
 }
 
 /**
- * Brings parked owners of one generation up to date, beside the projection that moves it: reads what they have missed
+ * Brings blocked owners of one generation up to date, beside the projection that moves it: reads what they have missed
  * from the log, while the projection hands over what comes meanwhile, and adds all of it between two applies.
  */
 export class BlockedOwners {

@@ -62,7 +62,7 @@ const push = <Item>(lists: Map<number, Item[]>, key: number, item: Item): void =
   else lists.set(key, [item]);
 };
 
-/** The owner that a refused event parks; undefined where its stream names none. `applied`: a position before the event. */
+/** The owner that a refused event blocks; undefined where its stream names none. `applied`: a position before the event. */
 export const parkedBy = (
   { stream, revision, kind, reason }: EventRefused,
   position: Position,

@@ -44,7 +44,7 @@ const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
  */
 export const LARGEST_BATCH = 400;
 
-/** Parked owners of whom the listener was notified: bounds the memory. */
+/** Blocked owners of whom the listener was notified: bounds the memory. */
 const MAX_NOTIFIED = 10_000;
 
 /** For how long the log must lack the event of an anchor before that is believed, in milliseconds: a read may be stale. */
@@ -87,9 +87,9 @@ export interface Progress {
 
 /** Is notified of events that the codec refuses, each after it is in the read model. */
 export interface RefusalListener {
-  /** An owner was parked. Called at least once for each. */
+  /** An owner was blocked. Called at least once for each. */
   readonly onParked: (parked: ParkedOwner) => void;
-  /** A parked owner was brought up to date. */
+  /** A blocked owner was brought up to date. */
   readonly onHealed: (healed: Healed) => void;
   /** An event that concerns no list was passed over. */
   readonly onPassedOver: (refused: EventRefused, position: Position) => void;
@@ -110,7 +110,7 @@ export interface ProjectOptions {
    * LARGEST_BATCH goes on while the next events are read.
    */
   readonly batchSize?: () => number;
-  /** Awaited after each slice of work on parked owners. */
+  /** Awaited after each slice of work on blocked owners. */
   readonly giveWay?: () => Promise<unknown>;
   /** Whether nobody else can change the store, which is not checked for losses then. */
   readonly isSole?: boolean;
@@ -137,8 +137,8 @@ export const assertOfThisLog = async (
 
 /**
  * Maintains one generation: applies the log to it, in order and without a gap, until `signal` aborts. An event that the
- * codec refuses parks its owner, until a version can read it or it is skipped; one that concerns no list is passed over.
- * Throws ForeignHistory, ReadModelRegressed (begin again: its anchors say where), ErasedWhileRead where stand-ins come
+ * codec refuses blocks its owner, until a version can read it or it is skipped; one that concerns no list is passed over.
+ * Throws ForeignHistory, ReadModelRegressed (begin again: its anchors say where), ErasedWhileRead where redacted events come
  * without those before them, and what the ports throw. `onProgress` is called after everything before it is in the read
  * model, and awaited.
  */
@@ -168,7 +168,7 @@ class Projection {
   #steadySince: number | undefined;
   /** When the first event came that idle partitions have not been moved past. */
   #idleBehindSince = Infinity;
-  /** Parked owners of whom the listener was notified, MAX_NOTIFIED at most. */
+  /** Blocked owners of whom the listener was notified, MAX_NOTIFIED at most. */
   readonly #notified = new Set<string>();
   readonly #blocked: BlockedOwners;
   readonly #standIns: StandInsInOrder;
@@ -207,7 +207,7 @@ class Projection {
     return this.anchors[partition]?.position ?? START;
   }
 
-  /** Begins to bring parked owners up to date whose events can be read now. */
+  /** Begins to bring blocked owners up to date whose events can be read now. */
   async #lookAtBlocked(): Promise<void> {
     const { anchor } = this.#batch;
     await this.#blocked.look(await this.options.readSkips?.(), anchor.position);

@@ -157,7 +157,7 @@ export class Runner {
   }
 
   /**
-   * Whoever has read what an owner had created, and stand-ins in place of the deletions, has plants that no event removes.
+   * Whoever has read what an owner had created, and redacted events in place of the deletions, has plants that no event removes.
    * Where that erasure is recorded, reading on from here does not help.
    */
   async #explained(error: unknown): Promise<Error> {

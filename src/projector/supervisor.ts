@@ -409,7 +409,7 @@ export class Supervisor {
     for await (const { owner } of model.parked(active)) parkedAlready.add(owner);
     const anchors = await model.anchors(active);
     for await (const { owner, position, stream, revision, reason } of model.parked(generation)) {
-      // An event that the active generation has yet to apply parks the owner there, too.
+      // An event that the active generation has yet to apply blocks the owner there, too.
       if (parkedAlready.has(owner) || position > (anchors[partitionOf(owner)]?.position ?? START)) continue;
       return `generation ${generation} would stop lists that generation ${active} answers: event ${revision} of stream ${stream}, at position ${position}, cannot be read (${reason})`;
     }

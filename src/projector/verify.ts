@@ -50,7 +50,7 @@ export interface Verified {
   /** Owners of whom an event cannot be read, and who are answered: only a version that can read it can verify them. */
   readonly unreadable: number;
   /**
-   * True if an owner was still being erased at the end, which is not recorded yet: lists that a crash has put back may hold
+   * True if an owner was still being erased at the end, which is not recorded yet: lists that a crash has restored may hold
    * plants of which the log has lost the deletion. They are made again once it is recorded.
    */
   readonly erasing: boolean;
@@ -109,7 +109,7 @@ const NEVER = new AbortController().signal;
  * Compares a generation with the fold of the log, plant by plant, while both change: each page of rows is compared
  * with the fold at that page's own position. The fold is in temporary lists, so that memory is bounded.
  * Repeated where lists differ and an owner was erased meanwhile.
- * Of a parked owner the rows are compared as they were when the owner was parked.
+ * Of a blocked owner the rows are compared as they were when the owner was blocked.
  * Throws ForeignHistory, what the ports throw, and the signal's reason.
  */
 export const verify = async (
@@ -163,7 +163,7 @@ class Fold {
   position = START;
   events = 0;
   /**
-   * Tells whether events of an owner were read as stand-ins, of whom others may have been read as they were: then it is no
+   * Tells whether events of an owner were read as redacted events, of whom others may have been read as they were: then it is no
    * fold of any log.
    */
   isErasing = false;
@@ -285,7 +285,7 @@ class Verification {
     this.#report();
     for (const owner of fold.lists.owners()) await this.#compare(owner);
     const isCompared = (owner: string): boolean => fold.lists.page(owner, undefined, 1).rows.length > 0;
-    // Owners who have none by the log: of whom the lists have, and who are parked there. A name may occur twice.
+    // Owners who have none by the log: of whom the lists have, and who are blocked there. A name may occur twice.
     const others = new Set<string>();
     for await (const owner of model.owners(generation)) if (!isCompared(owner)) others.add(owner);
     for (const { owner } of fold.lists.parked()) if (!isCompared(owner)) others.add(owner);
@@ -347,7 +347,7 @@ class Verification {
 
   /**
    * The rows that the fold has instead of a page, with all of the owner's events up to that page, and perhaps later ones;
-   * undefined where the owner is parked in one of the two, or at another event: caught up meanwhile, or by a version that
+   * undefined where the owner is blocked in one of the two, or at another event: caught up meanwhile, or by a version that
    * can read more. None of that is a difference.
    */
   #expectedRows(owner: string, after: number | undefined, page: Page): Page['rows'] | undefined {

@@ -66,7 +66,7 @@ export const readSkipDecisions = async (
 };
 
 /**
- * Reads the skips after a position: see `Rebuilds.skipsAfter`. A skip that cannot be read has no effect: its event parks
+ * Reads the skips after a position: see `Rebuilds.skipsAfter`. A skip that cannot be read has no effect: its event blocks
  * the owner again, which is safe.
  */
 export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
