@@ -66,7 +66,7 @@ export type ErasureStep = (typeof ERASURE_STEPS)[number];
 export interface ErasureProgress {
   readonly erasure: string;
   readonly step: 'deleting' | 'waiting' | 'erasing' | 'scrubbing';
-  /** How many of how many plants are deleted; undefined in another step. */
+  /** The number of plants that are deleted, and of all; undefined in another step. */
   readonly plants?: { readonly done: number; readonly total: number };
 }
 
@@ -317,7 +317,7 @@ export class Eraser {
 
   async #assertNoAlarm(): Promise<void> {
     if (await this.tree.alarm())
-      throw new Error('the auditor has raised an alarm, so nothing is signed: see plants status');
+      throw new Error('an alarm of the auditor stands, so nothing is signed: see plants status');
   }
 
   /** Erases the events. Returns false, and has erased nothing, where others were written meanwhile. */

@@ -37,7 +37,7 @@ export const ErasureStatus = z
 
 export type ErasureStatus = Readonly<z.infer<typeof ErasureStatus>>;
 
-/** What has happened to an erasure; undefined where there is none of this id. Throws what the log throws. */
+/** The state of an erasure; undefined where there is none of this id. Throws what the log throws. */
 export const readErasure = async (
   { log, model }: Pick<System, 'log' | 'model'>,
   id: string,

@@ -7,24 +7,24 @@ import { type Operations, ServiceUnreachable } from './operations.js';
 import { type ProcessReport, workingProjector } from './process-report.js';
 import { type SystemStatus } from './system-status.js';
 
-/** How often a request is looked after, in milliseconds. */
+/** The interval at which a request is looked after, in milliseconds. */
 const LOOK_EVERY_MS = 500;
 
-/** How long no projector may be working before nobody waits any longer, in milliseconds: a standby takes over within seconds. */
+/** The time to wait for a working projector, in milliseconds: a standby takes over within seconds. */
 const IDLE_MS = 15_000;
 
-/** How long a decided promotion or rollback may take before nobody waits any longer, in milliseconds. */
+/** The time to wait for a decided promotion or rollback, in milliseconds. */
 const SWITCH_MS = 60_000;
 
-/** How long a service may be out of reach before nobody waits any longer, in milliseconds. */
+/** The time to wait for a service that is out of reach, in milliseconds. */
 const UNREACHABLE_MS = 60_000;
 
-/** What is to be shown while a request is followed: a line for a person, or how far it is. */
+/** The output while a request is followed: a line for a person, or how far it is. */
 export type FollowStep = string | OperationProgress | NonNullable<SystemStatus['rebuild']>;
 
 type Follow<Outcome> = AsyncGenerator<FollowStep, Outcome>;
 
-/** What a request is followed with. */
+/** The tools for following a request. */
 interface Following {
   readonly operations: Pick<Operations, 'status' | 'erasure'>;
   readonly now: () => Date;
@@ -77,7 +77,7 @@ export const followRollback = (
     return { rolledBack: lastRebuild?.rebuild === id && lastRebuild.outcome === 'rolled back', generation };
   });
 
-/** What is said of an erasure of which nothing is erased yet, by what the auditor at work does. */
+/** The line about an erasure of which nothing is erased yet, by the state of the auditor. */
 const ERASURE_PHASES: Readonly<Record<string, string>> = {
   waiting: 'the plants are deleted; waiting until lists and a signed checkpoint are without them',
   erasing: 'the events are being erased',
@@ -142,7 +142,7 @@ async function* follow<Outcome>(
   }
 }
 
-/** How long something has been the case, at each look. */
+/** A stopwatch: the time that something has been the case, at each look. */
 class Lasting {
   #since: number | undefined;
 

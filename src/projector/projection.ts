@@ -23,7 +23,7 @@ import {
 import { BlockedOwners, type Healed } from './blocked-owners.js';
 import { Batch } from './changes.js';
 
-/** How often anchors are applied to a store that others may write, in milliseconds: one that has lost data refuses them. */
+/** The interval of applying anchors to a store that others may write, in milliseconds: it refuses them if it lost data. */
 const CHECK_EVERY_MS = 1_000;
 
 /**
@@ -33,7 +33,7 @@ const CHECK_EVERY_MS = 1_000;
 const CHECKED_AT_ONCE = 4;
 
 /**
- * How long idle partitions may be behind an event of another one, in milliseconds: lists of their owners may wait for
+ * The time that idle partitions may be behind an event of another one, in milliseconds: lists of their owners may wait for
  * that. Less than QUIET_AFTER_MS, after which the log sends an empty batch.
  */
 const ADVANCE_AFTER_MS = QUIET_AFTER_MS - 50;
@@ -50,7 +50,7 @@ const MAX_NOTIFIED = 10_000;
 /** For how long the log must lack the event of an anchor before that is believed, in milliseconds: a read may be stale. */
 const PATIENCE_MS = 3_000;
 
-/** How often it is looked up meanwhile, in milliseconds. */
+/** The interval at which it is looked up meanwhile, in milliseconds. */
 const LOOK_EVERY_MS = 250;
 
 /**
@@ -79,7 +79,7 @@ export interface Progress {
   readonly events: number;
   /** Everything up to here is in the read model. */
   readonly position: Position;
-  /** Whether that was the end of the log. */
+  /** True if that was the end of the log. */
   readonly caughtUp: boolean;
   /** As of Batch. */
   readonly hasOperations: boolean;
@@ -106,13 +106,13 @@ export interface ProjectOptions {
   readonly readSkips?: () => Promise<Skips>;
   readonly refusals?: RefusalListener;
   /**
-   * How many events one apply takes while catching up, at least one; LARGEST_BATCH without it. An apply of
+   * The number of events of one apply while catching up, at least one; LARGEST_BATCH without it. An apply of
    * LARGEST_BATCH goes on while the next events are read.
    */
   readonly batchSize?: () => number;
   /** Awaited after each slice of work on blocked owners. */
   readonly giveWay?: () => Promise<unknown>;
-  /** Whether nobody else can change the store, which is not checked for losses then. */
+  /** True if nobody else can change the store, which is not checked for losses then. */
   readonly isSole?: boolean;
 }
 
@@ -164,7 +164,7 @@ class Projection {
   #checkedAt = -Infinity;
   /** The first partition of the next check. */
   #nextCheck = 0;
-  /** What the store said at the last check. */
+  /** The answer of the store at the last check. */
   #steadySince: number | undefined;
   /** When the first event came that idle partitions have not been moved past. */
   #idleBehindSince = Infinity;

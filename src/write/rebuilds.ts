@@ -110,9 +110,7 @@ const run = async (
       return [operationEvent(REBUILDS_STREAM, state.revision, decided, operator, now())];
     },
     tooManyRaces: () =>
-      new OperationRefused(
-        'another operation was recorded at the same time: look at the status, and try again',
-      ),
+      new OperationRefused('another operation was recorded meanwhile: look at the status, and try again'),
   });
   return typeof done === 'string' ? done : (decided?.data.rebuild ?? '');
 };

@@ -183,10 +183,8 @@ const beforeText = (key: string, before: NonNullable<SigningReport['before']>): 
 const rebuildText = ({ rebuild, lastRebuild }: SystemStatus): string => {
   if (rebuild) {
     const { phase, events, total, eventsPerSecond, secondsLeft } = rebuild;
-    const done =
-      events === null
-        ? ''
-        : `, ${total === null ? quantity(events, 'event') : `${events} of ${total} events`}`;
+    const counted = total === null ? quantity(events ?? 0, 'event') : `${events} of ${total} events`;
+    const done = events === null ? '' : `, ${counted}`;
     const rate = eventsPerSecond === null ? '' : `, ${eventsPerSecond}/s`;
     const left = secondsLeft === null ? '' : `, ${duration(secondsLeft)} left`;
     return `${rebuild.rebuild}: ${phase}${done}${rate}${left}`;

@@ -131,9 +131,7 @@ describe('the history of rebuilds', () => {
   it('refuses whoever is too slow five times', async () => {
     faults.every('append', lost());
     await expect(rebuild(olga)).rejects.toThrow(
-      new OperationRefused(
-        'another operation was recorded at the same time: look at the status, and try again',
-      ),
+      new OperationRefused('another operation was recorded meanwhile: look at the status, and try again'),
     );
     await expect(skip(0n)).rejects.toThrow(
       new OperationRefused('others skip events at the same time: try again'),
