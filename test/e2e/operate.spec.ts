@@ -10,6 +10,7 @@ import { CliProcess } from '../support/cli-process.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { nextPage } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
+import { type Answer, HttpClient } from '../support/http-client.js';
 import { newEvent } from '../support/log-events.js';
 import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -28,6 +29,7 @@ describe('the commands of operators, beside a running service', () => {
   /** Nobody else's on a shared server. */
   const owner = `owner ${randomUUID()}`;
   let service: TestService;
+  let http: HttpClient;
   let token: string;
 
   const plants = (...args: string[]) => runCli(args, service.env);
@@ -68,25 +70,16 @@ describe('the commands of operators, beside a running service', () => {
   const activeOf = ({ generations }: SystemStatus): number | undefined =>
     generations.find(({ active }) => active)?.generation;
 
-  const create = async (id: number): Promise<number> => {
-    const answer = await fetch(`${service.url}/plants`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ id, name: `plant ${id}`, tag: '' }),
-    });
-    await answer.arrayBuffer();
-    return answer.status;
-  };
+  const create = async (id: number): Promise<number> =>
+    (await http.create({ id, name: `plant ${id}`, tag: '' }, { token })).status;
 
   const list = async (): Promise<string[]> => {
     const names: string[] = [];
     for (let path: string | undefined = '/plants?limit=1000'; path !== undefined;) {
-      const answer: Response = await fetch(`${service.url}${path}`, {
-        headers: { authorization: `Bearer ${token}` },
-      });
+      const answer: Answer = await http.send({ path, token });
       if (answer.status !== 200) throw new Error(`a list was refused with ${answer.status}`);
-      names.push(...((await answer.json()) as { name: string }[]).map(({ name }) => name));
-      path = nextPage({ headers: Object.fromEntries(answer.headers) }, path);
+      names.push(...(JSON.parse(answer.text) as { name: string }[]).map(({ name }) => name));
+      path = nextPage(answer, path);
     }
     return names;
   };
@@ -94,7 +87,8 @@ describe('the commands of operators, beside a running service', () => {
   beforeAll(async () => {
     service = await TestService.start();
     await service.ready();
-    token = await service.token(owner);
+    http = new HttpClient(service);
+    token = await http.token(owner);
     await Promise.all(Array.from({ length: PLANTS }, (_, at) => create(at + 1)));
   });
   afterEach(() => {

@@ -17,9 +17,13 @@ export interface Answer {
   readonly body: string;
 }
 
-/** One client with one keep-alive connection of its own. */
+/** One client with one connection of its own, which is kept; or with a new one for each request. */
 export class Connection {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #agent: Agent | false;
+
+  constructor({ kept = true } = {}) {
+    this.#agent = kept && new Agent({ keepAlive: true, maxSockets: 1 });
+  }
 
   /** Rejects with what went wrong where no whole answer came. */
   send(url: string, { method, path, headers = {}, body }: Sent): Promise<Answer> {
@@ -42,7 +46,7 @@ export class Connection {
   }
 
   close(): void {
-    this.#agent.destroy();
+    if (this.#agent) this.#agent.destroy();
   }
 }
 

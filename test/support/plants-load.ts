@@ -1,5 +1,5 @@
-import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Answer, Connection, type Sent } from './history-client.js';
 
 /** How a client reaches the service. */
 export interface Way {
@@ -10,11 +10,6 @@ export interface Way {
   readonly kept: boolean;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body: string;
-}
-
 /**
  * A client that creates, lists and deletes plants of an owner of its own, one request after the other, repeats none,
  * and knows what each list must be. Whatever is not the answer that it must be is a failure.
@@ -23,7 +18,7 @@ export class LoadClient {
   readonly failures: string[] = [];
   /** How many requests got the answer that they must get. */
   answered = 0;
-  readonly #agent: Agent | false;
+  readonly #connection: Connection;
   #plants: string[] = [];
   #nextId = 0;
   #authorization = '';
@@ -35,7 +30,7 @@ export class LoadClient {
     /** How long it waits after each plant, in milliseconds. */
     private readonly pauseMs: number,
   ) {
-    this.#agent = way.kept ? new Agent({ keepAlive: true }) : false;
+    this.#connection = new Connection(way);
   }
 
   /** Goes on until it is told to stop. */
@@ -55,7 +50,7 @@ export class LoadClient {
       if (!well) await this.#newOwner();
       if (this.pauseMs > 0) await delay(this.pauseMs);
     }
-    if (this.#agent) this.#agent.destroy();
+    this.#connection.close();
   }
 
   async #newOwner(): Promise<void> {
@@ -64,13 +59,13 @@ export class LoadClient {
   }
 
   async #expect(
-    method: string,
+    method: Sent['method'],
     path: string,
     status: number,
     list?: string,
     body?: string,
   ): Promise<boolean> {
-    const outcome = await this.#send(method, path, body).then(
+    const outcome = await this.#send({ method, path, ...(body !== undefined && { body }) }).then(
       (answer) => {
         if (answer.status !== status) return `${answer.status} ${answer.body}`;
         return list === undefined || answer.body === list ? undefined : `${answer.body}, not ${list}`;
@@ -82,29 +77,14 @@ export class LoadClient {
     return outcome === undefined;
   }
 
-  #send(method: string, path: string, body?: string): Promise<Answer> {
+  #send(sent: Sent): Promise<Answer> {
     const port = this.way.port();
     if (port === undefined) return Promise.reject(new Error('no process is ready'));
-    return new Promise((resolve, reject) => {
-      const headers = {
-        authorization: this.#authorization,
-        ...(body === undefined
-          ? {}
-          : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-      };
-      request({ host: '127.0.0.1', port, method, path, agent: this.#agent, headers }, (answer) => {
-        let text = '';
-        answer
-          .setEncoding('utf8')
-          .on('data', (piece: string) => (text += piece))
-          .on('error', reject)
-          .on('end', () => {
-            resolve({ status: answer.statusCode ?? 0, body: text });
-          });
-      })
-        .on('error', reject)
-        .end(body);
-    });
+    const headers = {
+      authorization: this.#authorization,
+      ...(sent.body !== undefined && { 'content-type': 'application/json' }),
+    };
+    return this.#connection.send(`http://127.0.0.1:${port}`, { ...sent, headers });
   }
 }
 
