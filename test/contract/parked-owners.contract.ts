@@ -89,9 +89,7 @@ export const parkedOwnersContract = (
       await model.promote(generation);
     };
 
-    afterEach(async () => {
-      await Promise.all(opened.splice(0).map((each) => each.close()));
-    });
+    afterEach(() => Promise.all(opened.splice(0).map((each) => each.close())));
 
     const namesOf = async (owner: string, of = model): Promise<string[]> =>
       (await of.list(owner, undefined, 100)).rows.map(

@@ -124,9 +124,7 @@ export const readModelContract = (
       return { model, log, generation };
     };
 
-    afterEach(async () => {
-      await Promise.all(opened.splice(0).map((model) => model.close()));
-    });
+    afterEach(() => Promise.all(opened.splice(0).map((model) => model.close())));
 
     describe('generations', () => {
       it('has none at first', async () => {

@@ -23,9 +23,7 @@ describe('plants backup and plants restore, beside a running service', () => {
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(async () => {
-    await service.remove();
-  });
+  afterAll(() => service.remove());
 
   it('bring back everything that was acknowledged before, when all else is lost', async () => {
     const client = new PlantsClient(() => service.url, await service.token('alice'));

@@ -50,9 +50,7 @@ describe('plants export beside a running service, and plants check without it', 
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(async () => {
-    await service.remove();
-  });
+  afterAll(() => service.remove());
 
   it('make a file that anybody can check who has the key', async () => {
     const made = await plants('export', '--out', packed, '--json');

@@ -116,9 +116,7 @@ const TILE = 256;
         ...{ checkpoint, older, consistency: proof, receipt, tiles: await tilesOf(to) },
       };
     });
-    afterAll(async () => {
-      await http.finish();
-    });
+    afterAll(() => http.finish());
 
     it('gives out signatures, cosignatures, proofs of both kinds and tiles that verify', () => {
       const [verdict] = says([good]);

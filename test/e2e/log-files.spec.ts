@@ -24,9 +24,7 @@ const BEFORE = 20;
     await service.ready();
     for (let id = 0; id < BEFORE; id += 1) await create(id, 201);
   });
-  afterEach(async () => {
-    await http.finish();
-  });
+  afterEach(() => http.finish());
 
   const create = async (id: number, expected: number): Promise<Answer> => {
     const answer = await http.create({ name: id === 999 ? 'x' : `${id}`, tag: '', id });

@@ -66,9 +66,7 @@ describe('what an operator asks for', () => {
       for (const id of [1, 2, 3])
         await http.create({ id, name: `plant ${id}`, tag: '' }, { token: await http.token('alice') });
     });
-    afterAll(async () => {
-      await service.remove();
-    });
+    afterAll(() => service.remove());
 
     it('is done, and printed, or refused', async () => {
       const isElsewhere = situation.endsWith('token');

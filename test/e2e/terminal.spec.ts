@@ -75,9 +75,7 @@ describe('each command, on a terminal and for a script', () => {
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(async () => {
-    await service.remove();
-  });
+  afterAll(() => service.remove());
 
   it.each(RUNS)('plants $command speaks plainly to a script', async ({ command, args, says, piped }) => {
     const { status, stdout, stderr } = await runCli([command, ...args()], service.env);

@@ -21,9 +21,7 @@ describe('plants witness', () => {
     folder = temporaryFolder();
     writeFileSync(join(folder, 'log.vkey'), `${formatVerifierKey(log.key)}\n`);
   });
-  afterEach(async () => {
-    await CliProcess.stopAll();
-  });
+  afterEach(() => CliProcess.stopAll());
 
   const options = (): string[] => [
     ...['--name', NAME],

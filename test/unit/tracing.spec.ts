@@ -230,9 +230,7 @@ describe('stores', () => {
     faults = new Faults(await stores.model(real));
     generation = await faults.port.createGeneration();
   });
-  afterEach(async () => {
-    await stores.remove();
-  });
+  afterEach(() => stores.remove());
 
   const tracedWith = ({ spans }: ReturnType<typeof kept>, now = noon) => {
     const traces = new Traces(now);

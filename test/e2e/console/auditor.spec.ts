@@ -53,9 +53,7 @@ describeInBrowser('an auditor in the console', () => {
     await signed();
     browser = await TestBrowser.start();
   });
-  afterEach(async () => {
-    await browser.finish();
-  });
+  afterEach(() => browser.finish());
   afterAll(async () => {
     await browser.close();
     await CliProcess.stopAll();

@@ -8,18 +8,14 @@ import { runCli } from '../../support/http-cli.js';
 import { TestService } from '../../support/service.js';
 import { until } from '../../support/waiting.js';
 
-afterEach(async () => {
-  await CliProcess.stopAll();
-});
+afterEach(() => CliProcess.stopAll());
 
 describe('plants console', () => {
   let service: TestService;
   beforeAll(async () => {
     service = await TestService.start();
   });
-  afterAll(async () => {
-    await service.remove();
-  });
+  afterAll(() => service.remove());
   const plants = (...args: string[]) => runCli(['console', ...args], service.env);
 
   it('prints a link with a token that is good for an hour', async () => {

@@ -8,9 +8,7 @@ let service: TestService;
 beforeAll(async () => {
   service = await TestService.start();
 });
-afterAll(async () => {
-  await service.remove();
-});
+afterAll(() => service.remove());
 
 const ask = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
   const response = await fetch(new URL(path, service.url), { headers });

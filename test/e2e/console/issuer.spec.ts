@@ -14,9 +14,7 @@ describeInBrowser('signing in at an issuer', () => {
     await service.ready();
     browser = await TestBrowser.start();
   });
-  afterEach(async () => {
-    await browser.finish();
-  });
+  afterEach(() => browser.finish());
   afterAll(async () => {
     await browser.close();
     await service.remove();

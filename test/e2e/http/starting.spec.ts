@@ -14,9 +14,7 @@ describe('the first start', () => {
   beforeAll(async () => {
     service = await TestService.start();
   });
-  afterAll(async () => {
-    await service.remove();
-  });
+  afterAll(() => service.remove());
 
   it('tells how to get a token and add a plant, and the next one does not', async () => {
     const { url, dataDir } = service;

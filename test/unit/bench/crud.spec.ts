@@ -17,9 +17,7 @@ describe('the contender without events', () => {
       .split('\n');
   });
 
-  afterAll(async () => {
-    await crud.server.stop();
-  });
+  afterAll(() => crud.server.stop());
 
   const ask = async (method: string, path: string, owner: 0 | 1 | string, body?: unknown) => {
     const authorization = typeof owner === 'string' ? owner : (tokens[owner] ?? '');

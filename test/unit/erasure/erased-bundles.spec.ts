@@ -28,9 +28,7 @@ describe('a bundle with erased events', () => {
     log = await AuditedLog.open();
     await log.fill(30);
   });
-  afterEach(async () => {
-    await log.remove();
-  });
+  afterEach(() => log.remove());
 
   const append = (stream: string, revision: number, type: string, data: Json) =>
     log.log.append(stream, revision === 0 ? 'none' : BigInt(revision - 1), [

@@ -35,9 +35,7 @@ describe('the erasure of an owner', () => {
   beforeEach(async () => {
     stores = await ErasingStores.open();
   });
-  afterEach(async () => {
-    await stores.remove();
-  });
+  afterEach(() => stores.remove());
 
   eraserContract(
     () => stores,

@@ -48,9 +48,7 @@ describe('a store that is put back from before an erasure', () => {
     await stores.listOf(MARKER);
     await stores.signed();
   });
-  afterEach(async () => {
-    await stores.remove();
-  });
+  afterEach(() => stores.remove());
 
   /** Erases MARKER, and puts one file back to what it was before. */
   const eraseAndPutBack = async (name: string): Promise<string> => {

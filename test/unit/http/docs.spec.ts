@@ -53,9 +53,7 @@ describe('the API document and its page', () => {
     await app.listen(0, '127.0.0.1');
     url = await app.getUrl();
   });
-  afterEach(async () => {
-    await app.close();
-  });
+  afterEach(() => app.close());
 
   const ask = async (path: string): Promise<string> => {
     const answer = await fetch(new URL(path, url));

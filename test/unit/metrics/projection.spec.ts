@@ -51,9 +51,7 @@ describe('the lag of a projection', () => {
     };
     lag = new ProjectionLag(sources);
   });
-  afterEach(async () => {
-    await stores.remove();
-  });
+  afterEach(() => stores.remove());
 
   const live = (position: Position): ProjectorStatus => ({
     state: 'live',

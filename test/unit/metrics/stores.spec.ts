@@ -34,9 +34,7 @@ describe('measured stores', () => {
     log = measuredEventLog(logFaults.port, registry);
     model = measuredReadModel(modelFaults.port, registry);
   });
-  afterEach(async () => {
-    await stores.remove();
-  });
+  afterEach(() => stores.remove());
 
   /** How often each outcome of a measured call was seen. */
   const outcomes = async (name: string): Promise<Record<string, number>> => {
