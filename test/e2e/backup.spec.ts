@@ -1,29 +1,24 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { freshStream, newEvents } from '../support/log-events.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 describe('plants backup and plants restore, beside a running service', () => {
   const away = temporaryFolder();
   const copy = join(away, 'copy.db');
-  let service: TestService;
+  const { service } = served();
 
   const plants = (...args: string[]) => runCli(args, service.env);
 
-  beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
-  });
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(() => service.remove());
 
   it('bring back everything that was acknowledged before, when all else is lost', async () => {
     const client = new PlantsClient(() => service.url, await service.token('alice'));

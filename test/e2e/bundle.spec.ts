@@ -2,13 +2,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { PYTHON } from '../support/python-check.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Whether there is a program that gives a command a terminal. */
@@ -21,7 +21,7 @@ describe('plants export beside a running service, and plants check without it', 
   const nowhere = { DATA_DIR: join(away, 'nowhere') };
   const packed = join(away, 'events.ndjson.gz');
   const plain = join(away, 'events.ndjson');
-  let service: TestService;
+  const { service } = served();
   let vkey: string;
 
   const plants = (...args: string[]) => runCli(args, service.env);
@@ -31,8 +31,6 @@ describe('plants export beside a running service, and plants check without it', 
     (JSON.parse(bundle.slice(0, bundle.indexOf('\n'))) as { checkpoint: string }).checkpoint;
 
   beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
     const client = new PlantsClient(() => service.url, await service.token('alice'));
     for (let id = 1; id <= PLANTS; id++)
       expect(await client.create({ id, name: `Monstera ${id}`, tag: '' })).toMatchObject({ status: 201 });
@@ -50,7 +48,6 @@ describe('plants export beside a running service, and plants check without it', 
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(() => service.remove());
 
   it('make a file that anybody can check who has the key', async () => {
     const made = await plants('export', '--out', packed, '--json');

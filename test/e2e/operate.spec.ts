@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { plantStream } from '../../src/plants/stream.js';
 import { openEventLog } from '../../src/adapters/stores.js';
@@ -10,9 +10,8 @@ import { CliProcess } from '../support/cli-process.js';
 import { damageLists } from '../support/damaged-lists.js';
 import { nextPage } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
-import { type Answer, HttpClient } from '../support/http-client.js';
+import { type Answer, served } from '../support/http-client.js';
 import { newEvent } from '../support/log-events.js';
-import { TestService } from '../support/service.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { STORES } from '../support/stores-of-this-run.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -28,8 +27,8 @@ const embeddedOnly = STORES === 'embedded' || process.env.TEST_EVENTSTORE_URL ? 
 describe('the commands of operators, beside a running service', () => {
   /** Nobody else's on a shared server. */
   const owner = `owner ${randomUUID()}`;
-  let service: TestService;
-  let http: HttpClient;
+  const http = served();
+  const { service } = http;
   let token: string;
 
   const plants = (...args: string[]) => runCli(args, service.env);
@@ -85,16 +84,12 @@ describe('the commands of operators, beside a running service', () => {
   };
 
   beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
-    http = new HttpClient(service);
     token = await http.token(owner);
     await Promise.all(Array.from({ length: PLANTS }, (_, at) => create(at + 1)));
   });
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(() => service.remove());
 
   describe('plants status', () => {
     it('tells what there is, for scripts', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../src/plants/stream.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
+import { served } from '../support/http-client.js';
 import { TestService } from '../support/service.js';
 import { STORES } from '../support/stores-of-this-run.js';
 
@@ -33,22 +34,19 @@ const eventsOf = async (service: TestService): Promise<Map<string, string>> => {
 };
 
 describe('two requests for one plant at once', () => {
-  let service: TestService;
+  const { service } = served();
   let left: PlantsClient;
   let right: PlantsClient;
 
   beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
     const token = await service.token(OWNER);
     const url = () => service.url;
     left = new PlantsClient(url, token);
     right = new PlantsClient(url, token);
   });
-  afterAll(async () => {
+  afterAll(() => {
     left.close();
     right.close();
-    await service.remove();
   });
 
   it(`two creates: one 201 and one 409, ${TRIES} times; then two deletes: one 204 and one 404`, async () => {

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { SETTINGS } from '../../src/service/settings.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 
@@ -21,13 +21,7 @@ const tour = (/```console\n([^]*?)```/.exec(readme)?.[1] ?? '')
   });
 
 describe('the README', () => {
-  let service: TestService;
-
-  beforeAll(async () => {
-    service = await TestService.start();
-    await service.ready();
-  });
-  afterAll(() => service.remove());
+  const { service } = served();
 
   it('has a tour that prints what it says, pasted line by line', async () => {
     expect(tour.length).toBeGreaterThan(7);

@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { plantStream } from '../../src/plants/stream.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
 import { sampleMetadata } from '../support/log-events.js';
-import { TestService } from '../support/service.js';
+import { served } from '../support/http-client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Whether there is a program that gives a command a terminal. */
@@ -27,7 +27,7 @@ interface Run {
 }
 
 describe('each command, on a terminal and for a script', () => {
-  let service: TestService;
+  const { service } = served();
   let folder: string;
   let backup: string;
 
@@ -59,8 +59,6 @@ describe('each command, on a terminal and for a script', () => {
 
   beforeAll(async () => {
     folder = temporaryFolder();
-    service = await TestService.start();
-    await service.ready();
     await service.writing(async (log) => {
       for (let id = 1; id <= PLANTS; id++) {
         const data = { id, name: `Monstera ${id}`, tag: '' };
@@ -75,7 +73,6 @@ describe('each command, on a terminal and for a script', () => {
   afterEach(() => {
     CliProcess.killAll();
   });
-  afterAll(() => service.remove());
 
   it.each(RUNS)('plants $command speaks plainly to a script', async ({ command, args, says, piped }) => {
     const { status, stdout, stderr } = await runCli([command, ...args()], service.env);

@@ -51,20 +51,8 @@ export class HttpClient {
   readonly #tokens = new Map<string, string>();
   readonly #secrets = new Set<string>();
   readonly #answered: string[] = [];
-  #service: TestService | undefined;
 
-  constructor(service?: TestService) {
-    this.#service = service;
-  }
-
-  get service(): TestService {
-    if (!this.#service) throw new Error('no service was started for this client');
-    return this.#service;
-  }
-
-  set service(started: TestService) {
-    this.#service = started;
-  }
+  constructor(readonly service: TestService) {}
 
   /** A token, made once for each owner and scope. */
   async token(owner = 'ada', scope?: string): Promise<string> {
@@ -209,9 +197,9 @@ export class HttpClient {
 
 /** A client of a service for the tests of a block: ready before them, removed after them, as `finish` does. */
 export const served = (settings: Readonly<Record<string, string>> = {}): HttpClient => {
-  const http = new HttpClient();
+  const http = new HttpClient(TestService.of(settings));
   beforeAll(async () => {
-    http.service = await TestService.start(settings);
+    await http.service.start();
     await http.service.ready();
   });
   afterAll(() => http.finish());

@@ -41,9 +41,14 @@ export class TestService {
    * is about.
    */
   static async start(settings: Readonly<Record<string, string>> = {}): Promise<TestService> {
-    const service = new TestService(settings.DATA_DIR ?? temporaryFolder(), storesOfThisRun(), settings);
+    const service = TestService.of(settings);
     await service.start();
     return service;
+  }
+
+  /** One that is not started yet. */
+  static of(settings: Readonly<Record<string, string>>): TestService {
+    return new TestService(settings.DATA_DIR ?? temporaryFolder(), storesOfThisRun(), settings);
   }
 
   /**

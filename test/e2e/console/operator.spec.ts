@@ -26,20 +26,20 @@ const SCOPES = 'plants:read plants:write plants:operate plants:erase';
 // One story: each test goes on where the one before has ended.
 describeInBrowser('the page of operators', () => {
   const browser = browsing();
-  const http = served();
+  const { service } = served();
   let olga: string;
   beforeAll(async () => {
-    olga = await http.service.token('olga', SCOPES, 'console');
-    const authorization = `Bearer ${await http.service.token('gardener')}`;
+    olga = await service.token('olga', SCOPES, 'console');
+    const authorization = `Bearer ${await service.token('gardener')}`;
     for (let id = 1; id <= PLANTS; id += 1) {
       const body = JSON.stringify({ name: `fern ${id}`, tag: '', id });
       const headers = { authorization, 'content-type': 'application/json', prefer: 'respond-async' };
-      expect((await fetch(`${http.service.url}/plants`, { method: 'POST', headers, body })).status).toBe(201);
+      expect((await fetch(`${service.url}/plants`, { method: 'POST', headers, body })).status).toBe(201);
     }
   });
 
   const open = async (look = {}, token = olga): Promise<Page> => {
-    const page = await browser.page(http.service.url, look);
+    const page = await browser.page(service.url, look);
     await page.goto(`/console/operations#token=${token}`);
     return page;
   };
@@ -67,7 +67,7 @@ describeInBrowser('the page of operators', () => {
       await page.getByText('Live', { exact: true }).waitFor();
       const row = page.getByRole('table', { name: 'Processes' }).getByRole('row').nth(1);
       await row.getByText('api, projector, auditor').waitFor();
-      await row.getByText(`/${http.service.pid}`).waitFor();
+      await row.getByText(`/${service.pid}`).waitFor();
       await page.getByRole('img', { name: /^Lists behind, in events, .*: now 0 events/ }).waitFor();
       await page.getByRole('table', { name: 'Trees' }).getByText('live').waitFor();
       await expectAccessible(page);
@@ -110,13 +110,10 @@ describeInBrowser('the page of operators', () => {
   });
 
   it('lifts an alarm of the auditor, once a reason was typed', async () => {
-    const { origin } = JSON.parse((await runCli(['audit-key', '--json'], http.service.env)).stdout) as {
+    const { origin } = JSON.parse((await runCli(['audit-key', '--json'], service.env)).stdout) as {
       origin: string;
     };
-    const tree = await openSqliteTreeStore(
-      join(http.service.dataDir, 'tree.db'),
-      origin.replace('plants/', ''),
-    );
+    const tree = await openSqliteTreeStore(join(service.dataDir, 'tree.db'), origin.replace('plants/', ''));
     await tree.raise({
       kind: 'changed',
       index: 2,
@@ -160,9 +157,7 @@ describeInBrowser('the page of operators', () => {
 
   it('shows an event that cannot be read as it stands, and skips it once its position was typed', async () => {
     const stream = plantStream('<img src=x onerror=alert(1)>', 9);
-    const { position } = await http.service.writing((log) =>
-      appendRaw(log, stream, 'PlantWatered', { id: 9 }),
-    );
+    const { position } = await service.writing((log) => appendRaw(log, stream, 'PlantWatered', { id: 9 }));
     const page = await open();
     await page.getByRole('status').getByRole('heading', { name: '1 problem' }).waitFor();
     await page.getByText('the lists of 1 owner are not answered, for events that cannot be read').waitFor();
@@ -207,16 +202,16 @@ describeInBrowser('the page of operators', () => {
   it('says that nothing is known while the service is away, and goes on when it is back', async () => {
     const page = await open();
     await well(page);
-    const PORT = String(http.service.port);
-    await http.service.stop();
+    const PORT = String(service.port);
+    await service.stop();
     await page.getByRole('status').getByRole('heading', { name: 'Not known at present' }).waitFor();
     await page.getByText('Last known as of').waitFor();
-    await http.service.start({ PORT });
+    await service.start({ PORT });
     await well(page);
   });
 
   it('asks now and then where there is no live stream', async () => {
-    const page = await browser.page(http.service.url);
+    const page = await browser.page(service.url);
     await page.route('**/operations/events', (route) =>
       route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"detail":"Too many."}' }),
     );
@@ -226,10 +221,10 @@ describeInBrowser('the page of operators', () => {
   });
 
   it('is not there for others', async () => {
-    const page = await open({}, await http.service.token('bob'));
+    const page = await open({}, await service.token('bob'));
     await page.getByText('Your token does not allow this page.').waitFor();
     expect(await page.getByRole('link', { name: 'Operations' }).count()).toBe(0);
-    const operator = await open({}, await http.service.token('otto', 'plants:operate'));
+    const operator = await open({}, await service.token('otto', 'plants:operate'));
     await well(operator);
     expect(await button(operator, 'Erase an owner…').count()).toBe(0);
   });

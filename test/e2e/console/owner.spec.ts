@@ -12,7 +12,7 @@ const cactus = { id: 2, name: 'Opuntia microdasys', tag: 'cactus' };
 
 describeInBrowser('an owner at the console', () => {
   const browser = browsing();
-  const http = served();
+  const { service } = served();
   /** Each test has an owner of its own. */
   let owner: string;
   let owners = 0;
@@ -20,9 +20,9 @@ describeInBrowser('an owner at the console', () => {
 
   const begin = async (path?: string, ...plants: (typeof fern)[]): Promise<Page> => {
     owner = `owner-${++owners}`;
-    beside = await Beside.of(http.service, owner);
+    beside = await Beside.of(service, owner);
     if (plants.length > 0) await beside.add(...plants);
-    return openConsole(browser, http.service, { owner, ...(path !== undefined && { path }) });
+    return openConsole(browser, service, { owner, ...(path !== undefined && { path }) });
   };
   const row = (page: Page, name: string): Locator => page.getByRole('row').filter({ hasText: name });
 
@@ -196,7 +196,7 @@ describeInBrowser('an owner at the console', () => {
     const page = await begin('plants', fern, cactus);
     const dialog = await prove(page);
     await dialog.getByText('Consistent, but not proven.').waitFor();
-    const vkey = (await runCli(['audit-key'], http.service.env)).stdout.trim();
+    const vkey = (await runCli(['audit-key'], service.env)).stdout.trim();
     await dialog.getByLabel('Keys of the log').fill(vkey);
     await dialog.getByRole('button', { name: 'Trust these keys' }).click();
     await dialog.getByText('Proven.').waitFor();
@@ -243,7 +243,7 @@ describeInBrowser('an owner at the console', () => {
   });
 
   it('refuses the proof of another list', async () => {
-    const other = await Beside.of(http.service, 'somebody else');
+    const other = await Beside.of(service, 'somebody else');
     await other.add(fern);
     const proof = await other.proof();
     const page = await begin('plants', fern);
@@ -253,7 +253,7 @@ describeInBrowser('an owner at the console', () => {
   });
 
   it('is not shown what the token does not allow', async () => {
-    const page = await openConsole(browser, http.service, { owner, scope: 'plants:read' });
+    const page = await openConsole(browser, service, { owner, scope: 'plants:read' });
     await row(page, fern.name).waitFor();
     for (const name of ['Import', 'Add', `Delete ${fern.name}`])
       expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);

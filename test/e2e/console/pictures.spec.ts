@@ -12,9 +12,9 @@ const LOOKS = [360, 1_280, 2_560].flatMap((width) => [
 
 describeInBrowser('the console, at every width, in light and dark', () => {
   const browser = browsing();
-  const http = served();
+  const { service } = served();
   beforeAll(async () => {
-    const beside = await Beside.of(http.service);
+    const beside = await Beside.of(service);
     await beside.add(...HOUSEPLANTS);
     await beside.delete(3);
     await beside.add({ id: 3, name: "Epipremnum aureum 'Neon'", tag: 'aroid' });
@@ -28,7 +28,7 @@ describeInBrowser('the console, at every width, in light and dark', () => {
 
   it.each(LOOKS)('$width pixels, dark: $dark', async ({ width, dark }) => {
     const look = `${width}-${dark ? 'dark' : 'light'}`;
-    const page = await openConsole(browser, http.service, { path: 'plants?plant=3', width, dark });
+    const page = await openConsole(browser, service, { path: 'plants?plant=3', width, dark });
     await page.getByRole('listitem').nth(2).waitFor();
     await page.getByText('100 plants on this page').waitFor();
     await looksWell(page, `plants-${look}`);

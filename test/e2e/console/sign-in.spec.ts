@@ -5,10 +5,10 @@ import { served } from '../../support/http-client.js';
 
 describeInBrowser('signing in', () => {
   const browser = browsing();
-  const http = served();
+  const { service } = served();
 
   const open = async (path: string): Promise<Page> => {
-    const page = await browser.page(http.service.url);
+    const page = await browser.page(service.url);
     await page.goto(path);
     return page;
   };
@@ -20,7 +20,7 @@ describeInBrowser('signing in', () => {
     await page.getByLabel('Token').fill('no token');
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('This is not a token').waitFor();
-    await page.getByLabel('Token').fill(await http.service.token('alice'));
+    await page.getByLabel('Token').fill(await service.token('alice'));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Plants' }).waitFor();
     await page.getByText('alice', { exact: true }).waitFor();
@@ -36,7 +36,7 @@ describeInBrowser('signing in', () => {
 
   it('keeps the token until the tab is closed where that was asked for, and forgets it with "Sign out"', async () => {
     const page = await open('/console');
-    await page.getByLabel('Token').fill(await http.service.token('alice'));
+    await page.getByLabel('Token').fill(await service.token('alice'));
     await page.getByLabel('Keep it until this tab is closed').check();
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Plants' }).waitFor();
@@ -48,14 +48,14 @@ describeInBrowser('signing in', () => {
   });
 
   it('takes the token of a link, and removes it from the address', async () => {
-    const page = await open(`/console/plants?q=fern#token=${await http.service.token('bob')}`);
+    const page = await open(`/console/plants?q=fern#token=${await service.token('bob')}`);
     await page.getByText('bob', { exact: true }).waitFor();
-    expect(page.url()).toBe(`${http.service.url}/console/plants?q=fern`);
+    expect(page.url()).toBe(`${service.url}/console/plants?q=fern`);
     expect(await page.evaluate('history.length')).toBeLessThanOrEqual(2);
   });
 
   it('says what a token does not allow', async () => {
-    const page = await open(`/console/plants#token=${await http.service.token('bob', 'plants:audit')}`);
+    const page = await open(`/console/plants#token=${await service.token('bob', 'plants:audit')}`);
     await page.getByText('Your token does not allow this page.').waitFor();
     await page.getByText('plants:read').waitFor();
   });

@@ -18,15 +18,15 @@ const notNow = (code: string, title: string, seconds: number) => ({
 
 describeInBrowser('the console in trouble', () => {
   const browser = browsing();
-  const http = served();
+  const { service } = served();
   let beside: Beside;
   let owners = 0;
 
   const begin = async (plant = fern): Promise<Page> => {
     const owner = `owner-${++owners}`;
-    beside = await Beside.of(http.service, owner);
+    beside = await Beside.of(service, owner);
     await beside.add(plant);
-    const page = await openConsole(browser, http.service, { owner });
+    const page = await openConsole(browser, service, { owner });
     await page.getByRole('row').nth(1).waitFor();
     return page;
   };
@@ -84,8 +84,8 @@ describeInBrowser('the console in trouble', () => {
   it('asks for another token when the first one has expired, and keeps what was typed', async () => {
     const page = await begin();
     const owner = `owner-${owners}`;
-    const { token } = await signToken(loadConfig(http.service.env), { owner, expires: '3s' }, new Date());
-    await page.goto(`${http.service.url}/console/plants`);
+    const { token } = await signToken(loadConfig(service.env), { owner, expires: '3s' }, new Date());
+    await page.goto(`${service.url}/console/plants`);
     await page.getByLabel('Token').fill(token);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await type(page, 'Typed before', '7');
@@ -93,7 +93,7 @@ describeInBrowser('the console in trouble', () => {
     await page.getByText('Your token has expired.').waitFor();
     await expectAccessible(page);
     await picture(page, 'expired');
-    await page.getByLabel('Token').fill(await http.service.token(owner));
+    await page.getByLabel('Token').fill(await service.token(owner));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Typed before');
@@ -159,9 +159,9 @@ describeInBrowser('the console in trouble', () => {
   });
 
   it('says that a page cannot be loaded any more, as after an upgrade of the service', async () => {
-    const page = await browser.page(http.service.url);
+    const page = await browser.page(service.url);
     await page.route('**/plants-page.js', (route) => route.fulfill({ status: 404 }));
-    await page.goto(`/console/plants#token=${await http.service.token('alice')}`);
+    await page.goto(`/console/plants#token=${await service.token('alice')}`);
     await page.getByText('This page could not be loaded.').waitFor();
     expect(browser.complaints.splice(0)).toEqual([expect.stringContaining('404')]);
     await page.unroute('**/plants-page.js');
@@ -172,11 +172,11 @@ describeInBrowser('the console in trouble', () => {
   it('mends itself when the service is restarted', async () => {
     const page = await begin();
     await page.getByText('Live', { exact: true }).waitFor();
-    const { port } = http.service;
-    await http.service.stop();
+    const { port } = service;
+    await service.stop();
     await page.getByText('The service cannot be reached.').waitFor();
-    await http.service.start({ PORT: String(port) });
-    await http.service.ready();
+    await service.start({ PORT: String(port) });
+    await service.ready();
     await page.getByText('Live', { exact: true }).waitFor();
     await page.getByText('The service cannot be reached.').waitFor({ state: 'detached' });
     await beside.add({ id: 9, name: 'After the restart', tag: '' });
