@@ -122,7 +122,7 @@ const handles =
 const JSON_ALONE = ['application/json'] as const;
 const NO_QUERY = z.strictObject({});
 
-/** Reads requests by the row of their route, whatever needs no reading of the body first. Throws Problem. */
+/** Reads requests by the row of their route: the head before the body. Throws Problem. */
 const readerOf = <Row extends Route>(row: Row): ((request: GuardedRequest) => Asked<Row>) => {
   const { types = JSON_ALONE, query = NO_QUERY } = row;
   const params = valuesIn(row.params);
@@ -133,8 +133,8 @@ const readerOf = <Row extends Route>(row: Row): ((request: GuardedRequest) => As
       type: types === 'any' ? '' : acceptedOf(request, types),
       query: readQuery(request, query),
       headers: headers(request.headers),
-      body: bodyOf(row, request),
       params: params(request.params as Given),
+      body: bodyOf(row, request),
     }) as Asked<Row>;
 };
 
