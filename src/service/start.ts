@@ -4,11 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger } from 'pino';
 import { type Registry } from 'prom-client';
-import { type AuditorOfProcess } from '../audit/auditor-status.js';
-import { type Eraser } from '../erasure/eraser.js';
 import { type EventLog, START } from '../ports/event-log.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { type Projector } from '../projector/projector.js';
 import { type Beside, whyNotToBegin, whyNotToStart } from '../adapters/sqlite/start-check.js';
 import { openEventLog, openReadModel } from '../adapters/stores.js';
 import { Bell } from '../async/bell.js';
@@ -112,9 +108,13 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
       resources,
     );
     announce(addresses.url, config, resources);
-    const running = { log, model, projector, auditor: tree?.auditor, eraser };
-    const about = { version, instance, address: addresses.url };
-    resources.add(startHeartbeat(running, config, about, news));
+    const identity = identityOf(config, version, addresses.url);
+    const verified = new BoundedLook(() => lastVerify(config.dataDir));
+    const report = async (): Promise<string> =>
+      reportText(identity, projector, tree?.auditor, log.health(), await verified.result(), eraser);
+    const isBusy = (): boolean => projector?.rebuild !== undefined;
+    const heartbeat = new Heartbeat(model, instance, report, isBusy, news);
+    resources.add(() => heartbeat.close());
     return {
       ...addresses,
       firstStart: created,
@@ -235,41 +235,15 @@ const openStores = async (
   return { log, model, freshness };
 };
 
-/** Reports this process to the others through the read model. Returns what ends that. */
-const startHeartbeat = (
-  {
-    log,
-    model,
-    projector,
-    auditor,
-    eraser,
-  }: {
-    readonly log: EventLog;
-    readonly model: ReadModelStore;
-    readonly projector: Projector | undefined;
-    readonly auditor: AuditorOfProcess | undefined;
-    readonly eraser: Eraser | undefined;
-  },
-  { roles, dataDir }: Config,
-  {
-    version,
-    instance,
-    address,
-  }: { readonly version: string; readonly instance: string; readonly address: string },
-  news: Bell,
-): (() => Promise<void>) => {
-  const since = now().toISOString();
-  const identity = { host: hostname(), pid: process.pid, roles: [...roles], version, address, since };
-  const verified = new BoundedLook(() => lastVerify(dataDir));
-  const heartbeat = new Heartbeat(
-    model,
-    instance,
-    async () => reportText(identity, projector, auditor, log.health(), await verified.result(), eraser),
-    () => projector?.rebuild !== undefined || (eraser?.progress.length ?? 0) > 0,
-    news,
-  );
-  return () => heartbeat.close();
-};
+/** What this process is to others that read its reports. */
+const identityOf = ({ roles }: Config, version: string, address: string) => ({
+  host: hostname(),
+  pid: process.pid,
+  roles: [...roles],
+  version,
+  address,
+  since: now().toISOString(),
+});
 
 /** Counts requests, and notes those for plants as load, for which rebuilds pause. */
 const requestObserver = (registry: Registry, load: Load): ((request: RequestOutcome) => void) => {
