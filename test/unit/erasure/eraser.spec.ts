@@ -197,7 +197,7 @@ describe('the erasure of an owner', () => {
     await stores.tree.raise({ kind: 'changed', message: 'altered', raisedAt: now().toISOString() });
     const { problems } = stores.startEraser();
     await stores.order(MARKER);
-    await until(() => problems.some((problem) => problem.includes('an alarm stands')));
+    await until(() => problems.some((problem) => problem.includes('an alarm of the auditor stands')));
     expect(problems.join()).not.toContain(MARKER);
     await appendRaw(stores.log, ERASURES_STREAM, 'OwnerMoved', {}, 0n);
     await until(() => problems.some((problem) => problem.includes('upgrade this one')));
