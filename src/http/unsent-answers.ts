@@ -44,6 +44,8 @@ export class UnsentAnswers {
   /** Those that count, the oldest first. */
   readonly #answers = new Map<ServerResponse, Unsent>();
   #bytes = 0;
+  /** Runs while there are connections. */
+  #looking: NodeJS.Timeout | undefined;
   /** Connections that were ended since the start, by reason. */
   readonly cut = { stalled: 0, overload: 0, refused: 0 };
 
@@ -58,16 +60,17 @@ export class UnsentAnswers {
       socket.prependListener('timeout', () => {
         if (socket.writableLength > 0) this.cut.stalled += 1; // Node destroys it
       });
-      socket.once('close', () => this.#sockets.delete(socket));
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        if (this.#sockets.size === 0) clearInterval(this.#looking); // an idle service does not wake up for it
+      });
+      if (this.#sockets.size === 1)
+        this.#looking = setInterval(() => {
+          this.#look(server.timeout);
+        }, LOOK_EVERY_MS).unref();
     });
     server.on('drop', () => {
       this.cut.refused += 1;
-    });
-    const looking = setInterval(() => {
-      this.#look(server.timeout);
-    }, LOOK_EVERY_MS).unref();
-    server.once('close', () => {
-      clearInterval(looking);
     });
   }
 
