@@ -74,6 +74,18 @@ export const replaceRuntime = (other: Runtime): (() => void) => {
 export const monotonicMs = (): number => runtime.monotonicMs();
 export const startTimer = (run: () => void, ms: number): Timer => runtime.startTimer(run, ms);
 export const startIdleTimer = (run: () => void, ms: number): Timer => runtime.startIdleTimer(run, ms);
+/** The moments at which what looks now and then does so, in milliseconds. */
+const TICK_MS = 250;
+
+/**
+ * How long to wait for a look that is due in `ms` milliseconds, 250 at least: until the tick that is nearest to that.
+ * An idle process wakes up less often where its looks come together.
+ */
+export const untilTick = (ms: number): number => {
+  const now = monotonicMs();
+  return Math.round((now + ms) / TICK_MS) * TICK_MS - now;
+};
+
 export const stopTimer = (timer: Timer | undefined): void => {
   runtime.stopTimer(timer);
 };

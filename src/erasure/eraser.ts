@@ -2,7 +2,7 @@ import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../audit/erased-events.js';
 import { type Hash } from '../audit/merkle.js';
 import { pause } from '../async/pause.js';
-import { monotonicMs, nextTurn, randomId } from '../async/runtime.js';
+import { monotonicMs, nextTurn, randomId, untilTick } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
@@ -132,7 +132,7 @@ export class Eraser {
       const problem = await this.#look(signal);
       if (problem !== undefined && problem !== this.#problem) this.options.onProblem(problem);
       this.#problem = problem;
-      await pause(this.#isIdle ? LOOK_EVERY_MS : STEP_EVERY_MS, signal);
+      await pause(this.#isIdle ? untilTick(LOOK_EVERY_MS) : STEP_EVERY_MS, signal);
     }
   }
 

@@ -1,4 +1,5 @@
 import { type Bell } from '../async/bell.js';
+import { untilTick } from '../async/runtime.js';
 import { type Coordination } from '../ports/coordination.js';
 
 /** The interval at which a process reports, in milliseconds. */
@@ -42,7 +43,7 @@ export class Heartbeat {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       await this.#report(HOLDS_MS);
-      await this.news.wait(this.isBusy() ? REPORT_OFTEN_MS : REPORT_EVERY_MS, signal);
+      await this.news.wait(untilTick(this.isBusy() ? REPORT_OFTEN_MS : REPORT_EVERY_MS), signal);
     }
     await this.#report(NOTHING_MS);
   }

@@ -1,5 +1,5 @@
 import { Bell } from '../async/bell.js';
-import { monotonicMs } from '../async/runtime.js';
+import { monotonicMs, untilTick } from '../async/runtime.js';
 import { readErasures } from '../erasure/erasures.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import {
@@ -136,7 +136,7 @@ export class Supervisor {
         if (!isOver()) this.#failed(error as Error);
       }
       const isAlone = this.model.isSole && this.#progress === undefined;
-      if (isDone) await this.#bell.wait(isAlone ? LOOK_ALONE_EVERY_MS : LOOK_EVERY_MS, signal);
+      if (isDone) await this.#bell.wait(untilTick(isAlone ? LOOK_ALONE_EVERY_MS : LOOK_EVERY_MS), signal);
     }
     await this.#stopAllBut([]);
     this.#progress = undefined;

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Bell } from '../../async/bell.js';
-import { monotonicMs } from '../../async/runtime.js';
+import { monotonicMs, untilTick } from '../../async/runtime.js';
 import {
   EventLog,
   LogDamaged,
@@ -20,7 +20,7 @@ import { type EventRow } from './event-text.js';
 /** Events of one read: half a millisecond of the event loop. */
 export const CHUNK = 100;
 
-/** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
+/** The time between two batches, in milliseconds: the port's second, less half a tick and a busy event loop. */
 const HEARTBEAT_MS = 750;
 
 /** SQLite's LIMIT for no limit. */
@@ -143,7 +143,7 @@ export abstract class LogReading extends EventLog {
       position = events.at(-1)?.position ?? position;
       caughtUp = events.length < CHUNK;
       sentAt = monotonicMs();
-      silenceMs = events.length > 0 ? QUIET_AFTER_MS : HEARTBEAT_MS;
+      silenceMs = events.length > 0 ? QUIET_AFTER_MS : untilTick(HEARTBEAT_MS);
       yield { events, position, caughtUp };
       if (!caughtUp) await setImmediate(); // as in readAll
     }
