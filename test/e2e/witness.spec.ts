@@ -94,7 +94,7 @@ describe('plants witness', () => {
 
   it.each([
     ['no log', ['--name', NAME], /follows at least one log/],
-    ['a key that is none', ['--name', NAME, '--log', 'x'], /no verifier key/],
+    ['a key that is none', ['--name', NAME, '--log', 'x'], /not a verifier key/],
     ['a name that notes cannot hold', ['--name', 'a b', '--log', formatVerifierKey(log.key)], /no spaces/],
     [
       'a port that is none',

@@ -108,7 +108,7 @@ export const exportBundle = async (
   const alarm = await tree.alarm();
   if (alarm?.kind === 'tree' && !question.altered)
     throw new ExportRefused(
-      `the auditor has raised an alarm, and nothing can be verified against its tree until that is resolved: ${alarm.message}`,
+      `an alarm of the auditor stands, and nothing can be verified against its tree until it is resolved: ${alarm.message}`,
     );
   if (alarm)
     process.stderr.write(

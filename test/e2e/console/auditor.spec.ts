@@ -187,7 +187,7 @@ describeInBrowser('an auditor in the console', () => {
     await page.getByText('Keys that you trust').click();
     await page.getByLabel('Keys of the log').fill('a key');
     await page.getByRole('button', { name: 'Trust these keys' }).click();
-    await page.getByText('line 1: this is no verifier key').waitFor();
+    await page.getByText('line 1: this is not a verifier key').waitFor();
     await page.getByLabel('Keys of the log').fill(witness.vkey);
     await page.getByRole('button', { name: 'Trust these keys' }).click();
     await page.getByText(/is not an Ed25519 key/).waitFor();

@@ -313,8 +313,8 @@ describe('the proof of a list', () => {
       expect(await refusal(JSON.stringify({ ...proof, ...change }))).toBe(
         `refused: what it says under ${where} is not possible`,
       );
-    expect(await refusal('{"format":"plants-list","version":2}')).toMatch(/no list proof of version 1/);
-    expect(await refusal(older.slice(0, -2))).toMatch(/no list proof of version 1/);
+    expect(await refusal('{"format":"plants-list","version":2}')).toMatch(/not a list proof of version 1/);
+    expect(await refusal(older.slice(0, -2))).toMatch(/not a list proof of version 1/);
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     expect(await refusal(older.replace(/"data":\{[^}]*\}/, `"data":${deep}`))).toMatch(/no canonical form/);
   });

@@ -274,7 +274,7 @@ describe('two checkpoints in the console', () => {
     expect(await compared(noteOf(7).slice(1), noteOf(8), proofOf(7, 8))).toMatch(
       /^the older checkpoint: line 5: /,
     );
-    expect(await compared(noteOf(7), 'x', [])).toMatch(/^the newer checkpoint: this is no signed note/);
+    expect(await compared(noteOf(7), 'x', [])).toMatch(/^the newer checkpoint: this is not a signed note/);
     const other = newSigner('another.example/log');
     const known = await trustOf({ key: [formatVerifierKey(log), formatVerifierKey(other)] });
     expect(

@@ -228,7 +228,7 @@ describe('bad values are refused in one line that names the setting, the value a
     [{ AUDIT_ORIGIN: 'a+b' }, /^AUDIT_ORIGIN must be/],
     [{ VERIFY_REBUILD: 'yes' }, 'VERIFY_REBUILD must be on or off, not "yes"'],
     [{ AUDIT_WITNESSES: 'x' }, /^AUDIT_WITNESSES, witness 1: it is named by its verifier key/],
-    [{ AUDIT_WITNESSES: 'x https://a.example' }, /^AUDIT_WITNESSES, witness 1: this is no verifier key/],
+    [{ AUDIT_WITNESSES: 'x https://a.example' }, /^AUDIT_WITNESSES, witness 1: this is not a verifier key/],
     [
       {
         AUDIT_WITNESSES:
