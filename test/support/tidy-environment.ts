@@ -1,6 +1,6 @@
 import type { EnvironmentContext, JestEnvironmentConfig } from '@jest/environment';
 import { TestEnvironment } from 'jest-environment-node';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stillOpen } from './still-open.js';
@@ -20,6 +20,7 @@ export default class TidyEnvironment extends TestEnvironment {
   constructor(config: JestEnvironmentConfig, context: EnvironmentContext) {
     super(config, context);
     this.#file = context.testPath;
+    chmodSync(this.#folder, 0o711); // a test that gives up its rights still gets to its own folder
     this.global.FOLDER_OF_TESTS = this.#folder;
   }
 
