@@ -17,7 +17,7 @@ const countOf = ({ length }: ProvenList['plants']): string => {
   return length === 1 ? 'This plant' : `These ${length.toLocaleString()} plants`;
 };
 
-/** Name and tag as the event says them that created the plant. */
+/** Name and tag as the event says them that set the plant last. */
 export const textsOf = ({
   event: { data },
 }: ListedPlant): { readonly name: string; readonly tag: string } => {
