@@ -4,14 +4,15 @@
  */
 import { openSqliteEventLog } from '../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../src/adapters/sqlite/tree-store.js';
-import { hashInTree } from '../src/audit/erased-events.js';
+import { hashInTree } from '../src/transparency/erased-events.js';
 import { StandInsInOrder } from '../src/erasure/erased-while-read.js';
-import { GrowingState } from '../src/audit/state-tree/growing-state.js';
+import { GrowingState } from '../src/audit/growing-state.js';
 import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
 import { type EventLog } from '../src/ports/event-log.js';
 import { type TreeStore } from '../src/ports/tree-store.js';
 import { limitHeapGrowth } from '../src/service/heap-growth.js';
 import { answer, order, sampleOf } from './program.js';
+import { leafOf } from '../src/audit/leaf.js';
 
 /** What is built where. */
 export interface TreeBuild {
@@ -33,7 +34,7 @@ const buildEvents = async (log: EventLog, store: TreeStore): Promise<number> => 
     leaves = [];
   };
   for await (const event of log.readAll(tree.position)) {
-    leaves.push({ hash: hashInTree(event), position: event.position });
+    leaves.push({ hash: hashInTree(event, leafOf(event)), position: event.position });
     if (leaves.length === MAX_APPEND) await append();
   }
   if (leaves.length > 0) await append();

@@ -1,8 +1,8 @@
 /** The keys that this browser trusts: they are the reader's own, and come from no service. Public keys, so they may be kept. */
 import { signal } from '@preact/signals';
-import { type Trust } from './proofs/checkpoint.js';
-import { type KeyType, parseVerifierKey, type VerifierKey } from './proofs/note.js';
-import { Refused } from './proofs/refused.js';
+import { parseVerifierKey, type SignatureType, type VerifierKey } from '../src/transparency/note.js';
+import { Refused } from '../src/transparency/refused.js';
+import { type Trust } from '../src/transparency/signed.js';
 
 /** As they are typed: a verifier key on each line. */
 export interface TrustedKeys {
@@ -46,10 +46,10 @@ export class KeyRefused extends Error {
 }
 
 /** Trusts these keys from now on. Throws KeyRefused where one is none; then nothing changes. */
-export const trustKeys = async (typed: TrustedKeys): Promise<void> => {
+export const trustKeys = (typed: TrustedKeys): void => {
   const [keys, witnesses] = [
-    await parsed(typed.log, 'log', 'log'),
-    await parsed(typed.witnesses, 'witnesses', 'witness'),
+    parsed(typed.log, 'log', 'ed25519'),
+    parsed(typed.witnesses, 'witnesses', 'cosignature'),
   ];
   if (typed.required > witnesses.length)
     throw new KeyRefused('witnesses', `${typed.required} are required, and here are ${witnesses.length}`);
@@ -64,27 +64,27 @@ export const trustKeys = async (typed: TrustedKeys): Promise<void> => {
 };
 
 /** The keys that are trusted; without any, proofs are only seen to fit together. Throws where nothing can be verified here. */
-export const trustNow = async (): Promise<Trust> => {
+export const trustNow = (): Trust => {
   if (!('subtle' in crypto))
     throw new Error(
       'Nothing can be verified on this page: browsers give it no Web Crypto unless it comes by HTTPS or from this machine. Use plants check instead.',
     );
   if (!trust.peek())
     try {
-      await trustKeys(trustedKeys.peek());
+      trustKeys(trustedKeys.peek());
     } catch (error) {
       if (!(error instanceof KeyRefused)) throw error;
-      await trustKeys(NOBODY); // what was kept is damaged
+      trustKeys(NOBODY); // what was kept is damaged
     }
   return trust.peek() ?? { keys: [], witnesses: [], required: 0 };
 };
 
-const parsed = async (text: string, field: KeyRefused['field'], type: KeyType): Promise<VerifierKey[]> => {
+const parsed = (text: string, field: KeyRefused['field'], type: SignatureType): VerifierKey[] => {
   const keys: VerifierKey[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
     try {
-      keys.push(await parseVerifierKey(line.trim(), type));
+      keys.push(parseVerifierKey(line.trim(), type));
     } catch (error) {
       if (error instanceof Refused) throw new KeyRefused(field, `line ${at + 1}: ${error.message}`);
       throw error;

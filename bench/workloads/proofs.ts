@@ -1,9 +1,9 @@
-import { createPublicKey } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { verifyListProof } from '../../src/audit/state-tree/list-proof.js';
-import { verifierKey } from '../../src/audit/note.js';
+import { verifyListProof } from '../../src/transparency/list-proof.js';
+import { signerKey } from '../../src/audit/key.js';
 import { fetched, until } from '../processes.js';
 import { type Context, interleaved, type Sample } from '../results.js';
 import { percentiles } from '../statistics.js';
@@ -78,10 +78,11 @@ const listChecks = async (context: Context, target: Target, dataDir: string): Pr
   const text = await (await proofOf(target, LONG))();
   const checkpoint = await (await fetched(`${target.url}/log/checkpoint`)).text();
   const [origin = ''] = checkpoint.split('\n');
-  const key = verifierKey(origin, createPublicKey(await readFile(join(dataDir, 'audit-key.pem'))));
-  const check = (): void => {
-    const { plants } = verifyListProof(text, [key]);
-    if (plants.length !== LONG) throw new Error(`a list proof has ${plants.length} plants`);
+  const key = signerKey(origin, createPrivateKey(await readFile(join(dataDir, 'audit-key.pem'))));
+  const check = async (): Promise<void> => {
+    const result = await verifyListProof(text, { keys: [key], witnesses: [] });
+    if (result.verdict === 'refused' || result.plants.length !== LONG)
+      throw new Error(`a list proof of ${LONG} plants is not proven`);
   };
   await interleaved(context, 'list-check', 'ms', { [`list of ${LONG}`]: () => timesOf(CHECKS, check) });
 };

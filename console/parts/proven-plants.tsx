@@ -1,6 +1,6 @@
 /** The plants of a proven list. */
-import { isObject } from '../proofs/json.js';
-import { type ListedPlant, type ProvenList } from '../proofs/list.js';
+import { isObject } from '../../src/transparency/json.js';
+import { type ListedPlant, type ProvenList } from '../../src/transparency/list-proof.js';
 import { Name } from './name.js';
 
 /** What a list proof proves, in a sentence. */

@@ -9,10 +9,10 @@ import { notify } from './notices.js';
 export const TrustForm = ({ open = trustedKeys.peek().log === '' }: { readonly open?: boolean }) => {
   const [typed, setTyped] = useState<TrustedKeys>(trustedKeys.peek());
   const [fault, setFault] = useState<KeyRefused>();
-  const save = async (event: SubmitEvent): Promise<void> => {
+  const save = (event: SubmitEvent): void => {
     event.preventDefault();
     try {
-      await trustKeys(typed);
+      trustKeys(typed);
       setFault(undefined);
       notify({ text: 'These keys are trusted in this browser from now on.' });
     } catch (error) {
@@ -26,7 +26,7 @@ export const TrustForm = ({ open = trustedKeys.peek().log === '' }: { readonly o
       <summary>
         <h2>Keys that you trust</h2>
       </summary>
-      <form onSubmit={(event) => void save(event)} noValidate>
+      <form onSubmit={save} noValidate>
         <Area
           label="Keys of the log"
           hint="What plants audit-key prints, one on each line, old and new. They have to come to you by a way that you trust: not from this page."

@@ -1,7 +1,7 @@
 /** What a proof has come to: whether it holds, who has signed and witnessed it, or the first thing that does not fit. */
 import { type ComponentChildren } from 'preact';
-import { type Signed } from '../proofs/checkpoint.js';
-import { type Refusal } from '../proofs/refused.js';
+import { type Refusal } from '../../src/transparency/refused.js';
+import { type Signed } from '../../src/transparency/signed.js';
 import { Name } from './name.js';
 import { Time } from './time.js';
 

@@ -1,5 +1,7 @@
-import { type Hash, HASH_BYTES } from './merkle.js';
-import { fromBase64, NoteRefused, quoted } from './note.js';
+import { type Hash, HASH_BYTES } from '../transparency/merkle.js';
+import { NoteRefused } from '../transparency/note.js';
+import { fromBase64 } from '../transparency/bytes.js';
+import { quoted } from '../transparency/refused.js';
 
 /**
  * What a log sends to a witness: the body of `add-checkpoint` of C2SP tlog-witness (https://c2sp.org/tlog-witness).

@@ -11,11 +11,11 @@ import {
   headerLine,
   MAX_LINE_BYTES,
   plantsLine,
-} from './bundle-format.js';
-import { type Checkpoint, parseCheckpoint } from './checkpoint.js';
+} from '../transparency/bundle-format.js';
+import { type Checkpoint, parseCheckpoint } from '../transparency/checkpoint.js';
 import { readRecorded } from './checkpoint-record.js';
 import { knownPosition } from '../history/read.js';
-import { ErasedEvents, hashInTree } from './erased-events.js';
+import { ErasedEvents, hashInTree } from '../transparency/erased-events.js';
 import { leafOf } from './leaf.js';
 import {
   GrowingTree,
@@ -25,13 +25,14 @@ import {
   nodesOfInclusion,
   nodesOfRoot,
   ProofRefused,
-  sameHash,
   type TreeNode,
   verifyInclusion,
-} from './merkle.js';
-import { NoteRefused, parseNote } from './note.js';
-import { OwnersPlants, provenState, type ProvenState } from './bundle-list.js';
-import { TileRefused, tileReader, tilesOf } from './tiles.js';
+} from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
+import { NoteRefused, parseNote } from '../transparency/note.js';
+import { OwnersPlants } from '../transparency/bundle.js';
+import { provenState, type ProvenState } from './bundle-list.js';
+import { TileRefused, tileReader, tilesOf } from '../transparency/tiles.js';
 
 /** The least length of a piece of text, in characters: fewer, larger writes. */
 const PIECE = 64 * 1024;
@@ -124,7 +125,7 @@ export async function* bundleOf(
       running?.append(hash);
       owned?.add(event);
       const proof = owner === undefined ? undefined : await tree.proofOf(index, hash, checkpoint);
-      const line = eventLine({ leaf, hash, index, ...(proof ? { proof } : {}) });
+      const line = eventLine({ leaf: leaf.toString('utf8'), hash, index, ...(proof ? { proof } : {}) });
       if (Buffer.byteLength(line) > MAX_LINE_BYTES)
         throw new ExportRefused(`event ${index}, ${name(event)}, is too long for a bundle`);
       piece += `${line}\n`;
@@ -148,7 +149,7 @@ export async function* bundleOf(
     throw new ExportRefused(
       'an owner was erased while the bundle was being written: try again in some seconds',
     );
-  if (running && !altered && !sameHash(running.root(), checkpoint.root)) throw damaged();
+  if (running && !altered && !isSame(running.root(), checkpoint.root)) throw damaged();
   onProgress(next - from, size - from);
   if (proven && owned) piece += `${ownersLine(owned, proven)}\n`;
   yield `${piece}${endLine(events)}\n`;
@@ -267,7 +268,7 @@ class StoredNodes {
   async compare(index: number, hash: Hash, event: RecordedEvent): Promise<void> {
     const tile = this.#tiles.get(keyOf(0, Math.floor(index / BLOCK_EVENTS))) ?? (await this.#tileOf(index));
     const at = (index % BLOCK_EVENTS) * HASH_BYTES;
-    if (!sameHash(tile.subarray(at, at + HASH_BYTES), hash))
+    if (!isSame(tile.subarray(at, at + HASH_BYTES), hash))
       throw new ExportRefused(
         `event ${index} of the log, ${name(event)}, is not the one that was signed: the log was altered`,
       );

@@ -3,7 +3,7 @@ import { EventRefused } from '../plants/errors.js';
 import { type AuditEvent, type RecordedCheckpoint } from '../plants/operation.js';
 import { AUDIT_STREAM } from '../plants/stream.js';
 import { type EventLog, type EventMetadata } from '../ports/event-log.js';
-import { type Checkpoint, openCheckpoint } from './checkpoint.js';
+import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
 import {
   formatVerifierKey,
   keyName,
@@ -11,7 +11,7 @@ import {
   parseVerifierKey,
   type VerifierKey,
   verifyNote,
-} from './note.js';
+} from '../transparency/note.js';
 import { type KnownKeys } from './stored-checkpoint.js';
 
 /** A checkpoint that the log records, once its signature was verified with the key beside it. */

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { replaceFile } from '../files/new-file.js';
-import { parseCheckpoint } from './checkpoint.js';
-import { type Cosignature, cosignaturesOf } from './cosignature.js';
-import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './note.js';
+import { parseCheckpoint } from '../transparency/checkpoint.js';
+import { type Cosignature, cosignaturesOf } from '../transparency/cosignature.js';
+import { NoteRefused, parseNote, type VerifierKey, verifyNote } from '../transparency/note.js';
 
 /** A checkpoint with the cosignatures of known witnesses. */
 export interface CosignedCheckpoint {

@@ -1,10 +1,10 @@
 import { EventRefused } from '../plants/errors.js';
 import { type RecordedEvent } from '../ports/event-log.js';
-import { hashInTree } from './erased-events.js';
+import { hashInTree } from '../transparency/erased-events.js';
 import { leafTexts } from './leaf.js';
-import { type Hash } from './merkle.js';
-import { type StateChange, stateChangeOf } from './state-tree/state.js';
-import { MAX_ENTRY_BYTES } from './tiles.js';
+import { type Hash } from '../transparency/merkle.js';
+import { type StateChange, stateChangeOf } from '../transparency/state.js';
+import { MAX_ENTRY_BYTES } from '../transparency/tiles.js';
 
 /**
  * An event's leaf, and the text that it begins with. Throws EventRefused for an event that has none, or one that no

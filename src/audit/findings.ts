@@ -1,9 +1,10 @@
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { type Alarm, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
 import { hashIfAny } from './entry-leaf.js';
-import { type Hash, HASH_BYTES, ProofRefused, sameHash, verifyInclusion } from './merkle.js';
+import { type Hash, HASH_BYTES, ProofRefused, verifyInclusion } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
 import { storedInclusion } from './stored-tree.js';
-import { TILE_WIDTH, TileRefused } from './tiles.js';
+import { TILE_WIDTH, TileRefused } from '../transparency/tiles.js';
 
 /** A difference, as an alarm that is yet to be raised. */
 export type Finding = Omit<Alarm, 'raisedAt'>;
@@ -28,8 +29,8 @@ export const differenceOf = async (
     return broken(`its leaf ${index} is not the one that was signed`, index);
   const next = await storedLeaf(store, index + 1);
   const follower = await eventAfter(log, event.position);
-  const followerIsStored = follower !== undefined && sameHash(hashIfAny(follower) ?? NONE, stored);
-  const isNext = hash !== undefined && next !== undefined && sameHash(hash, next);
+  const followerIsStored = follower !== undefined && isSame(hashIfAny(follower) ?? NONE, stored);
+  const isNext = hash !== undefined && next !== undefined && isSame(hash, next);
   const kinds = { missing: isNext && !followerIsStored, inserted: followerIsStored && !isNext };
   const kind =
     isNext && followerIsStored

@@ -1,7 +1,8 @@
-import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import { type KeyFile, openKeyFile, readKeyFile } from '../files/key-file.js';
-import { type SignerKey, signerKey } from './note.js';
+import { NoteRefused, type SignatureType, type SignerKey, verifierKey } from '../transparency/note.js';
+import { quoted } from '../transparency/refused.js';
 
 /** The key of the checkpoints cannot be made or used. The message is one line and holds nothing of the key. */
 export class AuditKeyError extends Error {
@@ -18,6 +19,21 @@ export interface AuditKey {
 
 /** The origin of a log's checkpoints where AUDIT_ORIGIN is not set. */
 export const originOf = (logIdentity: string): string => `plants/${logIdentity}`;
+
+/** A private key under a name. Throws NoteRefused for a name that notes cannot hold, or another key than Ed25519. */
+export const signerKey = (
+  name: string,
+  privateKey: KeyObject,
+  type: SignatureType = 'ed25519',
+): SignerKey => {
+  if (privateKey.type !== 'private' || privateKey.asymmetricKeyType !== 'ed25519')
+    throw new NoteRefused(`the key named ${quoted(name)} is not a private Ed25519 key`);
+  return { ...verifierKey(name, publicBytes(createPublicKey(privateKey)), type), privateKey };
+};
+
+/** The 32 bytes of a public Ed25519 key, in memory of their own: the auditor's thread is sent them. */
+const publicBytes = (key: KeyObject): Uint8Array =>
+  Uint8Array.from(Buffer.from(key.export({ format: 'jwk' }).x ?? '', 'base64url'));
 
 const keyFileIn = (dataDir: string, file: string, name = 'audit key'): KeyFile => ({
   file: join(dataDir, file),

@@ -1,7 +1,8 @@
-import canonicalize from 'canonicalize';
 import { EventRefused } from '../plants/errors.js';
 import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
 import { type RecordedEvent } from '../ports/event-log.js';
+import { canonical } from '../transparency/json.js';
+import { leafHead } from '../transparency/state.js';
 
 /** What the tree proves of an event: everything but its position, which differs between one log and its copy. */
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
@@ -39,14 +40,10 @@ export const leafTexts = ({
       throw new EventRefused(stream, revision, `its ${name} is nested deeper than ${MAX_DEPTH} levels`);
   }
   try {
-    const rest = canonicalize({ metadata, revision: Number(revision), stream, type }) ?? '';
+    const rest = canonical({ metadata, revision: Number(revision), stream, type });
     return [leafHead(id, data), `,${rest.slice(1)}`];
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new EventRefused(stream, revision, `it has no canonical JSON: ${reason}`);
   }
 };
-
-/** What a leaf begins with. Throws what `canonicalize` throws. */
-export const leafHead = (id: string, data: unknown): string =>
-  (canonicalize({ data, id }) ?? '').slice(0, -1);

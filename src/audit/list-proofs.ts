@@ -2,21 +2,16 @@ import { pause } from '../async/pause.js';
 import { encodeOwner, plantStream } from '../plants/stream.js';
 import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
-import { type TrieEntry } from '../trie/trie.js';
-import { ProofRefused, sameHash } from './merkle.js';
-import { keyName } from './note.js';
+import { type TrieEntry } from '../transparency/trie.js';
+import { isSame } from '../transparency/bytes.js';
+import { keyName } from '../transparency/note.js';
 import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
 import { broken } from './findings.js';
-import { stateRootOf } from './state-tree/growing-state.js';
-import { type ListedPlant, listProofText, verifyListProof } from './state-tree/list-proof.js';
-import {
-  absenceProof,
-  type AbsenceProof,
-  entriesFrom,
-  pageProof,
-  type PageProof,
-} from './state-tree/range-proof.js';
-import { idOfKey, ownerPrefix, plantKey, plantValue } from './state-tree/state.js';
+import { stateRootOf } from './growing-state.js';
+import { type ListedPlant, listProofText, verifyListProof } from '../transparency/list-proof.js';
+import { type AbsenceProof, type PageProof } from '../transparency/range-proof.js';
+import { absenceProof, entriesFrom, pageProof } from '../transparency/prove-range.js';
+import { idOfKey, ownerPrefix, plantKey, plantValue } from '../transparency/state.js';
 
 /** How often a state is read again that is not that of the last checkpoint, in milliseconds: they differ for some. */
 const LOOK_EVERY_MS = 20;
@@ -117,7 +112,7 @@ export class ListProofs {
     const id = idOfKey(key);
     const stream = plantStream(owner, id);
     const isIt = (event: RecordedEvent | undefined): boolean =>
-      event !== undefined && sameHash(plantValue(event.id, event.data), value);
+      event !== undefined && isSame(plantValue(event.id, event.data), value);
     let event = await this.log.readLast(stream);
     // The plant was changed after the checkpoint: an event before the last one set what it commits to. How many it
     // has is up to its owner: who creates and deletes one plant all day shall not keep the log busy with each list.
@@ -137,12 +132,9 @@ export class ListProofs {
 
   /** What is given out is verified first: whoever altered what is stored shall be noticed here, and not by clients. */
   async #verify(text: string): Promise<void> {
-    try {
-      verifyListProof(text, []);
-    } catch (error) {
-      if (!(error instanceof ProofRefused)) throw error;
-      throw await this.#altered(`a list proof of its state is none: ${error.message}`);
-    }
+    const verified = await verifyListProof(text, { keys: [], witnesses: [] });
+    if (verified.verdict === 'refused')
+      throw await this.#altered(`a list proof of its state is none: ${verified.reason}`);
   }
 
   async #altered(what: string): Promise<LogAltered> {
@@ -159,15 +151,15 @@ const partOf = (
   { owner, after, limit }: ListAsked,
 ): Part | 'altered' | undefined => {
   if (size !== signed.size) return undefined;
-  if (!sameHash(trie.hash, root)) return 'altered';
+  if (!isSame(trie.hash, root)) return 'altered';
   const prefix = ownerPrefix(encodeOwner(owner));
   const from = after === undefined ? undefined : plantKey(prefix, after);
   const entries: TrieEntry[] = [];
   let isLast = true;
   try {
     for (const entry of entriesFrom(node, trie, from ?? plantKey(prefix, Number.MIN_SAFE_INTEGER))) {
-      if (!sameHash(entry.key.subarray(0, prefix.length), prefix)) break;
-      if (from && sameHash(entry.key, from)) continue;
+      if (!isSame(entry.key.subarray(0, prefix.length), prefix)) break;
+      if (from && isSame(entry.key, from)) continue;
       isLast = entries.length < limit;
       if (!isLast) break;
       entries.push(entry);

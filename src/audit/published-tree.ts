@@ -7,17 +7,18 @@ import {
   type SignedCheckpoint,
   type TreeStore,
 } from '../ports/tree-store.js';
-import { hashInTree } from './erased-events.js';
-import { type Hash, HASH_BYTES, sameHash } from './merkle.js';
-import { parseCheckpoint } from './checkpoint.js';
-import { type Cosignature } from './cosignature.js';
+import { hashInTree } from '../transparency/erased-events.js';
+import { type Hash, HASH_BYTES } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
+import { parseCheckpoint } from '../transparency/checkpoint.js';
+import { type Cosignature } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
 import { leafIfAny } from './entry-leaf.js';
 import { broken, differenceOf } from './findings.js';
-import { parseNote, type VerifierKey } from './note.js';
+import { parseNote, type VerifierKey } from '../transparency/note.js';
 import { faultOfCheckpoint } from './stored-checkpoint.js';
 import { storedConsistency, storedInclusion, storedRoot } from './stored-tree.js';
-import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from './tiles.js';
+import { encodeBundle, type Tile, TILE_WIDTH, tileWidth } from '../transparency/tiles.js';
 
 /** How often `covers` reads the last checkpoint, in milliseconds: checkpoints are signed once a second. */
 const LOOK_EVERY_MS = 50;
@@ -153,7 +154,7 @@ export class PublishedTree {
   async #isOfThisTree({ size, note }: PublishedCheckpoint): Promise<boolean> {
     const signed = await this.checkpoint();
     if (size > signed.size) return false;
-    return sameHash(parseCheckpoint(parseNote(note).text).root, await this.#root(size, signed));
+    return isSame(parseCheckpoint(parseNote(note).text).root, await this.#root(size, signed));
   }
 
   /** The bytes of a tile: hashes, or leaves with their lengths. Undefined where the tree does not reach so far. */
@@ -261,7 +262,7 @@ export class PublishedTree {
     const stored = await this.#leafHash(index);
     const leaf = leafIfAny(event);
     const hash = leaf && hashInTree(event, leaf);
-    if (hash && sameHash(hash, stored)) return { index, event, leaf };
+    if (hash && isSame(hash, stored)) return { index, event, leaf };
     const signed = await this.checkpoint();
     const found = await differenceOf(this.log, this.store, { index, event, hash, stored, signed });
     await this.store.raise({ ...found, raisedAt: this.now().toISOString() });

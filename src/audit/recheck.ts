@@ -11,15 +11,16 @@ import {
   type TreeStore,
 } from '../ports/tree-store.js';
 import { hashIfAny } from './entry-leaf.js';
-import { ErasedEvents } from './erased-events.js';
+import { ErasedEvents } from '../transparency/erased-events.js';
 import { EventTimes } from './event-times.js';
 import { broken, differenceOf, type Finding, moved, shorter, wronglyErased } from './findings.js';
-import { GrowingTree, type Hash, HASH_BYTES, sameHash, type TreeState } from './merkle.js';
-import { stateRootOf } from './state-tree/growing-state.js';
-import { PlantsState } from './state-tree/state.js';
+import { GrowingTree, type Hash, HASH_BYTES, type TreeState } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
+import { stateRootOf } from './growing-state.js';
+import { PlantsState } from '../transparency/state.js';
 import { CheckpointsInOrder, type KnownKeys, otherRoot } from './stored-checkpoint.js';
 import { storedRoot } from './stored-tree.js';
-import { placeOf, TILE_WIDTH, TileRefused } from './tiles.js';
+import { placeOf, TILE_WIDTH, TileRefused } from '../transparency/tiles.js';
 
 /** Events between two pauses for requests: about a millisecond of work, most of it for their canonical JSON. */
 export const SLICE = 25;
@@ -145,7 +146,7 @@ class Recheck {
     const { tree } = this;
     const difference = (await this.#compareCheckpoint(signal)) ?? (await this.#compareEvents(log, signal));
     if (difference || signal.aborted) return difference;
-    if (!sameHash(this.#rebuilt.state().hashes, tree.hashes))
+    if (!isSame(this.#rebuilt.state().hashes, tree.hashes))
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
     this.reread.times = this.#times;
@@ -212,7 +213,7 @@ class Recheck {
     const at = (index % TILE_WIDTH) * HASH_BYTES;
     const stored = this.#tile.subarray(at, at + HASH_BYTES);
     const hash = hashIfAny(event);
-    if (!hash || !sameHash(hash, stored))
+    if (!hash || !isSame(hash, stored))
       return differenceOf(log, store, { index, event, hash, stored, signed });
     this.#times = this.#times.next(event, this.checkpoints.signedAt);
     this.#state.add(event, index);
@@ -257,7 +258,7 @@ class Recheck {
     if (this.#erased.unrecorded.size > 0) return undefined;
     const stateRoot = stateRootOf(signed);
     const root = stateRoot && (await this.#state.plants.rootInSteps(() => this.options.giveWay(signal)));
-    if (root && !sameHash(root, stateRoot))
+    if (root && !isSame(root, stateRoot))
       return broken(`the state that was signed with ${signed.size} events is not the one that they come to`);
     this.#state.compared(signed);
     return undefined;
@@ -297,7 +298,7 @@ const appendAndCheck = async (tree: GrowingTree, hash: Hash, store: TreeStore): 
     if (place.count > 1) continue;
     const tile = await store.tile(place.level, place.index);
     const at = place.from * HASH_BYTES;
-    if (!sameHash(tile.subarray(at, at + HASH_BYTES), node.hash)) return false;
+    if (!isSame(tile.subarray(at, at + HASH_BYTES), node.hash)) return false;
   }
   return true;
 };
@@ -308,7 +309,7 @@ export const hasRoot = async (
   { size, root }: Pick<SignedCheckpoint, 'size' | 'root'>,
 ): Promise<boolean> => {
   try {
-    return sameHash(await storedRoot(store, size), root);
+    return isSame(await storedRoot(store, size), root);
   } catch (error) {
     if (error instanceof TileRefused || error instanceof RangeError) return false;
     throw error;

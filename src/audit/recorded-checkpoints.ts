@@ -13,12 +13,12 @@ import {
   WrongExpectedRevision,
 } from '../ports/event-log.js';
 import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
-import { signCheckpoint } from './checkpoint.js';
+import { signCheckpoint } from '../transparency/checkpoint.js';
 import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
-import { sameHash } from './merkle.js';
+import { isSame } from '../transparency/bytes.js';
 import { broken } from './findings.js';
 import { hasRoot } from './recheck.js';
-import { cosignNote, formatVerifierKey, keyName, type SignerKey } from './note.js';
+import { cosignNote, formatVerifierKey, keyName, type SignerKey } from '../transparency/note.js';
 import { otherRoot } from './stored-checkpoint.js';
 
 /**
@@ -224,7 +224,7 @@ export class RecordedCheckpoints {
     if (!ours) return false;
     const { size, root } = ours.checkpoint;
     const stored = await this.store.checkpoint(size);
-    return stored !== undefined && sameHash(stored.root, root);
+    return stored !== undefined && isSame(stored.root, root);
   }
 
   async #whyAnew(records: Records): Promise<string | undefined> {
@@ -258,7 +258,7 @@ export class RecordedCheckpoints {
     if (await hasRoot(this.store, checkpoint)) return undefined;
     // The tree that signed it holds it: then its hashes are not those that it was signed over.
     const stored = await this.store.checkpoint(size);
-    if (stored && sameHash(stored.root, root)) return broken(otherRoot(stored));
+    if (stored && isSame(stored.root, root)) return broken(otherRoot(stored));
     return {
       kind: 'fork',
       message: `${was}, and its first ${size} events have another root now: the log was altered before this tree was built, or the stored tree was`,

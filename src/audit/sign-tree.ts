@@ -4,12 +4,13 @@ import {
   type StoredTree,
   type TreeStore,
 } from '../ports/tree-store.js';
-import { signCheckpoint } from './checkpoint.js';
-import { GrowingTree, type Hash, ProofRefused, sameHash, verifyConsistency } from './merkle.js';
-import { type SignerKey } from './note.js';
+import { signCheckpoint } from '../transparency/checkpoint.js';
+import { GrowingTree, type Hash, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
+import { type SignerKey } from '../transparency/note.js';
 import { faultOfCheckpoint, otherRoot } from './stored-checkpoint.js';
 import { storedConsistency, storedRoot } from './stored-tree.js';
-import { TileRefused } from './tiles.js';
+import { TileRefused } from '../transparency/tiles.js';
 
 /** The checkpoint of the stored tree, or why that may not be signed. */
 export type SignedTree =
@@ -49,14 +50,14 @@ const rootToSign = async (
   last: SignedCheckpoint | undefined,
 ): Promise<{ readonly root: Hash } | string> => {
   try {
-    if (!sameHash(await storedRoot(store, tree.size), new GrowingTree(tree).root()))
+    if (!isSame(await storedRoot(store, tree.size), new GrowingTree(tree).root()))
       return `its tiles have another root than its ${tree.size} leaves`;
     const root = await storedRoot(store, size);
     if (!last) return { root };
     if (tree.size < last.size) return `it has ${tree.size} leaves, but ${last.size} were signed`;
     const fault = faultOfCheckpoint(last, [key]);
     if (fault !== undefined) return fault;
-    if (!sameHash(await storedRoot(store, last.size), last.root)) return otherRoot(last);
+    if (!isSame(await storedRoot(store, last.size), last.root)) return otherRoot(last);
     if (last.size > 0)
       verifyConsistency({
         first: last.size,

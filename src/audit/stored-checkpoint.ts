@@ -1,7 +1,8 @@
 import { type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
-import { parseCheckpoint } from './checkpoint.js';
-import { type GrowingTree, sameHash } from './merkle.js';
-import { NoteRefused, parseNote, type VerifierKey, verifyNote } from './note.js';
+import { parseCheckpoint } from '../transparency/checkpoint.js';
+import { type GrowingTree } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
+import { NoteRefused, parseNote, type VerifierKey, verifyNote } from '../transparency/note.js';
 
 /**
  * Why a stored checkpoint is not the one that was signed; undefined where nothing speaks against it. Its text has to be
@@ -17,7 +18,7 @@ export const faultOfCheckpoint = (
   try {
     const { text, signatures } = parseNote(note);
     const signed = parseCheckpoint(text);
-    if (signed.size !== size || !sameHash(signed.root, root))
+    if (signed.size !== size || !isSame(signed.root, root))
       return `the checkpoint of ${size} is not the one that was signed`;
     if (
       size > recordedFrom ||
@@ -66,7 +67,7 @@ export class CheckpointsInOrder {
     const due = this.next;
     if (!due) return undefined;
     this.next = await this.store.checkpointFrom(due.size + 1);
-    if (!sameHash(tree.root(), due.root)) return otherRoot(due);
+    if (!isSame(tree.root(), due.root)) return otherRoot(due);
     return faultOfCheckpoint(due, this.known.keys, this.known.recordedFrom);
   }
 }

@@ -18,8 +18,8 @@ import {
   type NodeReader,
   rootOf,
   type TreeNode,
-} from './merkle.js';
-import { placeOf, tileReader, tilesOf } from './tiles.js';
+} from '../transparency/merkle.js';
+import { placeOf, tileReader, tilesOf } from '../transparency/tiles.js';
 
 /** A leaf that is to be appended. */
 export interface NewLeaf {

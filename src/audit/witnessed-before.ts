@@ -1,10 +1,10 @@
 import { abortAfter } from '../async/runtime.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
-import { type Checkpoint } from './checkpoint.js';
+import { type Checkpoint } from '../transparency/checkpoint.js';
 import { type Finding } from './findings.js';
 import { GreaterTree } from './greater-tree.js';
-import { type VerifierKey } from './note.js';
+import { type VerifierKey } from '../transparency/note.js';
 import { hasRoot } from './recheck.js';
 import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget } from './witnessing.js';
 

@@ -5,15 +5,16 @@ import { pause } from '../async/pause.js';
 import { type EventLog } from '../ports/event-log.js';
 import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
 import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
-import { type Checkpoint, openCheckpoint } from './checkpoint.js';
-import { cosignaturesOf } from './cosignature.js';
+import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
+import { cosignaturesOf } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
 import { type Finding } from './findings.js';
 import { GreaterTree } from './greater-tree.js';
-import { keyName, NoteRefused, quoted, type VerifierKey } from './note.js';
+import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
+import { quoted } from '../transparency/refused.js';
 import { hasRoot } from './recheck.js';
 import { storedConsistency } from './stored-tree.js';
-import { TileRefused } from './tiles.js';
+import { TileRefused } from '../transparency/tiles.js';
 
 /** A witness that is asked for cosignatures. */
 export interface WitnessTarget {

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { type Duplex, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
-import { BundleRefused } from '../audit/bundle-format.js';
+import { BundleRefused } from '../transparency/bundle-format.js';
 
 /** A file cannot be read. The message is one line. */
 export class CheckFailed extends Error {

@@ -1,12 +1,12 @@
-import { needCosignatures, type WitnessDemand } from '../audit/cosignature.js';
-import { keyName, type VerifierKey, NoteRefused } from '../audit/note.js';
-import { ProofRefused } from '../audit/merkle.js';
+import { textOf } from '../transparency/bytes.js';
 import {
   LIST_PROOF_BEGINS,
   type ListedPlant,
   type ProvenList,
   verifyListProof,
-} from '../audit/state-tree/list-proof.js';
+} from '../transparency/list-proof.js';
+import { type Refusal } from '../transparency/refused.js';
+import { type Trust } from '../transparency/signed.js';
 import { bytesIn, CheckFailed } from './check-files.js';
 import { print, printable, quantity, table } from './terminal.js';
 
@@ -29,10 +29,7 @@ export const isListProof = async (file: string): Promise<boolean> => {
 /** The options of `plants check` for a list proof. */
 export interface ListQuestion {
   readonly file: string;
-  /** The log's keys. Without any the signer is not verified. */
-  readonly keys: readonly VerifierKey[];
-  /** The witnesses that must have cosigned its checkpoint; none, without it. */
-  readonly demand: WitnessDemand | undefined;
+  readonly trust: Trust;
   /** The owner whose list it has to be; anybody's, without it. */
   readonly owner: string | undefined;
 }
@@ -40,25 +37,29 @@ export interface ListQuestion {
 /** Checks the proof of a list, and prints the list. Returns whether it passed. Throws CheckFailed as `bytesIn`. */
 export const checkList = async (
   { json }: { readonly json: boolean },
-  { file, keys, demand, owner }: ListQuestion,
+  { file, trust, owner }: ListQuestion,
 ): Promise<boolean> => {
-  try {
-    const text = await textIn(file);
-    const list = verifyListProof(text, keys);
-    if (demand) needCosignatures((JSON.parse(text) as { checkpoint: string }).checkpoint, demand);
-    if (owner !== undefined && list.owner !== owner)
-      throw new ProofRefused(`it is of ${JSON.stringify(list.owner)}, not of ${JSON.stringify(owner)}`);
-    print({ json }, asJson(list), asText(list));
-    return true;
-  } catch (error) {
-    if (!(error instanceof ProofRefused) && !(error instanceof NoteRefused)) throw error;
-    const reason = error instanceof NoteRefused ? `its checkpoint: ${error.message}` : error.message;
-    print({ json }, { verdict: 'refused', reason }, printable(`refused: ${reason}`));
-    return false;
-  }
+  const result = await verdictOn(await textIn(file), trust, owner);
+  if (result.verdict === 'refused')
+    print({ json }, { verdict: 'refused', reason: result.reason }, printable(`refused: ${result.reason}`));
+  else print({ json }, asJson(result), asText(result));
+  return result.verdict !== 'refused';
 };
 
-const textIn = async (file: string): Promise<string> => {
+const verdictOn = async (
+  text: string | undefined,
+  trust: Trust,
+  owner: string | undefined,
+): Promise<ProvenList | Refusal> => {
+  if (text === undefined) return { verdict: 'refused', reason: 'this is not UTF-8' };
+  const result = await verifyListProof(text, trust);
+  if (result.verdict === 'refused' || owner === undefined || result.owner === owner) return result;
+  const reason = `it is of ${JSON.stringify(result.owner)}, not of ${JSON.stringify(owner)}`;
+  return { verdict: 'refused', reason };
+};
+
+/** Undefined for what is no UTF-8. */
+const textIn = async (file: string): Promise<string | undefined> => {
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of bytesIn(file)) {
@@ -66,32 +67,27 @@ const textIn = async (file: string): Promise<string> => {
     length += part.length;
     if (length > MAX_BYTES) throw new CheckFailed(`${file} is longer than any list proof`);
   }
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(parts));
-  } catch {
-    throw new ProofRefused('this is not UTF-8');
-  }
+  return textOf(Buffer.concat(parts));
 };
 
-const asJson = ({ checkpoint, signedBy, owner, after, isLast, plants }: ProvenList): unknown => ({
-  verdict: signedBy ? 'proven' : 'consistent',
-  signedBy: signedBy ? keyName(signedBy) : null,
-  origin: checkpoint.origin,
-  size: checkpoint.size,
+const asJson = ({ verdict, signedBy, origin, size, owner, after, isLast, plants }: ProvenList): unknown => ({
+  verdict,
+  signedBy: signedBy ?? null,
+  origin,
+  size,
   owner,
   after: after ?? null,
   last: isLast,
   plants: plants.map(({ event }) => event.data),
 });
 
-const asText = ({ checkpoint, signedBy, owner, after, isLast, plants }: ProvenList): string => {
-  const { origin, size } = checkpoint;
+const asText = ({ signedBy, origin, size, owner, after, isLast, plants }: ProvenList): string => {
   const which = after === undefined ? '' : ` after the id ${after}`;
   const whole = isLast ? 'and there are no others' : 'none is left out between them, and more follow';
   const list = plants.length === 0 ? 'there are none' : `these are the first ${plants.length}, ${whole}`;
   const what = `of the plants of ${JSON.stringify(owner)}${which}, after ${quantity(size, 'event')} of ${origin}, ${list}`;
   const lines = [
-    signedBy ? `proven: ${what}; signed by ${keyName(signedBy)}` : `consistent: ${what}`,
+    signedBy ? `proven: ${what}; signed by ${signedBy}` : `consistent: ${what}`,
     ...(signedBy
       ? []
       : ["The signature was NOT checked: without the log's key (--key) anybody may have made this file."]),

@@ -1,9 +1,7 @@
-import { BundleRefused } from '../audit/bundle-format.js';
-import { type Contents } from '../audit/bundle-check.js';
-import { type BundleToCheck, type Checked, checkBundle } from '../audit/check.js';
+import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
 import { type PlantChanges } from '../audit/plants-held.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
-import { keyName } from '../audit/note.js';
+import { BundleRefused } from '../transparency/bundle-format.js';
 import { longOperation } from '../operations/long-operation.js';
 import { watched } from './progress.js';
 import { bytesIn } from './check-files.js';
@@ -13,7 +11,7 @@ import { print, printable, quantity, table } from './terminal.js';
 const SHOWN_OWNERS = 20;
 
 /** The options of `plants check`. */
-export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'demand' | 'against'> {
+export interface CheckQuestion extends Pick<BundleToCheck, 'trust' | 'against'> {
   readonly file: string;
   /** The file of an older bundle. */
   readonly previous: string | undefined;
@@ -27,14 +25,14 @@ export interface CheckQuestion extends Pick<BundleToCheck, 'keys' | 'demand' | '
  */
 export const check = async (
   { json }: { readonly json: boolean },
-  { file, keys, demand, against, previous, owner }: CheckQuestion,
+  { file, trust, against, previous, owner }: CheckQuestion,
 ): Promise<boolean> => {
   const bundles = {
     bundle: () => bytesIn(file),
     previous: previous === undefined ? undefined : () => bytesIn(previous),
   };
   const checking = longOperation(new AbortController().signal, (report) =>
-    checkBundle({ ...bundles, keys, demand, against }, (phase, done, total) => {
+    checkBundle({ ...bundles, trust, against }, (phase, done, total) => {
       report({ phase, unit: 'events', done, total: total ?? null });
     }),
   );
@@ -60,37 +58,33 @@ export const check = async (
 const ownerText = ({ owner }: Checked): string =>
   owner === undefined ? 'all owners' : JSON.stringify(owner);
 
-const signerOf = ({ signedBy }: Checked): string | undefined => signedBy && keyName(signedBy);
-
 const asJson = (checked: Checked): unknown => {
-  const { checkpoint, from, owner, against, previous } = checked;
-  const { origin, size, root } = checkpoint;
+  const { verdict, signedBy, origin, size, root, from, owner, against, previous } = checked;
   const contents = ({ events, unread, plants }: Contents) => ({
     events,
     unread,
     plants: plants ? Object.fromEntries(plants) : null,
   });
   return {
-    verdict: checked.signedBy ? 'proven' : 'consistent',
-    signedBy: signerOf(checked) ?? null,
+    verdict,
+    signedBy: signedBy ?? null,
     origin,
     size,
-    root: Buffer.from(root).toString('base64'),
+    root,
     from,
     owner: owner ?? null,
     ...contents(checked),
     ...(checked.isStateProven === undefined ? {} : { stateProven: checked.isStateProven }),
-    against: against?.size ?? null,
+    against: against ?? null,
     keyChanges: checked.keyChanges,
     changes: checked.changes ? Object.fromEntries(checked.changes) : null,
-    previous: previous ? { size: previous.checkpoint.size, ...contents(previous) } : null,
+    previous: previous ? { size: previous.size, ...contents(previous) } : null,
   };
 };
 
 const asText = (checked: Checked): string => {
-  const { checkpoint, from, owner, events, unread, plants, against, previous } = checked;
-  const { origin, size } = checkpoint;
-  const by = signerOf(checked);
+  const { origin, size, from, owner, events, unread, plants, against, previous } = checked;
+  const by = checked.signedBy;
   const range =
     events === 0
       ? 'no events'
@@ -108,13 +102,13 @@ const asText = (checked: Checked): string => {
       "The signature was NOT checked: without the log's key (--key) anybody may have made this file.",
     );
   if (owner !== undefined) lines.push(checked.isStateProven ? OWNERS_PLANTS : NOT_COMPLETE);
-  if (against)
+  if (against !== undefined)
     lines.push(
-      `It goes on from the older checkpoint of ${quantity(against.size, 'event')}, without a difference.`,
+      `It goes on from the older checkpoint of ${quantity(against, 'event')}, without a difference.`,
     );
   if (previous)
     lines.push(
-      `It goes on from the older bundle of ${quantity(previous.events, 'event')} up to ${previous.checkpoint.size}; none of them differs.`,
+      `It goes on from the older bundle of ${quantity(previous.events, 'event')} up to ${previous.size}; none of them differs.`,
     );
   if (checked.isStateProven !== undefined && owner === undefined)
     lines.push(checked.isStateProven ? STATE_PROVEN : STATE_NOT_COMPARED);

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { type WitnessDemand } from '../audit/cosignature.js';
-import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../audit/note.js';
+import { type WitnessDemand } from '../transparency/cosignature.js';
+import { NoteRefused, parseVerifierKey, type SignatureType, type VerifierKey } from '../transparency/note.js';
 import { positiveInteger } from './arguments.js';
 import { UsageError } from './exit-status.js';
 

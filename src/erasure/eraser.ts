@@ -1,10 +1,11 @@
 import { v5 as uuidV5 } from 'uuid';
-import { digestOfErased, hashInTree } from '../audit/erased-events.js';
-import { type Hash } from '../audit/merkle.js';
+import { digestOfErased, hashInTree } from '../transparency/erased-events.js';
+import { type Hash } from '../transparency/merkle.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs, nextTurn, randomId, untilTick } from '../async/runtime.js';
 import { encode, tryDecode, versionOf } from '../plants/codec.js';
 import { type ErasureEvent } from '../plants/erasure.js';
+import { leafOf } from '../audit/leaf.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { effectOf } from '../plants/plant.js';
 import { skipName } from '../plants/skips.js';
@@ -325,7 +326,7 @@ export class Eraser {
     const { log, options } = this;
     const events: { readonly position: Position; readonly hash: Hash }[] = [];
     for await (const event of this.#owned(owner, erasure)) {
-      events.push({ position: event.position, hash: hashInTree(event) });
+      events.push({ position: event.position, hash: hashInTree(event, leafOf(event)) });
       if (events.length % EVENTS_A_TURN === 0) await nextTurn();
     }
     if (events.at(-1)?.position !== covered) return false;

@@ -1,15 +1,15 @@
 import { pause } from '../async/pause.js';
 import { monotonicMs } from '../async/runtime.js';
-import { sameHash } from '../audit/merkle.js';
-import { stateRootOf } from '../audit/state-tree/growing-state.js';
-import { idOfKey, ownerPrefix, stateChangeOf } from '../audit/state-tree/state.js';
+import { isSame } from '../transparency/bytes.js';
+import { stateRootOf } from '../audit/growing-state.js';
+import { idOfKey, ownerPrefix, stateChangeOf } from '../transparency/state.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { encodeOwner, parsePlantStream } from '../plants/stream.js';
 import { type EventLog, type Position, START } from '../ports/event-log.js';
 import { type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
-import { changesByKey, PackedChanges, type TrieChange } from '../trie/packed-changes.js';
-import { PackedEntries } from '../trie/packed-entries.js';
-import { type Hash, type TrieEntry, trieRoot } from '../trie/trie.js';
+import { changesByKey, PackedChanges, type TrieChange } from '../transparency/packed-changes.js';
+import { PackedEntries } from '../transparency/packed-entries.js';
+import { type Hash, type TrieEntry, trieRoot } from '../transparency/trie.js';
 
 /** The time to wait for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
 const SIGNED_WITHIN_MS = 5_000;
@@ -97,7 +97,7 @@ const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<Signed
     const { size } = checkpoint;
     const state = await tree.readState((snapshot) => (snapshot.size === size ? copyOf(snapshot) : undefined));
     if (state) {
-      if (!state.computed || !sameHash(state.computed, root))
+      if (!state.computed || !isSame(state.computed, root))
         throw new StateAltered(
           `the stored state does not come to the root that was signed with ${size} events: see docs/audit.md`,
         );
@@ -164,7 +164,7 @@ const compare = async (
 const faultOf = ({ ofLog, ofState }: Pair): string | undefined => {
   if (!ofLog) return 'it is in the signed state, and the log lacks it';
   if (!ofState) return 'the log has it, and the signed state lacks it';
-  if (sameHash(ofLog.value, ofState.value)) return undefined;
+  if (isSame(ofLog.value, ofState.value)) return undefined;
   return 'the event that set it last is not the one that the signed state commits to';
 };
 

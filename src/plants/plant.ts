@@ -66,10 +66,3 @@ export const effectOf = ({ data }: PlantEvent): PlantEffect => ({
   id: data.id,
   plant: 'name' in data ? data : undefined,
 });
-
-/**
- * Tells whether an event in the stream of a plant removes it: its data has an id and no name. Any other data sets it. By
- * shape, so that whoever replays the log need not know the type, nor its version.
- */
-export const removesPlant = (data: unknown): boolean =>
-  typeof data === 'object' && data !== null && Object.hasOwn(data, 'id') && !Object.hasOwn(data, 'name');

@@ -1,6 +1,6 @@
-import { type TrieState } from '../trie/growing-trie.js';
-import { type TrieNodeReader } from '../trie/read-trie.js';
-import { type TrieEntry } from '../trie/trie.js';
+import { type TrieState } from '../transparency/growing-trie.js';
+import { type TrieNodeReader } from '../transparency/read-trie.js';
+import { type TrieEntry } from '../transparency/trie.js';
 import { type Position } from './event-log.js';
 
 /** Leaves between two marks of the map from positions to indices. */

@@ -4,7 +4,7 @@ import { backoffMs, withJitter } from '../async/backoff.js';
 import { pause } from '../async/pause.js';
 import { monotonicMs, startIdleTimer } from '../async/runtime.js';
 import { AuditorOfProcess, type AuditorStatus, startingStatus } from '../audit/auditor-status.js';
-import { type SignerKey } from '../audit/note.js';
+import { type SignerKey } from '../transparency/note.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
 import { type EventLog, type ExpectedRevision, type NewEvent } from '../ports/event-log.js';
 import { type Alarm, TreeUnavailable } from '../ports/tree-store.js';

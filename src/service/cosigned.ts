@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { fileLock } from '../adapters/sqlite/file-lock.js';
 import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
-import { type SignerKey } from '../audit/note.js';
+import { type SignerKey } from '../transparency/note.js';
 import { type WitnessesConfig } from './witnesses-config.js';
 
 /** What witnesses have cosigned, as DATA_DIR holds it. */

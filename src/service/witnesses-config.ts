@@ -1,4 +1,4 @@
-import { keyName, NoteRefused, parseVerifierKey } from '../audit/note.js';
+import { keyName, NoteRefused, parseVerifierKey } from '../transparency/note.js';
 import { type WitnessTarget } from '../audit/witnessing.js';
 import { bad, ConfigError, type Environment, given } from './setting-values.js';
 

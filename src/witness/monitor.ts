@@ -1,7 +1,9 @@
-import { type Checkpoint, openKnown } from '../audit/checkpoint.js';
-import { cosignaturesOf } from '../audit/cosignature.js';
-import { HASH_BYTES, ProofRefused, sameHash, verifyConsistency } from '../audit/merkle.js';
-import { fromBase64, keyName, NoteRefused, quoted, type VerifierKey } from '../audit/note.js';
+import { type Checkpoint, openKnown } from '../transparency/checkpoint.js';
+import { cosignaturesOf } from '../transparency/cosignature.js';
+import { HASH_BYTES, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
+import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
+import { fromBase64, isSame } from '../transparency/bytes.js';
+import { quoted } from '../transparency/refused.js';
 import { type AskWitness } from '../audit/witnessing.js';
 
 /** What the log shows does not hold. The message is one line. */
@@ -108,9 +110,9 @@ export class Monitor {
         `its checkpoint is of ${quoted(now.origin)}, and the last one was of ${quoted(known.origin)}`,
       );
     if (now.size === known.size) {
-      if (!sameHash(now.root, known.root))
+      if (!isSame(now.root, known.root))
         throw refused(`two histories: its key has signed two roots of ${now.size} events`);
-      if (now.stateRoot && known.stateRoot && !sameHash(now.stateRoot, known.stateRoot))
+      if (now.stateRoot && known.stateRoot && !isSame(now.stateRoot, known.stateRoot))
         throw refused(`its key has signed two state roots of the same ${now.size} events`);
       return;
     }

@@ -1,7 +1,8 @@
 import { type AddCheckpoint, parseAddCheckpoint, SIZE_TYPE } from '../audit/add-checkpoint.js';
-import { type Checkpoint, isRootPossible, readCheckpoint } from '../audit/checkpoint.js';
-import { cosign } from '../audit/cosignature.js';
-import { ProofRefused, sameHash, verifyConsistency } from '../audit/merkle.js';
+import { type Checkpoint, isRootPossible, readCheckpoint } from '../transparency/checkpoint.js';
+import { cosign } from '../transparency/cosignature.js';
+import { ProofRefused, verifyConsistency } from '../transparency/merkle.js';
+import { isSame } from '../transparency/bytes.js';
 import {
   formatSignature,
   keyName,
@@ -10,7 +11,7 @@ import {
   type SignerKey,
   type VerifierKey,
   verifyNote,
-} from '../audit/note.js';
+} from '../transparency/note.js';
 import {
   MAX_FORKS,
   type WitnessChange,
@@ -148,7 +149,7 @@ const forkOf = (
   { size, root, note }: SignedTree,
   last: WitnessedCheckpoint | undefined,
 ): Pick<WitnessChange<never>, 'fork'> | undefined =>
-  last?.size === size && !sameHash(last.root, root)
+  last?.size === size && !isSame(last.root, root)
     ? { fork: { cosigned: last.note, refused: note } }
     : undefined;
 

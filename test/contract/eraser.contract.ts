@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { leafOf } from '../../src/audit/leaf.js';
-import { leafHash } from '../../src/audit/merkle.js';
+import { leafHash } from '../../src/transparency/merkle.js';
 import { ERASURE_STEPS } from '../../src/erasure/eraser.js';
 import { START } from '../../src/ports/event-log.js';
 import { type Generation } from '../../src/ports/read-model.js';

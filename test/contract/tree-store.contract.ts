@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { GrowingTree } from '../../src/audit/merkle.js';
+import { GrowingTree } from '../../src/transparency/merkle.js';
 import { grown, storedRoot } from '../../src/audit/stored-tree.js';
 import { type Position, START } from '../../src/ports/event-log.js';
 import {
@@ -12,8 +12,8 @@ import {
   type TreeStore,
   TreeUnavailable,
 } from '../../src/ports/tree-store.js';
-import { PackedChanges, type TrieChange } from '../../src/trie/packed-changes.js';
-import { EMPTY_ROOT, trieRoot } from '../../src/trie/trie.js';
+import { PackedChanges, type TrieChange } from '../../src/transparency/packed-changes.js';
+import { EMPTY_ROOT, trieRoot } from '../../src/transparency/trie.js';
 
 const at = (n: number): Position => String(n).padStart(16, '0') as Position;
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { formatVerifierKey, parseNote } from '../../src/audit/note.js';
+import { formatVerifierKey, parseNote } from '../../src/transparency/note.js';
 import { newSigner } from '../support/audited-log.js';
 import { CliProcess } from '../support/cli-process.js';
 import { type ForeignInput, ForeignVerifier } from '../support/foreign-verifier.js';

@@ -1,10 +1,9 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { cosignaturesOf } from '../../src/audit/cosignature.js';
-import { leafOf } from '../../src/audit/leaf.js';
-import { keyName, parseNote, parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
-import { type Receipt, verifyReceipt } from '../../src/audit/receipt.js';
+import { cosignaturesOf } from '../../src/transparency/cosignature.js';
+import { keyName, parseNote, parseVerifierKey, type VerifierKey } from '../../src/transparency/note.js';
+import { type Receipt, verifyReceipt } from '../../src/transparency/receipt.js';
 import { type SystemStatus } from '../../src/operations/system-status.js';
 import { CliProcess } from '../support/cli-process.js';
 import { resolved } from '../support/history-client.js';
@@ -15,6 +14,7 @@ import { STORES } from '../support/stores-of-this-run.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { until } from '../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../support/witness-process.js';
+import { proven } from '../support/verified.js';
 
 describe('a service with a witness', () => {
   let service: TestService;
@@ -63,10 +63,7 @@ describe('a service with a witness', () => {
     const [, path = ''] = /<(.*)>/.exec(String(created.headers.link)) ?? [];
     const answer = await http.send({ path: resolved(path, '/plants'), token });
     expect(answer.status).toBe(200);
-    return JSON.parse(answer.text) as Receipt & {
-      event: Parameters<typeof leafOf>[0];
-      witnesses: string[];
-    };
+    return JSON.parse(answer.text) as Receipt;
   };
 
   it('gives receipts that say by whom they are witnessed, and prove it', async () => {
@@ -74,8 +71,9 @@ describe('a service with a witness', () => {
       const receipt = await receiptOf(id);
       expect(receipt.witnesses).toEqual([keyName(witness.key)]);
       expect(cosignaturesOf(receipt.checkpoint, [witness.key])).toHaveLength(1);
-      const leaf = leafOf({ ...receipt.event, revision: BigInt(String(receipt.event.revision)) });
-      verifyReceipt(leaf, receipt, key.name, [key]);
+      await proven(
+        verifyReceipt(JSON.stringify(receipt), { keys: [key], witnesses: [witness.key], required: 1 }),
+      );
     }
   });
 

@@ -6,7 +6,7 @@ import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { whyNotToBegin, whyNotToStart } from '../../src/adapters/sqlite/start-check.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
-import { openNote } from '../../src/audit/checkpoint.js';
+import { openNote } from '../../src/transparency/checkpoint.js';
 import { openAuditKey, originOf } from '../../src/audit/key.js';
 import { recheck } from '../../src/audit/recheck.js';
 import { readErasures } from '../../src/erasure/erasures.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../src/audit/auditor.js';
-import { type SignerKey } from '../../src/audit/note.js';
+import { type SignerKey } from '../../src/transparency/note.js';
 import { Eraser } from '../../src/erasure/eraser.js';
 import { isInProgress, readErasures } from '../../src/erasure/erasures.js';
 import { type EventLog, START } from '../../src/ports/event-log.js';

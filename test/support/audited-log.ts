@@ -4,15 +4,16 @@ import { join } from 'node:path';
 import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
-import { signCheckpoint } from '../../src/audit/checkpoint.js';
-import { hashInTree } from '../../src/audit/erased-events.js';
+import { signCheckpoint } from '../../src/transparency/checkpoint.js';
+import { hashInTree } from '../../src/transparency/erased-events.js';
 import { bundleOf, type BundleQuestion } from '../../src/audit/bundle-write.js';
 import { ListProofs } from '../../src/audit/list-proofs.js';
-import { GrowingTree } from '../../src/audit/merkle.js';
-import { formatVerifierKey, signerKey, type SignerKey } from '../../src/audit/note.js';
+import { GrowingTree } from '../../src/transparency/merkle.js';
+import { formatVerifierKey, type SignerKey } from '../../src/transparency/note.js';
+import { signerKey } from '../../src/audit/key.js';
 import { PublishedTree } from '../../src/audit/published-tree.js';
 import { StandInsInOrder } from '../../src/erasure/erased-while-read.js';
-import { GrowingState } from '../../src/audit/state-tree/growing-state.js';
+import { GrowingState } from '../../src/audit/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../src/plants/stream.js';
 import { type EventLog } from '../../src/ports/event-log.js';
@@ -20,6 +21,7 @@ import { type StoredTree, type TreeStore } from '../../src/ports/tree-store.js';
 import { all, sampleMetadata } from './log-events.js';
 import { pastTriggers } from './past-triggers.js';
 import { temporaryFolder } from './temporary-folder.js';
+import { leafOf } from '../../src/audit/leaf.js';
 
 export const newSigner = (origin = 'plants.example/log'): SignerKey =>
   signerKey(origin, generateKeyPairSync('ed25519').privateKey);
@@ -80,7 +82,10 @@ export class AuditedLog {
   async grow(): Promise<StoredTree> {
     const stored = await this.tree.tree();
     const events = await all(this.log.readAll(stored.position));
-    const leaves = events.map((event) => ({ hash: hashInTree(event), position: event.position }));
+    const leaves = events.map((event) => ({
+      hash: hashInTree(event, leafOf(event)),
+      position: event.position,
+    }));
     const growth = leaves.length > 0 ? grown(stored, leaves) : undefined;
     if (growth) await this.tree.append(growth);
     return growth?.tree ?? stored;

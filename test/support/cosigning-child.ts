@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileLock } from '../../src/adapters/sqlite/file-lock.js';
-import { cosignaturesOf } from '../../src/audit/cosignature.js';
+import { cosignaturesOf } from '../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../src/audit/cosigned-notes.js';
-import { parseVerifierKey } from '../../src/audit/note.js';
+import { parseVerifierKey } from '../../src/transparency/note.js';
 
 /** What a child adds to the file that an auditor's processes share. */
 export interface ToCosign {

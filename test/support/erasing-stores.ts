@@ -7,7 +7,7 @@ import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
 import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../src/audit/auditor-status.js';
-import { signerKey } from '../../src/audit/note.js';
+import { signerKey } from '../../src/audit/key.js';
 import { recheck } from '../../src/audit/recheck.js';
 import { Eraser, type ErasureStep } from '../../src/erasure/eraser.js';
 import { readErasures } from '../../src/erasure/erasures.js';

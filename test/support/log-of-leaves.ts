@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { formatAddCheckpoint } from '../../src/audit/add-checkpoint.js';
-import { signCheckpoint } from '../../src/audit/checkpoint.js';
-import { consistencyProof, GrowingTree, leafHash } from '../../src/audit/merkle.js';
-import { type SignerKey } from '../../src/audit/note.js';
+import { signCheckpoint } from '../../src/transparency/checkpoint.js';
+import { consistencyProof, GrowingTree, leafHash } from '../../src/transparency/merkle.js';
+import { type SignerKey } from '../../src/transparency/note.js';
 import { newSigner } from './audited-log.js';
 
 /** A signed log of made-up leaves. Another `history` has other leaves from `differsFrom` on, and the same key. */

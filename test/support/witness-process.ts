@@ -1,4 +1,4 @@
-import { parseVerifierKey, type VerifierKey } from '../../src/audit/note.js';
+import { parseVerifierKey, type VerifierKey } from '../../src/transparency/note.js';
 import { CliProcess } from './cli-process.js';
 
 /** A `plants witness` that listens. */

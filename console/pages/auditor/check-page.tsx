@@ -2,8 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { Failure } from '../../parts/failure.js';
 import { TrustForm } from '../../parts/trust-form.js';
-import { noteText } from '../../proofs/note.js';
-import { type CheckedFile, checkFile } from '../../proofs/file.js';
+import { type CheckedFile, checkFile } from '../../check-file.js';
 import { explained, trustNow } from '../../trust.js';
 import { CheckedResult } from './checked-result.js';
 
@@ -38,8 +37,8 @@ const CheckPage = () => {
       drawn = performance.now();
     };
     try {
-      const against = older && noteText(new Uint8Array(await older.arrayBuffer()));
-      const result = await checkFile(file, { ...(await trustNow()), against, onProgress });
+      const against = older && new Uint8Array(await older.arrayBuffer());
+      const result = await checkFile(file, { ...trustNow(), against, onProgress });
       if (!run.signal.aborted) setChecked({ name: file.name, file: result });
     } catch (failure) {
       if (!run.signal.aborted) setError(explained(failure));

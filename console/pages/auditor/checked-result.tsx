@@ -2,11 +2,11 @@
 import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
 import { Verdict } from '../../parts/verdict.js';
-import { type ProvenBundle } from '../../proofs/bundle.js';
-import { type CheckedFile } from '../../proofs/file.js';
-import { type ProvenList } from '../../proofs/list.js';
-import { type ProvenConsistency } from '../../proofs/checkpoint.js';
-import { type Refusal } from '../../proofs/refused.js';
+import { type ProvenBundle } from '../../../src/transparency/bundle.js';
+import { type ProvenList } from '../../../src/transparency/list-proof.js';
+import { type Refusal } from '../../../src/transparency/refused.js';
+import { type ProvenConsistency } from '../../../src/transparency/signed.js';
+import { type CheckedFile } from '../../check-file.js';
 import { explained } from '../../trust.js';
 import { useState } from 'preact/hooks';
 import { Compared, compareCheckpoints } from './compare.js';

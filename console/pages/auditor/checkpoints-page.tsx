@@ -4,8 +4,8 @@ import { Failure } from '../../parts/failure.js';
 import { saveFile } from '../../parts/save.js';
 import { TrustForm } from '../../parts/trust-form.js';
 import { Verdict } from '../../parts/verdict.js';
-import { type Signed, verifyCheckpoint } from '../../proofs/checkpoint.js';
-import { type Refusal } from '../../proofs/refused.js';
+import { type Refusal } from '../../../src/transparency/refused.js';
+import { type Signed, verifyCheckpoint } from '../../../src/transparency/signed.js';
 import { allows } from '../../session.js';
 import { explained, trust, trustNow } from '../../trust.js';
 import { Alarms } from './alarms.js';
@@ -20,7 +20,7 @@ interface Shown {
 const read = async (): Promise<Shown> => {
   const note = await lastCheckpoint();
   // Who has cosigned is shown; the newest checkpoint may have to wait for its witnesses.
-  return { note, result: await verifyCheckpoint(note, { ...(await trustNow()), required: 0 }) };
+  return { note, result: await verifyCheckpoint(note, { ...trustNow(), required: 0 }) };
 };
 
 const CheckpointsPage = () => {

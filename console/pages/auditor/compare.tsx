@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks';
 import { Failure } from '../../parts/failure.js';
 import { Area } from '../../parts/field.js';
 import { Verdict } from '../../parts/verdict.js';
-import { type ProvenConsistency, verifyConsistency } from '../../proofs/checkpoint.js';
-import { type Refusal } from '../../proofs/refused.js';
+import { type Refusal } from '../../../src/transparency/refused.js';
+import { type ProvenConsistency, verifyExtension } from '../../../src/transparency/signed.js';
 import { explained, trustNow } from '../../trust.js';
 import { consistencyProof, lastCheckpoint, sizeOf } from './tree.js';
 
@@ -22,7 +22,7 @@ export const compareCheckpoints = async (
   let [older, newer] = [asNote(kept), other === undefined ? await lastCheckpoint() : asNote(other)];
   if (other !== undefined && (sizeOf(older) ?? 0) > (sizeOf(newer) ?? 0)) [older, newer] = [newer, older];
   const proof = await consistencyProof(sizeOf(older) ?? 0, sizeOf(newer) ?? 0);
-  return verifyConsistency(older, newer, proof, await trustNow());
+  return verifyExtension(older, newer, proof, trustNow());
 };
 
 export const Compare = () => {

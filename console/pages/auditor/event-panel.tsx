@@ -7,9 +7,10 @@ import { saveFile } from '../../parts/save.js';
 import { Time } from '../../parts/time.js';
 import { Verdict } from '../../parts/verdict.js';
 import { isAborted } from '../../problem.js';
-import { textOf } from '../../proofs/bytes.js';
-import { type EntryProof, type LogEvent, type ProvenEntry, verifyEntry } from '../../proofs/entry.js';
-import { type Refusal } from '../../proofs/refused.js';
+import { textOf } from '../../../src/transparency/bytes.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
+import { type EntryProof, type ProvenEntry, verifyEntry } from '../../../src/transparency/receipt.js';
+import { type Refusal } from '../../../src/transparency/refused.js';
 import { changeQuery, hrefOf } from '../../router.js';
 import { explained, trust, trustNow } from '../../trust.js';
 import { decisionOf, ownerOf } from './log-filter.js';
@@ -34,7 +35,7 @@ const read = async (index: number, signal: AbortSignal): Promise<Shown> => {
   ]);
   const leaf = leaves[index % BUNDLE_EVENTS] ?? new Uint8Array();
   // Who has cosigned is shown; the newest checkpoint may have to wait for its witnesses.
-  const result = await verifyEntry(leaf, proof, { ...(await trustNow()), required: 0 });
+  const result = await verifyEntry(leaf, proof, { ...trustNow(), required: 0 });
   return { leaf: textOf(leaf) ?? '', proof, result };
 };
 

@@ -1,7 +1,7 @@
 /** Which events of the log are looked at: the same filters as those of `GET /audit/events`, here over the leaves of the tree. */
-import { type LogEvent } from '../../proofs/entry.js';
-import { isObject } from '../../proofs/json.js';
-import { encodeOwner } from '../../proofs/state.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
+import { isObject } from '../../../src/transparency/json.js';
+import { encodeOwner } from '../../../src/transparency/state.js';
 
 /** The names of the parameters in the address of the page. */
 export const FILTERS = ['owner', 'plant', 'type', 'actor', 'since', 'until'] as const;

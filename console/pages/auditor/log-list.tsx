@@ -4,7 +4,7 @@ import { Failure } from '../../parts/failure.js';
 import { Name } from '../../parts/name.js';
 import { localOf } from '../../parts/time.js';
 import { VirtualList } from '../../parts/virtual-list.js';
-import { type LogEvent } from '../../proofs/entry.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
 import { hrefOf, place } from '../../router.js';
 import { decisionOf, ownerOf } from './log-filter.js';
 import { type LogRow, type LogView } from './log-view.js';

@@ -3,9 +3,9 @@ import { batch, computed, signal } from '@preact/signals';
 import { sleep } from '../../api.js';
 import { follow, type Live } from '../../live.js';
 import { isAborted } from '../../problem.js';
-import { textOf } from '../../proofs/bytes.js';
-import { type LogEvent } from '../../proofs/entry.js';
-import { isObject, jsonIn } from '../../proofs/json.js';
+import { textOf } from '../../../src/transparency/bytes.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
+import { isObject, jsonIn } from '../../../src/transparency/json.js';
 import { isEmpty, liveQuery, type LogFilter, matcherOf } from './log-filter.js';
 import { BUNDLE_EVENTS, lastCheckpoint, leavesOf, sizeOf } from './tree.js';
 

@@ -1,7 +1,8 @@
 /** What the service says of its tree: checkpoints, proofs and leaves. Nothing of it is believed before it is verified. */
 import { addressOf, json, send } from '../../api.js';
 import { problemOf, Unreachable } from '../../problem.js';
-import { type EntryProof, leavesIn } from '../../proofs/entry.js';
+import { type EntryProof } from '../../../src/transparency/receipt.js';
+import { leavesIn } from '../../../src/transparency/tiles.js';
 
 /** Events in a full entry bundle. */
 export const BUNDLE_EVENTS = 256;

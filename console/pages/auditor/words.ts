@@ -1,6 +1,6 @@
 /** What events are called, for people. */
-import { type LogEvent } from '../../proofs/entry.js';
-import { isObject } from '../../proofs/json.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
+import { isObject } from '../../../src/transparency/json.js';
 
 const WORDS: Readonly<Record<string, string>> = {
   PlantCreated: 'Plant added',

@@ -7,8 +7,8 @@ import { saveFile } from '../../parts/save.js';
 import { TrustForm } from '../../parts/trust-form.js';
 import { useRead } from '../../parts/use-read.js';
 import { Verdict } from '../../parts/verdict.js';
-import { type ListedPlant, type ProvenList, verifyListProof } from '../../proofs/list.js';
-import { type Refusal } from '../../proofs/refused.js';
+import { type ListedPlant, type ProvenList, verifyListProof } from '../../../src/transparency/list-proof.js';
+import { type Refusal } from '../../../src/transparency/refused.js';
 import { session } from '../../session.js';
 import { explained, trust, trustNow } from '../../trust.js';
 import { PAGE_SIZE, type Plant, type PlantList } from './plant-list.js';
@@ -61,7 +61,7 @@ const fetchProof = async (after: string | undefined, signal: AbortSignal): Promi
 /** What a proof comes to with the keys that are trusted now. Throws what `signal` was aborted with. */
 const verified = async (text: string, after: string | undefined, signal: AbortSignal): Promise<Proof> => {
   try {
-    const result = await verifyListProof(text, await trustNow());
+    const result = await verifyListProof(text, trustNow());
     signal.throwIfAborted();
     return { text, result: ofThisPage(result, after) };
   } catch (error) {

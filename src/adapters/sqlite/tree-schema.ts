@@ -1,4 +1,4 @@
-import { EMPTY_TRIE } from '../../trie/growing-trie.js';
+import { EMPTY_TRIE } from '../../transparency/growing-trie.js';
 import { START } from '../../ports/event-log.js';
 import { TreeUnavailable } from '../../ports/tree-store.js';
 import { type Database } from './database.js';

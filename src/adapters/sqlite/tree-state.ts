@@ -7,9 +7,9 @@ import {
   type StoredNode,
   type StoredNodeReader,
   type TrieState,
-} from '../../trie/growing-trie.js';
-import { changesByKey, type TrieChange } from '../../trie/packed-changes.js';
-import { type TrieEntry } from '../../trie/trie.js';
+} from '../../transparency/growing-trie.js';
+import { changesByKey, type TrieChange } from '../../transparency/packed-changes.js';
+import { type TrieEntry } from '../../transparency/trie.js';
 import { type StateGrowth, type StateSnapshot, type StoredState, TreeMoved } from '../../ports/tree-store.js';
 import { type Database, prepareRows } from './database.js';
 

@@ -14,7 +14,7 @@ import {
   TreeUnavailable,
 } from '../../ports/tree-store.js';
 import { type Database, explainSqliteError, prepareRows, SQLITE, sqliteCode } from './database.js';
-import { nodesOf, storedEntries } from '../../trie/read-trie.js';
+import { nodesOf, storedEntries } from '../../transparency/read-trie.js';
 import { FileNames, type FileFault } from './file-names.js';
 import { assertScrubbed, inTransaction, SCRUB } from './open-file.js';
 import { nodeReader, stateReader, stateWrites } from './tree-state.js';

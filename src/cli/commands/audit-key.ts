@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { openAuditKey, originOf } from '../../audit/key.js';
-import { formatVerifierKey } from '../../audit/note.js';
+import { formatVerifierKey } from '../../transparency/note.js';
 import { EXITS } from '../exit-status.js';
 import { settings } from '../settings.js';
 import { print } from '../terminal.js';

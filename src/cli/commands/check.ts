@@ -43,7 +43,7 @@ const checkFile = async (file: string, options: CheckOptions): Promise<boolean> 
   const { key: keys, against, previous, owner, json = false } = options;
   for (const needed of [file, against, previous])
     if (needed !== undefined && !isThere(needed)) throw new UsageError(`there is no file ${needed}`);
-  const question = { file, keys, demand: demandOf(options), owner };
+  const question = { file, trust: { keys, ...demandOf(options) }, owner };
   const { checkList, isListProof } = await import('../check-list.js');
   if (await isListProof(file)) {
     if (against !== undefined || previous !== undefined)

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { backoffMs, withJitter } from '../../async/backoff.js';
 import { pause } from '../../async/pause.js';
-import { NoteRefused } from '../../audit/note.js';
+import { NoteRefused } from '../../transparency/note.js';
 import { isThere, replaceDurably } from '../../files/new-file.js';
 import { askWitness } from '../../witness/ask.js';
 import {

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Command } from 'commander';
 import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../../audit/key.js';
-import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../audit/note.js';
+import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../transparency/note.js';
 import { isThere } from '../../files/new-file.js';
 import { createLogger } from '../../service/logging/logger.js';
 import { StartError } from '../../service/start-error.js';

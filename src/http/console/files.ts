@@ -25,6 +25,9 @@ const LIBRARIES = {
   oauth4webapi: 'vendor/oauth4webapi.js',
 } as const;
 
+/** The verifier, which the service and the console share: how its modules are imported, and the folder of the files. */
+const VERIFIER = { imported: /^(?:\.\.\/)+src\/transparency\//, folder: 'transparency/' } as const;
+
 /** An import of a library, or of another module, in what SWC and the libraries' own minifiers write. */
 const IMPORTED = /\b(from|import)(\s*\(?\s*)(["'])([^"'\n]+)\3/g;
 
@@ -107,10 +110,17 @@ const served = ({ path, body }: ConsoleFile): ConsoleFile => {
   if (!path.endsWith('.js')) return { path, body };
   const named = body.replace(
     IMPORTED,
-    (whole, keyword: string, between: string, quote: string, name: string) =>
-      isLibrary(name) ? `${keyword}${between}${quote}${addressFrom(path, LIBRARIES[name])}${quote}` : whole,
+    (_, keyword: string, between: string, quote: string, name: string) =>
+      `${keyword}${between}${quote}${addressOf(path, name)}${quote}`,
   );
   return { path, body: named.replace(/\n?\/\/# sourceMappingURL=\S+\s*$/, '') };
+};
+
+const addressOf = (path: string, name: string): string => {
+  if (isLibrary(name)) return addressFrom(path, LIBRARIES[name]);
+  return VERIFIER.imported.test(name)
+    ? addressFrom(path, name.replace(VERIFIER.imported, VERIFIER.folder))
+    : name;
 };
 
 const isLibrary = (name: string): name is keyof typeof LIBRARIES => Object.hasOwn(LIBRARIES, name);

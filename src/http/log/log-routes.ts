@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_LISTED } from '../../audit/state-tree/list-proof.js';
+import { MAX_LISTED } from '../../transparency/list-proof.js';
 import { type ProblemCode } from '../problem.js';
 import { type Routes } from '../route.js';
 import { BYTES, CODING, json, TEXT, textHeader } from '../route-parts.js';

@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from 'playwright-core';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { formatVerifierKey, parseVerifierKey } from '../../../src/audit/note.js';
-import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
+import { formatVerifierKey, parseVerifierKey } from '../../../src/transparency/note.js';
+import { verifyReceipt } from '../../../src/transparency/receipt.js';
 import { describeInBrowser, expectAccessible, picture, TestBrowser } from '../../support/browser.js';
 import { newSigner } from '../../support/audited-log.js';
 import { CliProcess } from '../../support/cli-process.js';
@@ -14,6 +14,7 @@ import { TestService } from '../../support/service.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 import { startWitness, type WitnessProcess } from '../../support/witness-process.js';
+import { trustOf } from '../../support/verified.js';
 
 /** Names that are shown as they are: markup, right to left, and characters that nobody sees or that pile up. */
 const ODD_NAMES = [
@@ -175,11 +176,7 @@ describeInBrowser('an auditor in the console', () => {
     await event.getByRole('button', { name: 'Save as a receipt' }).click();
     const file = await (await download).path();
     const text = readFileSync(file, 'utf8');
-    const { event: value, ...receipt } = JSON.parse(text) as Receipt;
-    const leaf = Buffer.from(text.slice('{"event":'.length, text.indexOf(',"index":7')));
-    expect(JSON.parse(leaf.toString())).toEqual(value);
-    const key = parseVerifierKey(vkey);
-    verifyReceipt(leaf, receipt, key.name, [key]);
+    expect(await verifyReceipt(text, trustOf({ key: vkey }))).toMatchObject({ verdict: 'proven', index: 7 });
   });
 
   it('is told what is no key, and that another key has not signed', async () => {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
+import { type Checkpoint, openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import {
   GrowingTree,
@@ -11,17 +11,18 @@ import {
   rootOf,
   verifyConsistency,
   verifyInclusion,
-} from '../../../src/audit/merkle.js';
-import { type Receipt, verifyReceipt } from '../../../src/audit/receipt.js';
-import { verifyListProof } from '../../../src/audit/state-tree/list-proof.js';
-import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
-import { TILE_WIDTH, tilePath, tileReader } from '../../../src/audit/tiles.js';
+} from '../../../src/transparency/merkle.js';
+import { type Receipt, verifyReceipt } from '../../../src/transparency/receipt.js';
+import { verifyListProof } from '../../../src/transparency/list-proof.js';
+import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../../src/transparency/note.js';
+import { TILE_WIDTH, tilePath, tileReader } from '../../../src/transparency/tiles.js';
 import { type RecordedEvent } from '../../../src/ports/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { resolved } from '../../support/history-client.js';
 import { type Answer, problemIn, served } from '../../support/http-client.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
+import { proven, trusting } from '../../support/verified.js';
 
 /** Nobody else's on a shared server. */
 const anne = `anne ${randomUUID()}`;
@@ -239,12 +240,9 @@ describe('/log', () => {
       data: { id: 1, name: 'Φίκος' },
       revision: 0,
     });
-    const leaf = leafOf({ ...receipt.event, revision: BigInt(receipt.event.revision) });
-    verifyReceipt(leaf, receipt, key.name, [key]);
-    const forged = leafOf({ ...receipt.event, revision: 1n });
-    expect(() => {
-      verifyReceipt(forged, receipt, key.name, [key]);
-    }).toThrow('is not proven');
+    await proven(verifyReceipt(answer.text, trusting(key)));
+    const forged = JSON.stringify({ ...receipt, event: { ...receipt.event, revision: 1 } });
+    await expect(proven(verifyReceipt(forged, trusting(key)))).rejects.toThrow('is not proven');
 
     await http.refused(get(path, await http.token(bob)), 404, 'entry_not_found');
     expect((await get(path, await http.token('auditor', 'plants:read plants:audit'))).status).toBe(200);
@@ -265,11 +263,11 @@ describe('/log', () => {
     const { event, index } = JSON.parse((await get(path, token)).text) as { event: unknown; index: number };
     const answer = await http.send({ path, token, headers: { accept: 'text/plain' } });
     expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/plain; charset=utf-8']);
-    const [, extra = '', number, hashes = '', checkpoint = ''] =
-      /^c2sp\.org\/tlog-proof@v1\nextra (\S+)\nindex (\d+)\n((?:\S+\n)*)\n([^]+)$/.exec(answer.text) ?? [];
+    const [, extra = '', number] =
+      /^c2sp\.org\/tlog-proof@v1\nextra (\S+)\nindex (\d+)\n(?:\S+\n)*\n[^]+$/.exec(answer.text) ?? [];
     const leaf = Buffer.from(extra, 'base64');
     expect([JSON.parse(leaf.toString('utf8')), Number(number)]).toEqual([event, index]);
-    verifyReceipt(leaf, { index, proof: hashes.split('\n').slice(0, -1), checkpoint }, key.name, [key]);
+    await proven(verifyReceipt(answer.text, trusting(key)));
     await http.refused(http.send({ path, token, headers: { accept: 'image/png' } }), 406, 'not_acceptable');
   });
 
@@ -295,10 +293,10 @@ describe('/log', () => {
     expect(next).toBe(plain.headers.link);
     const answer = await get(resolved(path, '/plants'), token);
     expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
-    const proven = verifyListProof(answer.text, [key]);
-    expect(proven).toMatchObject({ owner: anne, isLast: false });
+    const list = await proven(verifyListProof(answer.text, trusting(key)));
+    expect(list).toMatchObject({ owner: anne, isLast: false });
     expect(
-      proven.plants.map(({ event }) => {
+      list.plants.map(({ event }) => {
         const { name, tag } = event.data as { name: string; tag: string };
         return { name, tag };
       }),
@@ -319,7 +317,7 @@ describe('/log', () => {
     const name = `nobody ${randomUUID()}`;
     await http.refused(get('/log/list', await http.token(name)), 404, 'entry_not_found');
     const nobody = await get('/log/list', await http.token(name, 'plants:read plants:audit'));
-    expect(verifyListProof(nobody.text, [key])).toMatchObject({ plants: [], isLast: true });
+    expect(await verifyListProof(nobody.text, trusting(key))).toMatchObject({ plants: [], isLast: true });
     expect((await get('/log/list')).status).toBe(401);
     await http.refused(get('/log/list?limit=0', token), 400, 'invalid_request', ['?limit']);
   });

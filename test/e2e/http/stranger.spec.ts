@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { createHash, randomUUID } from 'node:crypto';
-import { type Checkpoint, openCheckpoint } from '../../../src/audit/checkpoint.js';
-import { verifyConsistency } from '../../../src/audit/merkle.js';
-import { parseVerifierKey, type VerifierKey } from '../../../src/audit/note.js';
+import { type Checkpoint, openCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { verifyConsistency } from '../../../src/transparency/merkle.js';
+import { parseVerifierKey, type VerifierKey } from '../../../src/transparency/note.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { HttpCache } from '../../support/http-cache.js';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
-import { formatVerifierKey } from '../../../src/audit/note.js';
+import { formatVerifierKey } from '../../../src/transparency/note.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type Position } from '../../../src/ports/event-log.js';
 import { parseEventLogUrl } from '../../../src/adapters/store-locations.js';

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { leafOf } from '../../../src/audit/leaf.js';
-import { GrowingTree, leafHash } from '../../../src/audit/merkle.js';
+import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { START } from '../../../src/ports/event-log.js';
 import { parseEventLogUrl } from '../../../src/adapters/store-locations.js';

@@ -1,5 +1,6 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
-import { GrowingTree, type Hash, sameHash } from '../../../src/audit/merkle.js';
+import { GrowingTree, type Hash } from '../../../src/transparency/merkle.js';
+import { isSame } from '../../../src/transparency/bytes.js';
 import { effectOf, type PlantEvent } from '../../../src/plants/plant.js';
 import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
 import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
@@ -118,7 +119,7 @@ export class Oracles {
         if (!kept.has(size))
           this.report('a checkpoint that was served is kept', `the one of ${size} is gone`);
         for (const leaf of this.#leaves.slice(rebuilt.size, size)) if (leaf) rebuilt.append(leaf);
-        if (!sameHash(rebuilt.root(), root))
+        if (!isSame(rebuilt.root(), root))
           this.report('what is signed is what the log holds', `the checkpoint of ${size} has another root`);
       }
     }

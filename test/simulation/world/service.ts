@@ -1,6 +1,6 @@
 import { Auditor } from '../../../src/audit/auditor.js';
 import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
-import { type SignerKey } from '../../../src/audit/note.js';
+import { type SignerKey } from '../../../src/transparency/note.js';
 import { WitnessedBefore } from '../../../src/audit/witnessed-before.js';
 import { Witnessing } from '../../../src/audit/witnessing.js';
 import { Eraser } from '../../../src/erasure/eraser.js';

@@ -15,9 +15,14 @@ import {
   TreeStore,
   TreeUnavailable,
 } from '../../../src/ports/tree-store.js';
-import { EMPTY_TRIE, GrowingTrie, type StoredNode, type TrieState } from '../../../src/trie/growing-trie.js';
-import { changesByKey } from '../../../src/trie/packed-changes.js';
-import { nodesOf, storedEntries } from '../../../src/trie/read-trie.js';
+import {
+  EMPTY_TRIE,
+  GrowingTrie,
+  type StoredNode,
+  type TrieState,
+} from '../../../src/transparency/growing-trie.js';
+import { changesByKey } from '../../../src/transparency/packed-changes.js';
+import { nodesOf, storedEntries } from '../../../src/transparency/read-trie.js';
 
 const HASH_BYTES = 32;
 

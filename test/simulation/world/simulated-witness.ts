@@ -1,5 +1,6 @@
 import { createHash, createPrivateKey } from 'node:crypto';
-import { type SignatureType, type SignerKey, signerKey } from '../../../src/audit/note.js';
+import { type SignatureType, type SignerKey } from '../../../src/transparency/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import { type AskWitness } from '../../../src/audit/witnessing.js';
 import {
   type ForkEvidence,

@@ -1,4 +1,4 @@
-import { type SignerKey } from '../../../src/audit/note.js';
+import { type SignerKey } from '../../../src/transparency/note.js';
 import { pause } from '../../../src/async/pause.js';
 import { randomId, replaceRuntime } from '../../../src/async/runtime.js';
 import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
-import { BundleRefused } from '../../../src/audit/bundle-format.js';
+import { BundleRefused } from '../../../src/transparency/bundle-format.js';
 import { checkBundle } from '../../../src/audit/check.js';
 import { bundleOf } from '../../../src/audit/bundle-write.js';
-import { type VerifierKey } from '../../../src/audit/note.js';
+import { type VerifierKey } from '../../../src/transparency/note.js';
 import { Alterer } from './alterer.js';
 import { type Expected, randomOf, type State } from './kind.js';
 import { AT_NEXT_START, NOT_FOUND, ONLY_WARNED } from './kinds.js';
@@ -135,7 +135,7 @@ export class Matrix {
       await checkBundle(
         {
           bundle: () => createReadStream(file),
-          keys: [key],
+          trust: { keys: [key], witnesses: [] },
           against: Buffer.from(note),
           previous: undefined,
         },

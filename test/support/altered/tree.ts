@@ -1,7 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { parseNote, signerKey, signNote } from '../../../src/audit/note.js';
+import { parseNote, signNote } from '../../../src/transparency/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import { pastTriggers } from '../past-triggers.js';
 import { type Expected, type Kind, type Place } from './kind.js';
 

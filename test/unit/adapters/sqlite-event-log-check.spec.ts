@@ -7,7 +7,7 @@ import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { recheck } from '../../../src/audit/recheck.js';
 import { grown } from '../../../src/audit/stored-tree.js';
-import { leafHash } from '../../../src/audit/merkle.js';
+import { leafHash } from '../../../src/transparency/merkle.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { type EventLog, LogDamaged, START } from '../../../src/ports/event-log.js';
 import { noon } from '../../support/domain-stores.js';

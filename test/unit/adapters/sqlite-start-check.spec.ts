@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openSqliteReadModel } from '../../../src/adapters/sqlite/lists.js';
 import { whyNotToBegin } from '../../../src/adapters/sqlite/start-check.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { leafHash } from '../../../src/audit/merkle.js';
+import { leafHash } from '../../../src/transparency/merkle.js';
 import { grown } from '../../../src/audit/stored-tree.js';
 import { type Position, START } from '../../../src/ports/event-log.js';
 import { partitionOf } from '../../../src/ports/read-model.js';

@@ -8,11 +8,11 @@ import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
-import { openCheckpoint } from '../../../src/audit/checkpoint.js';
+import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
-import { GrowingTree, type Hash, leafHash } from '../../../src/audit/merkle.js';
+import { GrowingTree, type Hash, leafHash } from '../../../src/transparency/merkle.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
-import { signerKey } from '../../../src/audit/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import { signTree } from '../../../src/audit/sign-tree.js';
 import { grown, storedRoot } from '../../../src/audit/stored-tree.js';
 import {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/audit/bundle-format.js';
+import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/transparency/bundle-format.js';
 import { checkBundle } from '../../../src/audit/check.js';
 import { bundleOf, ExportRefused } from '../../../src/audit/bundle-write.js';
-import { leafHash } from '../../../src/audit/merkle.js';
+import { leafHash } from '../../../src/transparency/merkle.js';
 import { START, UnknownPosition } from '../../../src/ports/event-log.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
@@ -18,7 +18,7 @@ const checked = (text: string, log: AuditedLog) =>
         await Promise.resolve();
         yield Buffer.from(text);
       },
-      keys: [log.key],
+      trust: { keys: [log.key], witnesses: [] },
       against: undefined,
       previous: undefined,
     },
@@ -164,8 +164,9 @@ describe('a bundle', () => {
 
 describe('a line of a bundle', () => {
   it('is read as it was written', () => {
-    const leaf = Buffer.from('{"a":"b,\\"hash\\":\\"x","c":{"d":1,"hash":"e"}}');
-    const event = { leaf, hash: leafHash(leaf), index: 7, proof: [leafHash(leaf)] };
+    const leaf = '{"a":"b,\\"hash\\":\\"x","c":{"d":1,"hash":"e"}}';
+    const hash = leafHash(Buffer.from(leaf));
+    const event = { leaf, hash, index: 7, proof: [hash] };
     expect(parseLine(eventLine(event))).toEqual({ kind: 'event', ...event });
     const header = { checkpoint: 'a\n\n— b c\n', from: 3, owner: 'Zoë "1"' };
     expect(parseHeader(headerLine(header))).toEqual(header);

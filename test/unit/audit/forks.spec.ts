@@ -7,11 +7,12 @@ import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.j
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
 import { Auditor } from '../../../src/audit/auditor.js';
-import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
+import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
-import { EMPTY_ROOT, leafHash, ProofRefused, verifyConsistency } from '../../../src/audit/merkle.js';
+import { EMPTY_ROOT, leafHash, ProofRefused, verifyConsistency } from '../../../src/transparency/merkle.js';
 import { RecordedCheckpoints, type RecordingOptions } from '../../../src/audit/recorded-checkpoints.js';
-import { formatVerifierKey, signerKey, type SignerKey, verifyNote } from '../../../src/audit/note.js';
+import { formatVerifierKey, type SignerKey, verifyNote } from '../../../src/transparency/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import { grown, storedConsistency } from '../../../src/audit/stored-tree.js';
 import { type EventLog, LogUnavailable, OutcomeUnknown, START } from '../../../src/ports/event-log.js';
 import { type TreeStore } from '../../../src/ports/tree-store.js';

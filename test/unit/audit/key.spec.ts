@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { chmodSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AuditKeyError, openAuditKey, openPreviousKey } from '../../../src/audit/key.js';
-import { openCheckpoint, signCheckpoint } from '../../../src/audit/checkpoint.js';
-import { EMPTY_ROOT } from '../../../src/audit/merkle.js';
-import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/audit/note.js';
+import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { EMPTY_ROOT } from '../../../src/transparency/merkle.js';
+import { formatVerifierKey, NoteRefused, parseVerifierKey } from '../../../src/transparency/note.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
 
 describe('the audit key', () => {

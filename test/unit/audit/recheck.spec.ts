@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { signCheckpoint } from '../../../src/audit/checkpoint.js';
+import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { recheck, Reread } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash } from 'node:crypto';
-import { type Hash, ProofRefused } from '../../../src/audit/merkle.js';
+import { type Hash, ProofRefused } from '../../../src/transparency/merkle.js';
 import {
   EMPTY_TRIE,
   GrowingTrie,
@@ -9,18 +9,16 @@ import {
   MAX_TWIG,
   type StoredNode,
   type TrieState,
-} from '../../../src/trie/growing-trie.js';
-import { nodesOf, type TrieNodeReader } from '../../../src/trie/read-trie.js';
+} from '../../../src/transparency/growing-trie.js';
+import { nodesOf, type TrieNodeReader } from '../../../src/transparency/read-trie.js';
 import {
-  absenceProof,
-  entriesFrom,
   type PageClaim,
-  pageProof,
   type PageProof,
   verifyAbsence,
   verifyPage,
-} from '../../../src/audit/state-tree/range-proof.js';
-import { type TrieEntry, trieRoot } from '../../../src/trie/trie.js';
+} from '../../../src/transparency/range-proof.js';
+import { absenceProof, entriesFrom, pageProof } from '../../../src/transparency/prove-range.js';
+import { type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const sha = (text: string): Buffer => createHash('sha256').update(text).digest();

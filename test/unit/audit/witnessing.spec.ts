@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { fileLock } from '../../../src/adapters/sqlite/file-lock.js';
 import { openWitnessStore } from '../../../src/adapters/sqlite/witness-store.js';
-import { cosign, cosignaturesOf } from '../../../src/audit/cosignature.js';
+import { cosign, cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
-import { keyName, parseNote, signerKey, type SignerKey, verifyNote } from '../../../src/audit/note.js';
+import { keyName, parseNote, type SignerKey, verifyNote } from '../../../src/transparency/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import {
   type AskWitness,
   Witnessing,

@@ -41,7 +41,12 @@ describe('an altered log beside a bundle of what it was', () => {
   };
   const compared = async (name: string, json = false): Promise<string> => {
     printed.stdout = '';
-    const question = { file: file(name), keys: [log.key], against: undefined, previous: file('kept') };
+    const question = {
+      file: file(name),
+      trust: { keys: [log.key], witnesses: [] },
+      against: undefined,
+      previous: file('kept'),
+    };
     await check({ json }, question);
     return printed.stdout;
   };
@@ -82,7 +87,12 @@ describe('an altered log beside a bundle of what it was', () => {
       expect(await compared('altered')).toMatch(text);
       expect(JSON.parse(await compared('altered', true))).toMatchObject({ verdict: 'refused', index });
       // Nothing of it is taken for proven without the older bundle either.
-      const question = { file: file('altered'), keys: [log.key], against: undefined, previous: undefined };
+      const question = {
+        file: file('altered'),
+        trust: { keys: [log.key], witnesses: [] },
+        against: undefined,
+        previous: undefined,
+      };
       expect(await check({ json: false }, question)).toBe(false);
     },
   );

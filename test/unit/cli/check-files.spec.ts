@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
-import { BundleRefused } from '../../../src/audit/bundle-format.js';
+import { BundleRefused } from '../../../src/transparency/bundle-format.js';
 import { bytesIn, CheckFailed, readWhole } from '../../../src/cli/check-files.js';
 import { all } from '../../support/log-events.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';

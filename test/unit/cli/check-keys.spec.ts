@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RecordedCheckpoints } from '../../../src/audit/recorded-checkpoints.js';
-import { formatVerifierKey, type SignerKey, type VerifierKey } from '../../../src/audit/note.js';
+import { formatVerifierKey, type SignerKey, type VerifierKey } from '../../../src/transparency/note.js';
 import { check } from '../../../src/cli/check.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
@@ -50,7 +50,10 @@ describe('a check of a log whose key was changed', () => {
   };
   const checked = async (file: string, keys: readonly VerifierKey[], json = false): Promise<boolean> => {
     printed.stdout = '';
-    return check({ json }, { file, keys, against: Buffer.from(kept), previous: undefined });
+    return check(
+      { json },
+      { file, trust: { keys, witnesses: [] }, against: Buffer.from(kept), previous: undefined },
+    );
   };
 
   it('takes both keys, and says whether the old one has signed the change', async () => {

@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { keyName, type VerifierKey } from '../../../src/audit/note.js';
+import { keyName, type VerifierKey } from '../../../src/transparency/note.js';
 import { checkList, isListProof, type ListQuestion } from '../../../src/cli/check-list.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { keepPrinted } from './command-for-tests.js';
+import { trusting } from '../../support/verified.js';
 
 describe('plants check of a list proof', () => {
   let log: AuditedLog;
@@ -38,7 +39,7 @@ describe('plants check of a list proof', () => {
     const file = join(log.folder, randomUUID());
     writeFileSync(file, content);
     printed.stdout = '';
-    return checkList({ json }, { file, keys: [log.key], demand: undefined, owner: undefined, ...question });
+    return checkList({ json }, { file, trust: trusting(log.key), owner: undefined, ...question });
   };
 
   it('shows the first plants, and how many more there are', async () => {
@@ -62,10 +63,10 @@ describe('plants check of a list proof', () => {
   });
 
   it('says that nobody has signed it where no key is given', async () => {
-    expect(await checked(await proofOf('bob'), { keys: [] })).toBe(true);
+    expect(await checked(await proofOf('bob'), { trust: trusting() })).toBe(true);
     expect(printed.stdout).toMatch(/^consistent: of the plants of "bob"/);
     expect(printed.stdout).toContain('The signature was NOT checked');
-    await checked(await proofOf('bob'), { keys: [] }, true);
+    await checked(await proofOf('bob'), { trust: trusting() }, true);
     expect(JSON.parse(printed.stdout)).toMatchObject({
       verdict: 'consistent',
       signedBy: null,
@@ -87,9 +88,9 @@ describe('plants check of a list proof', () => {
     const stateless = text.replace(/plants-state\/v1 [^\\]*\\n/, '');
     for (const [content, question, reason] of [
       [text, { owner: 'bob' }, 'it is of "alice", not of "bob"'],
-      [text, { keys: [other] }, 'its checkpoint: '],
-      [text, { demand: { witnesses: [other], required: 1 } }, ''],
-      [stateless, { keys: [] }, 'its checkpoint commits to no state'],
+      [text, { trust: trusting(other) }, 'its checkpoint: '],
+      [text, { trust: { ...trusting(log.key), witnesses: [other], required: 1 } }, ''],
+      [stateless, { trust: trusting() }, 'its checkpoint commits to no state'],
       [text.replace('"last":false', '"last":true'), {}, 'the list goes on after the page'],
       [Buffer.concat([Buffer.from(text), Buffer.of(0xff)]), {}, 'this is not UTF-8'],
     ] as const) {

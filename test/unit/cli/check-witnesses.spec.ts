@@ -3,8 +3,9 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { keptCosignatures } from '../../../src/audit/cosigned-notes.js';
-import { cosign } from '../../../src/audit/cosignature.js';
-import { formatVerifierKey, parseNote, signerKey, type SignerKey } from '../../../src/audit/note.js';
+import { cosign } from '../../../src/transparency/cosignature.js';
+import { formatVerifierKey, parseNote, type SignerKey } from '../../../src/transparency/note.js';
+import { signerKey } from '../../../src/audit/key.js';
 import { check } from '../../../src/cli/check.js';
 import { checkList } from '../../../src/cli/check-list.js';
 import { demandOf } from '../../../src/cli/verifier-keys.js';
@@ -52,7 +53,7 @@ describe('a check that wants cosignatures', () => {
       witness: witnesses,
       ...(required !== undefined && { witnessesRequired: required }),
     });
-    const question = { file, keys: [log.key], demand, owner: undefined };
+    const question = { file, trust: { keys: [log.key], ...demand }, owner: undefined };
     const taken = text.startsWith('{"format":"plants-list"')
       ? await checkList({ json: false }, question)
       : await check({ json: false }, { ...question, against: undefined, previous: undefined });

@@ -1,21 +1,26 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { type Trust } from '../../../console/proofs/checkpoint.js';
-import { leavesIn, verifyEntry, verifyReceipt } from '../../../console/proofs/entry.js';
-import { checkFile } from '../../../console/proofs/file.js';
-import { signCheckpoint } from '../../../src/audit/checkpoint.js';
-import { leafHash } from '../../../src/audit/merkle.js';
+import { checkFile } from '../../../console/check-file.js';
+import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
+import { leafHash } from '../../../src/transparency/merkle.js';
 import { ListProofs } from '../../../src/audit/list-proofs.js';
 import { leafOf } from '../../../src/audit/leaf.js';
-import { formatVerifierKey } from '../../../src/audit/note.js';
+import { formatVerifierKey } from '../../../src/transparency/note.js';
 import { PublishedTree } from '../../../src/audit/published-tree.js';
-import { type Receipt, receiptText, tlogProofText } from '../../../src/audit/receipt.js';
-import { encodeBundle } from '../../../src/audit/tiles.js';
+import {
+  type Receipt,
+  receiptText,
+  tlogProofText,
+  verifyEntry,
+  verifyReceipt,
+} from '../../../src/transparency/receipt.js';
+import { type Trust } from '../../../src/transparency/signed.js';
+import { encodeBundle, leavesIn } from '../../../src/transparency/tiles.js';
 import { type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
-import { trustOf } from '../../support/console-check.js';
+import { trustOf } from '../../support/verified.js';
 import { all } from '../../support/log-events.js';
 
 const EVENTS = 40;
@@ -29,7 +34,7 @@ beforeAll(async () => {
   log = await AuditedLog.open();
   await log.fill(EVENTS);
   await log.sign();
-  trust = await trustOf({ key: formatVerifierKey(log.key) });
+  trust = trustOf({ key: formatVerifierKey(log.key) });
   events = await all(log.log.readAll(START));
   tree = new PublishedTree(
     log.log,
@@ -77,7 +82,7 @@ describe('a receipt in the console', () => {
   });
 
   it('that an earlier version gave is proven', async () => {
-    const known = await trustOf({ key: golden('plants.vkey').toString().trim() });
+    const known = trustOf({ key: golden('plants.vkey').toString().trim() });
     for (const name of ['receipt-1.json', 'receipt-2.json'])
       expect(await verifyReceipt(golden(name).toString(), known)).toMatchObject({
         verdict: 'proven',
@@ -133,7 +138,7 @@ describe('a receipt in the console', () => {
     ];
     for (const [changed, reason] of says) expect(await said(changed)).toMatch(reason);
     expect((await verifyReceipt(text({}), { ...trust, keys: [] })).verdict).toBe('consistent');
-    const stranger = await trustOf({ key: formatVerifierKey(newSigner()) });
+    const stranger = trustOf({ key: formatVerifierKey(newSigner()) });
     expect(await verifyReceipt(text({}), stranger)).toMatchObject({ verdict: 'refused' });
   });
 
@@ -200,7 +205,7 @@ describe('a file in the console', () => {
   });
 
   it('that an earlier version wrote is proven', async () => {
-    const known = await trustOf({ key: golden('plants.vkey').toString().trim() });
+    const known = trustOf({ key: golden('plants.vkey').toString().trim() });
     for (const [name, content] of [
       ['bundle.ndjson.gz', { events: 106, from: 0, owner: undefined }],
       ['bundle-bob.ndjson.gz', { owner: 'bob' }],

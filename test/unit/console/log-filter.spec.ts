@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { type LogEvent } from '../../../console/proofs/entry.js';
+import { type LogEvent } from '../../../src/transparency/event.js';
 import { isEmpty, type LogFilter, matcherOf, ownerOf } from '../../../console/pages/auditor/log-filter.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { AuditQuery } from '../../../src/http/audit/audit-schemas.js';

@@ -4,13 +4,14 @@ import { copyFileSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { hashInTree } from '../../../src/audit/erased-events.js';
+import { leafOf } from '../../../src/audit/leaf.js';
+import { hashInTree } from '../../../src/transparency/erased-events.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure, ownerHash, UnknownOwner } from '../../../src/erasure/order.js';
 import { encodeOwner, ERASURES_STREAM, ownedBy, plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable, type RecordedEvent, START } from '../../../src/ports/event-log.js';
-import { sha256 } from '../../../src/trie/sha256.js';
+import { sha256 } from '../../../src/transparency/crypto.js';
 import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
 import { type Random, randomOf } from '../../support/altered/kind.js';
 import { Faults } from '../../support/domain-faults.js';
@@ -284,7 +285,7 @@ const alterationsOf = (
      UPDATE events SET (stream, revision, id, type, data, metadata) =
        (SELECT stream, revision, id, type, data, metadata FROM b.events WHERE seq = ${number}) WHERE seq = ${number}`;
   const eraseInto = (event: RecordedEvent, stream: string): string => {
-    const leafHash = Buffer.from(hashInTree(event)).toString('base64');
+    const leafHash = Buffer.from(hashInTree(event, leafOf(event))).toString('base64');
     return `UPDATE events SET id = '${randomUUID()}', type = 'Erased', data = '{"leafHash":"${leafHash}"}',
       metadata = '{"schemaVersion":1}', stream = '${stream}',
       revision = (SELECT coalesce(max(revision), -1) + 1 FROM events WHERE stream = '${stream}')

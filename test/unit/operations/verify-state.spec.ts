@@ -7,9 +7,9 @@ import {
   verifyState,
 } from '../../../src/operations/verify-state.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
-import { PlantsState, stateChangeOf } from '../../../src/audit/state-tree/state.js';
+import { PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
 import { START } from '../../../src/ports/event-log.js';
-import { trieRoot } from '../../../src/trie/trie.js';
+import { trieRoot } from '../../../src/transparency/trie.js';
 import { run } from '../../support/domain-stores.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';

@@ -327,7 +327,12 @@ describe('a projection', () => {
 
   it.each<[string, () => unknown]>([
     ['the next event of that partition', () => run(log, 'anne', createPlant(2))],
-    ['itself, while nothing happens', () => { stores.tamper("UPDATE anchors SET position = '', event = ''"); }],
+    [
+      'itself, while nothing happens',
+      () => {
+        stores.tamper("UPDATE anchors SET position = '', event = ''");
+      },
+    ],
   ])('notices a loss of the store by %s, and applies nothing there', async (_what, happens) => {
     const { position } = await run(log, 'anne', createPlant(1));
     const projection = start();

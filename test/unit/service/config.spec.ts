@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { ConfigError } from '../../../src/service/setting-values.js';
-import { parseVerifierKey } from '../../../src/audit/note.js';
+import { parseVerifierKey } from '../../../src/transparency/note.js';
 import { type Config, loadConfig } from '../../../src/service/config.js';
 import { SETTINGS } from '../../../src/service/settings.js';
 

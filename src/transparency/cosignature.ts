@@ -1,0 +1,103 @@
+import { concat, utf8 } from './bytes.js';
+import { isSigned, signed } from './crypto.js';
+import {
+  formatSignature,
+  keyName,
+  NoteRefused,
+  type NoteSignature,
+  parseNote,
+  type SignerKey,
+  type VerifierKey,
+  type Verify,
+} from './note.js';
+import { quoted } from './refused.js';
+
+/**
+ * What a witness says of a checkpoint: C2SP tlog-cosignature (https://c2sp.org/tlog-cosignature), the Ed25519 type. A
+ * cosignature states that, at its time, this was the largest tree of the log that the witness had seen, and that it was
+ * consistent with all trees before. The keys have the type `cosignature`.
+ */
+
+/** A verified cosignature. */
+export interface Cosignature {
+  readonly key: VerifierKey;
+  /** When the witness signed, by its own clock: seconds since 1970. */
+  readonly time: bigint;
+  /** The line of the note, with its newline. */
+  readonly line: string;
+}
+
+/** Bytes of the time before each signature. */
+const TIME_BYTES = 8;
+const ED25519_BYTES = 64;
+
+/** The greatest time of the format, in seconds. */
+const LAST_TIME = 2n ** 63n - 1n;
+
+const signedMessage = (text: string, time: bigint): Uint8Array =>
+  utf8(`cosignature/v1\ntime ${time}\n${text}`);
+
+/** The cosignature of a checkpoint's text by `key` as a line of a note; `seconds` since 1970. */
+export const cosign = (text: string, key: SignerKey, seconds: number): string => {
+  const time = BigInt(seconds);
+  const timestamp = new Uint8Array(TIME_BYTES);
+  new DataView(timestamp.buffer).setBigUint64(0, time);
+  const signature = signed(signedMessage(text, time), key.privateKey);
+  return formatSignature({ ...key, signature: concat([timestamp, signature]) });
+};
+
+/**
+ * The cosignatures of a note by the witnesses with these keys, one for each at most; others are ignored. Throws
+ * NoteRefused where the note is malformed, or a signature that names one of these keys is not by it.
+ */
+export const cosignaturesOf = (
+  note: string | Uint8Array,
+  keys: readonly VerifierKey[],
+  verify: Verify = isSigned,
+): Cosignature[] => {
+  const { text, signatures } = parseNote(note);
+  const found = new Map<string, Cosignature>();
+  for (const signature of signatures) {
+    const key = keys.find((known) => keyName(known) === keyName(signature));
+    if (!key) continue;
+    const time = timeOf(text, signature, key, verify);
+    if (!found.has(keyName(key))) found.set(keyName(key), { key, time, line: formatSignature(signature) });
+  }
+  return [...found.values()];
+};
+
+/** Which witnesses have to have cosigned a checkpoint, and how many of them. */
+export interface WitnessDemand {
+  readonly witnesses: readonly VerifierKey[];
+  readonly required: number;
+}
+
+/** The cosignatures of a note by these witnesses. Throws NoteRefused where they are fewer than demanded, or one that is not by its witness. */
+export const needCosignatures = (
+  note: string | Uint8Array,
+  { witnesses, required }: WitnessDemand,
+  verify: Verify = isSigned,
+): Cosignature[] => {
+  const found = cosignaturesOf(note, witnesses, verify);
+  if (found.length < required)
+    throw new NoteRefused(`it is cosigned by ${found.length} of the witnesses, and not by ${required}`);
+  return found;
+};
+
+/** The time of a cosignature. Throws NoteRefused where it is not by `key`. */
+const timeOf = (
+  text: string,
+  { signature, line }: NoteSignature,
+  key: VerifierKey,
+  verify: Verify,
+): bigint => {
+  const refused = (reason: string): NoteRefused =>
+    new NoteRefused(`the cosignature by ${quoted(keyName(key))} ${reason}`, line);
+  if (signature.length !== TIME_BYTES + ED25519_BYTES)
+    throw refused(`has ${TIME_BYTES + ED25519_BYTES} bytes, not ${signature.length}`);
+  const time = new DataView(signature.buffer, signature.byteOffset).getBigUint64(0);
+  if (time === 0n || time > LAST_TIME) throw refused('has no time that the format allows');
+  if (!verify({ ...key, message: signedMessage(text, time), signature: signature.subarray(TIME_BYTES) }))
+    throw refused('is not by that key, or not of this text');
+  return time;
+};
