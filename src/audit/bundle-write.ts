@@ -21,13 +21,12 @@ import {
   GrowingTree,
   type Hash,
   HASH_BYTES,
-  inclusionProof,
-  nodesOfInclusion,
   nodesOfRoot,
   ProofRefused,
   type TreeNode,
   verifyInclusion,
 } from '../transparency/merkle.js';
+import { inclusionProof, nodesOfInclusion } from '../transparency/prove-tree.js';
 import { isSame } from '../transparency/bytes.js';
 import { NoteRefused, parseNote } from '../transparency/note.js';
 import { OwnersPlants } from '../transparency/bundle.js';

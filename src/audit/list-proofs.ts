@@ -3,13 +3,13 @@ import { encodeOwner, plantStream } from '../plants/stream.js';
 import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
 import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
 import { type TrieEntry } from '../transparency/trie.js';
-import { isSame } from '../transparency/bytes.js';
+import { isSame, toBase64 } from '../transparency/bytes.js';
 import { keyName } from '../transparency/note.js';
 import { LogAltered, NotSignedYet, type PublishedTree } from './published-tree.js';
 import { broken } from './findings.js';
 import { stateRootOf } from './growing-state.js';
-import { type ListedPlant, listProofText, verifyListProof } from '../transparency/list-proof.js';
-import { type AbsenceProof, type PageProof } from '../transparency/range-proof.js';
+import { type ListedPlant, type ListProof, verifyListProof } from '../transparency/list-proof.js';
+import { type AbsenceProof, type PageProof, type Sibling } from '../transparency/range-proof.js';
 import { absenceProof, entriesFrom, pageProof } from '../transparency/prove-range.js';
 import { idOfKey, ownerPrefix, plantKey, plantValue } from '../transparency/state.js';
 
@@ -171,4 +171,26 @@ const partOf = (
     if (error instanceof RangeError) return 'altered';
     throw error;
   }
+};
+
+/** A list proof as text, in one line. */
+const listProofText = ({ proof, isLast, plants, witnesses, ...list }: ListProof): string => {
+  const siblings = (of: readonly Sibling[]) => of.map(({ bit, hash }) => ({ bit, hash: toBase64(hash) }));
+  const { left, right } = proof;
+  const before = 'before' in proof && proof.before;
+  const instead = 'instead' in proof && proof.instead;
+  return JSON.stringify({
+    format: 'plants-list',
+    version: 1,
+    owner: list.owner,
+    after: list.after,
+    last: isLast,
+    plants,
+    ...(before && { before: { id: idOfKey(before.key), value: toBase64(before.value) } }),
+    ...(instead && { instead: { key: toBase64(instead.key), value: toBase64(instead.value) } }),
+    left: siblings(left),
+    right: siblings(right),
+    checkpoint: list.checkpoint,
+    witnesses,
+  });
 };

@@ -7,18 +7,15 @@ import {
   type TreeGrowth,
   type TreeStore,
 } from '../ports/tree-store.js';
+import { GrowingTree, type Hash, nodesOfRoot, type TreeNode } from '../transparency/merkle.js';
 import {
   consistencyProof,
-  GrowingTree,
-  type Hash,
   inclusionProof,
   nodesOfConsistency,
   nodesOfInclusion,
-  nodesOfRoot,
   type NodeReader,
   rootOf,
-  type TreeNode,
-} from '../transparency/merkle.js';
+} from '../transparency/prove-tree.js';
 import { placeOf, tileReader, tilesOf } from '../transparency/tiles.js';
 
 /** A leaf that is to be appended. */

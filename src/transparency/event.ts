@@ -23,3 +23,18 @@ export const parseEvent = (leaf: string): LogEvent | string => {
     ? event
     : 'the event is not in the canonical form of RFC 8785';
 };
+
+/**
+ * The leaves of an entry bundle, as `encodeBundle` of tiles.ts writes it: each stands behind its length in two bytes. Undefined for
+ * bytes that are none.
+ */
+export const leavesIn = (bundle: Uint8Array): Uint8Array[] | undefined => {
+  const leaves: Uint8Array[] = [];
+  for (let at = 0; at < bundle.length;) {
+    const from = at + 2;
+    at = from + (bundle[at] ?? 0) * 256 + (bundle[at + 1] ?? 0);
+    if (at > bundle.length) return undefined;
+    leaves.push(bundle.subarray(from, at));
+  }
+  return leaves;
+};

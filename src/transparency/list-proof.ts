@@ -1,10 +1,10 @@
-import { fromBase64, toBase64 } from './bytes.js';
+import { fromBase64 } from './bytes.js';
 import { isObject, jsonIn } from './json.js';
 import { type Hash, HASH_BYTES, ProofRefused } from './merkle.js';
 import { type AbsenceProof, type PageProof, type Sibling, verifyAbsence, verifyPage } from './range-proof.js';
 import { about, type Refusal, verdictOf } from './refused.js';
 import { cosignedBy, openSigned, type Signed, type Trust } from './signed.js';
-import { encodeOwner, idOfKey, KEY_BYTES, ownerPrefix, plantKey, plantValue } from './state.js';
+import { encodeOwner, KEY_BYTES, ownerPrefix, plantKey, plantValue } from './state.js';
 import { type TrieEntry } from './trie.js';
 
 /** How a list proof begins: what `plants check` knows it by. */
@@ -35,28 +35,6 @@ export interface ListProof {
   /** As in a receipt. */
   readonly witnesses?: readonly string[];
 }
-
-/** A list proof as text, in one line. */
-export const listProofText = ({ proof, isLast, plants, witnesses, ...list }: ListProof): string => {
-  const siblings = (of: readonly Sibling[]) => of.map(({ bit, hash }) => ({ bit, hash: toBase64(hash) }));
-  const { left, right } = proof;
-  const before = 'before' in proof && proof.before;
-  const instead = 'instead' in proof && proof.instead;
-  return JSON.stringify({
-    format: 'plants-list',
-    version: 1,
-    owner: list.owner,
-    after: list.after,
-    last: isLast,
-    plants,
-    ...(before && { before: { id: idOfKey(before.key), value: toBase64(before.value) } }),
-    ...(instead && { instead: { key: toBase64(instead.key), value: toBase64(instead.value) } }),
-    left: siblings(left),
-    right: siblings(right),
-    checkpoint: list.checkpoint,
-    witnesses,
-  });
-};
 
 /** A page of an owner's list that is proven to be all of it, as of the checkpoint's last event. */
 export interface ProvenList extends Signed, Pick<ListProof, 'owner' | 'after' | 'isLast' | 'plants'> {}

@@ -22,9 +22,6 @@ export interface TreeNode {
   readonly index: number;
 }
 
-/** Gives the hash of a complete subtree. Throws where it has none. */
-export type NodeReader = (level: number, index: number) => Hash;
-
 /** A proof that does not prove its claim, or that cannot exist for these sizes. The message is one line. */
 export class ProofRefused extends Refused {
   override readonly name = 'ProofRefused';
@@ -57,21 +54,23 @@ export const nodeHash = (left: Hash, right: Hash): Hash => {
 /** The root of a tree without leaves. */
 export const EMPTY_ROOT: Hash = sha256('');
 
-const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
+/** Whether a tree can have so many leaves. */
+export const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
-const checkSize = (size: number): void => {
+/** Throws RangeError for what is no size of a tree. */
+export const checkSize = (size: number): void => {
   if (!isSize(size)) throw new RangeError(`a tree has from 0 to 2^53 - 1 leaves, not ${size}`);
 };
 
 /** The largest power of two that is not above `n`, which is at least 1. */
-const powerWithin = (n: number): number => {
+export const powerWithin = (n: number): number => {
   let power = 1;
   while (power <= n / 2) power *= 2;
   return power;
 };
 
 /** The leaves from `from` up to, but without, `to`. */
-interface Leaves {
+export interface Leaves {
   readonly from: number;
   readonly to: number;
 }
@@ -80,7 +79,7 @@ interface Leaves {
  * The complete subtrees that cover some leaves, from left to right. `from` is 0, or a multiple of a power of two
  * that is not below the number of leaves: all that a tree is ever split into.
  */
-const subtreesOf = ({ from, to }: Leaves): TreeNode[] => {
+export const subtreesOf = ({ from, to }: Leaves): TreeNode[] => {
   const nodes: TreeNode[] = [];
   for (let at = from; at < to;) {
     const leaves = powerWithin(to - at);
@@ -91,94 +90,17 @@ const subtreesOf = ({ from, to }: Leaves): TreeNode[] => {
 };
 
 /** The root over complete subtrees, given from left to right: the smaller ones are folded into the larger ones. */
-const rootOfSubtrees = (subtrees: readonly Hash[]): Hash =>
+export const rootOfSubtrees = (subtrees: readonly Hash[]): Hash =>
   subtrees.reduceRight<Hash | undefined>(
     (right, left) => (right ? nodeHash(left, right) : left),
     undefined,
   ) ?? EMPTY_ROOT;
 
-/** MTH of RFC 9162: the root over these leaves. */
-const rootOver = (leaves: Leaves, read: NodeReader): Hash =>
-  rootOfSubtrees(subtreesOf(leaves).map(({ level, index }) => read(level, index)));
-
-/** What `rootOf` reads. Throws RangeError for what is no size. */
+/** The nodes that the root of the first `size` leaves is made of. Throws RangeError for what is no size. */
 export const nodesOfRoot = (size: number): TreeNode[] => {
   checkSize(size);
   return subtreesOf({ from: 0, to: size });
 };
-
-/** The root of the first `size` leaves. Throws RangeError for what is no size, and what `read` throws. */
-export const rootOf = (size: number, read: NodeReader): Hash => {
-  checkSize(size);
-  return rootOver({ from: 0, to: size }, read);
-};
-
-/** PATH of RFC 9162, section 2.1.3.1, each hash as the leaves that it is the root of. */
-const pathTo = (index: number, size: number): Leaves[] => {
-  checkSize(size);
-  if (!isSize(index) || index >= size)
-    throw new RangeError(`there is no leaf ${index} in a tree of ${size}: they count from 0`);
-  const path: Leaves[] = [];
-  let [from, to] = [0, size];
-  while (to - from > 1) {
-    const split = from + powerWithin(to - from - 1);
-    if (index < split) {
-      path.push({ from: split, to });
-      to = split;
-    } else {
-      path.push({ from, to: split });
-      from = split;
-    }
-  }
-  return path.reverse();
-};
-
-/** PROOF of RFC 9162, section 2.1.4.1, each hash as the leaves that it is the root of. */
-const pathBetween = (first: number, second: number): Leaves[] => {
-  checkSize(second);
-  if (!isSize(first) || first === 0 || first > second)
-    throw new RangeError(
-      `a tree of ${second} is consistent with those of 1 to ${second} leaves, not ${first}`,
-    );
-  const path: Leaves[] = [];
-  let [from, to] = [0, second];
-  while (to > first) {
-    const split = from + powerWithin(to - from - 1);
-    if (first <= split) {
-      path.push({ from: split, to });
-      to = split;
-    } else {
-      path.push({ from, to: split });
-      from = split;
-    }
-  }
-  // Where `first` is one complete subtree at the left edge, its root is the first tree's, which the verifier has.
-  if (from > 0) path.push({ from, to });
-  return path.reverse();
-};
-
-/** The nodes that `inclusionProof` reads, in its order, so that they can be fetched first. Throws as it does. */
-export const nodesOfInclusion = (index: number, size: number): TreeNode[] =>
-  pathTo(index, size).flatMap(subtreesOf);
-
-/**
- * Proves that the leaf at `index` (from 0) is in the tree of the first `size` leaves: at most 53 hashes, from the
- * leaf up. Throws RangeError where there is no such leaf, and what `read` throws.
- */
-export const inclusionProof = (index: number, size: number, read: NodeReader): Hash[] =>
-  pathTo(index, size).map((leaves) => rootOver(leaves, read));
-
-/** The nodes that `consistencyProof` reads, in its order, so that they can be fetched first. Throws as it does. */
-export const nodesOfConsistency = (first: number, second: number): TreeNode[] =>
-  pathBetween(first, second).flatMap(subtreesOf);
-
-/**
- * Proves that the tree of `first` leaves is the beginning of the tree of `second`: at most 54 hashes, none where
- * they are the same. Throws RangeError unless 1 <= first <= second, and what `read` throws: the empty tree is the
- * beginning of every tree, and nothing about it can be proven.
- */
-export const consistencyProof = (first: number, second: number, read: NodeReader): Hash[] =>
-  pathBetween(first, second).map((leaves) => rootOver(leaves, read));
 
 const areHashes = (hashes: readonly Hash[]): boolean => hashes.every((hash) => hash.length === HASH_BYTES);
 

@@ -1,5 +1,6 @@
 import { concat } from './bytes.js';
-import { GrowingTree, HASH_BYTES, type NodeReader, type TreeNode } from './merkle.js';
+import { GrowingTree, HASH_BYTES, type TreeNode } from './merkle.js';
+import { type NodeReader } from './prove-tree.js';
 import { Refused } from './refused.js';
 
 /**
@@ -136,21 +137,6 @@ export const encodeBundle = (entries: readonly Uint8Array[]): Uint8Array => {
       return [Uint8Array.of(entry.length >>> 8, entry.length), entry];
     }),
   );
-};
-
-/**
- * The leaves of an entry bundle, as `encodeBundle` writes it: each stands behind its length in two bytes. Undefined for
- * bytes that are none.
- */
-export const leavesIn = (bundle: Uint8Array): Uint8Array[] | undefined => {
-  const leaves: Uint8Array[] = [];
-  for (let at = 0; at < bundle.length;) {
-    const from = at + 2;
-    at = from + (bundle[at] ?? 0) * 256 + (bundle[at + 1] ?? 0);
-    if (at > bundle.length) return undefined;
-    leaves.push(bundle.subarray(from, at));
-  }
-  return leaves;
 };
 
 const checkWidth = (width: number): void => {

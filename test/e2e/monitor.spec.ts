@@ -7,7 +7,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { generateKeyPairSync } from 'node:crypto';
 import { openKnown, signCheckpoint } from '../../src/transparency/checkpoint.js';
 import { cosign } from '../../src/transparency/cosignature.js';
-import { consistencyProof, GrowingTree, type Hash, leafHash, rootOf } from '../../src/transparency/merkle.js';
+import { GrowingTree, type Hash, leafHash } from '../../src/transparency/merkle.js';
+import { consistencyProof, rootOf } from '../../src/transparency/prove-tree.js';
 import { formatVerifierKey, parseVerifierKey } from '../../src/transparency/note.js';
 import { signerKey } from '../../src/audit/key.js';
 import { newSigner } from '../support/audited-log.js';

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { formatAddCheckpoint } from '../../src/audit/add-checkpoint.js';
 import { signCheckpoint } from '../../src/transparency/checkpoint.js';
-import { consistencyProof, GrowingTree, leafHash } from '../../src/transparency/merkle.js';
+import { GrowingTree, leafHash } from '../../src/transparency/merkle.js';
+import { consistencyProof } from '../../src/transparency/prove-tree.js';
 import { type SignerKey } from '../../src/transparency/note.js';
 import { newSigner } from './audited-log.js';
 

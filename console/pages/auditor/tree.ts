@@ -2,7 +2,7 @@
 import { addressOf, json, send } from '../../api.js';
 import { problemOf, Unreachable } from '../../problem.js';
 import { type EntryProof } from '../../../src/transparency/receipt.js';
-import { leavesIn } from '../../../src/transparency/tiles.js';
+import { leavesIn } from '../../../src/transparency/event.js';
 
 /** Events in a full entry bundle. */
 export const BUNDLE_EVENTS = 256;

@@ -8,10 +8,10 @@ import {
   GrowingTree,
   type Hash,
   leafHash,
-  rootOf,
   verifyConsistency,
   verifyInclusion,
 } from '../../../src/transparency/merkle.js';
+import { rootOf } from '../../../src/transparency/prove-tree.js';
 import { type Receipt, verifyReceipt } from '../../../src/transparency/receipt.js';
 import { verifyListProof } from '../../../src/transparency/list-proof.js';
 import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../../src/transparency/note.js';

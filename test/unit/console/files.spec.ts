@@ -16,7 +16,8 @@ import {
   verifyReceipt,
 } from '../../../src/transparency/receipt.js';
 import { type Trust } from '../../../src/transparency/signed.js';
-import { encodeBundle, leavesIn } from '../../../src/transparency/tiles.js';
+import { leavesIn } from '../../../src/transparency/event.js';
+import { encodeBundle } from '../../../src/transparency/tiles.js';
 import { type RecordedEvent, START } from '../../../src/ports/event-log.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';

@@ -3,23 +3,25 @@ import fc from 'fast-check';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  consistencyProof,
   EMPTY_ROOT,
   GrowingTree,
   type Hash,
-  inclusionProof,
   leafHash,
   nodeHash,
-  type NodeReader,
-  nodesOfConsistency,
-  nodesOfInclusion,
   nodesOfRoot,
   ProofRefused,
-  rootOf,
   type TreeNode,
   verifyConsistency,
   verifyInclusion,
 } from '../../../src/transparency/merkle.js';
+import {
+  consistencyProof,
+  inclusionProof,
+  type NodeReader,
+  nodesOfConsistency,
+  nodesOfInclusion,
+  rootOf,
+} from '../../../src/transparency/prove-tree.js';
 import { isSame } from '../../../src/transparency/bytes.js';
 import { MTH, PATH, PROOF } from '../../support/rfc9162.js';
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { openKnown, signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { cosign, needCosignatures } from '../../../src/transparency/cosignature.js';
-import { consistencyProof, GrowingTree, type Hash, leafHash } from '../../../src/transparency/merkle.js';
+import { GrowingTree, type Hash, leafHash } from '../../../src/transparency/merkle.js';
+import { consistencyProof } from '../../../src/transparency/prove-tree.js';
 import {
   formatVerifierKey,
   NoteRefused,

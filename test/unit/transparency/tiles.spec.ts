@@ -1,20 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import {
-  consistencyProof,
   GrowingTree,
   type Hash,
   HASH_BYTES,
-  inclusionProof,
   leafHash,
-  nodesOfConsistency,
-  nodesOfInclusion,
   nodesOfRoot,
-  rootOf,
   type TreeNode,
   verifyConsistency,
   verifyInclusion,
 } from '../../../src/transparency/merkle.js';
+import {
+  consistencyProof,
+  inclusionProof,
+  nodesOfConsistency,
+  nodesOfInclusion,
+  rootOf,
+} from '../../../src/transparency/prove-tree.js';
 import {
   encodeBundle,
   parseTilePath,
