@@ -11,7 +11,7 @@ const LARGEST_BYTES = 256 * 1024;
 const ROW_BYTES = 100;
 
 /** A page, and the generation that it was read from. */
-export interface Kept<Generation, P> {
+export interface CacheEntry<Generation, P> {
   readonly generation: Generation;
   readonly page: P;
 }
@@ -21,13 +21,13 @@ export interface Kept<Generation, P> {
  * the page: these take a fifth of the time of reading 20 rows.
  */
 export class PageCache<Generation, P extends Page | LongPage = Page> {
-  readonly #pages = new LRUCache<string, Kept<Generation, P>>({
+  readonly #pages = new LRUCache<string, CacheEntry<Generation, P>>({
     maxSize: KEPT_BYTES,
     maxEntrySize: LARGEST_BYTES,
     sizeCalculation: ({ page }, name) => bytesOf(page) + 2 * name.length + ROW_BYTES,
   });
 
-  get(owner: string, after: number | undefined, limit: number): Kept<Generation, P> | undefined {
+  get(owner: string, after: number | undefined, limit: number): CacheEntry<Generation, P> | undefined {
     return this.#pages.get(nameOf(owner, after, limit));
   }
 

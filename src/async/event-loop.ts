@@ -39,7 +39,7 @@ export const nextLoopTurn = new LoopTurns(soon).next;
  * As `nextLoopTurn`, for long work in steps of a millisecond at most: while requests come it pauses after each step, so
  * that all long work together takes half of the event loop's time.
  */
-export const nextStep = new LoopTurns((go) => {
+export const yieldToLoop = new LoopTurns((go) => {
   if (monotonicMs() - lastRequest < REQUESTS_EXPECTED_MS) startTimer(go, PAUSE_MS);
   else soon(go);
 }).next;

@@ -16,11 +16,11 @@ import { knownKeys } from './checkpoint-record.js';
 import { RecordedCheckpoints, type RecordingOptions } from './recorded-checkpoints.js';
 import { hashesOf } from './entry-leaf.js';
 import { broken } from './findings.js';
-import { recheck, type RecheckOptions, Reread, SLICE } from './recheck.js';
+import { recheck, type RecheckOptions, RecheckProgress, SLICE } from './recheck.js';
 import { signTree } from './sign-tree.js';
 import { type AddedEvent, GrowingState } from './growing-state.js';
 import { type SignerKey } from '../transparency/note.js';
-import { type WitnessedBefore } from './witnessed-before.js';
+import { type WitnessPreflight } from './witness-preflight.js';
 import { type Witnessing } from './witnessing.js';
 import { grown, isLastInPlace, type NewLeaf, treeFault } from './stored-tree.js';
 
@@ -59,7 +59,7 @@ export interface AuditorOptions extends Omit<RecheckOptions, 'keys' | 'recordedF
   /** What submits checkpoints to witnesses, where some are set. */
   readonly witnessing?: Pick<Witnessing, 'status' | 'signed'> | undefined;
   /** What witnesses have cosigned before, where some are set: compared before the first signature. */
-  readonly witnessedBefore?: Pick<WitnessedBefore, 'allows' | 'forget'> | undefined;
+  readonly witnessedBefore?: Pick<WitnessPreflight, 'allows' | 'forget'> | undefined;
   /** Called once with each warning of `signing` and `times`, for the log. */
   readonly onWarning?: (message: string) => void;
 }
@@ -86,7 +86,7 @@ export class Auditor {
   #isWitnessed = false;
   readonly #recorded: RecordedCheckpoints;
   readonly #warned = new Set<string>();
-  #reread = new Reread();
+  #progress = new RecheckProgress();
   /** Rings when the tree has grown, was signed, or is to be looked at. */
   readonly #bell = new Bell();
   /** The state tree, once it has reached the tree. */
@@ -103,7 +103,7 @@ export class Auditor {
   }
 
   get status(): AuditorStatus {
-    const { since, tree } = this.#reread;
+    const { since, tree } = this.#progress;
     const witnessing = this.options.witnessing?.status;
     return {
       ...this.#status,
@@ -134,7 +134,7 @@ export class Auditor {
       this.#compared = false;
       this.#isWitnessed = false;
       this.options.witnessedBefore?.forget();
-      this.#reread = new Reread();
+      this.#progress = new RecheckProgress();
       this.#next('alarm', { alarm });
       await this.#bell.wait(OTHERS_LOOK_EVERY_MS, signal);
       return;
@@ -183,7 +183,7 @@ export class Auditor {
     const standIns = await StandInsInOrder.from(this.log);
     let tree = await this.store.tree();
     this.#reached(tree);
-    const state = await GrowingState.open(this.log, this.store, standIns, this.options.giveWay, signal);
+    const state = await GrowingState.open(this.log, this.store, standIns, this.options.yieldToLoop, signal);
     if (typeof state === 'string') return this.#raise({ ...broken(state), raisedAt: this.#now() });
     this.#state = state;
     this.#bell.ring(); // another process may have appended since, and not signed
@@ -192,7 +192,7 @@ export class Auditor {
       for (let at = 0; at < events.length; at += MAX_APPEND) {
         tree = await this.#append(tree, events.slice(at, at + MAX_APPEND), signal);
         this.#reached(tree);
-        await this.options.giveWay(signal);
+        await this.options.yieldToLoop(signal);
         if (signal.aborted) return;
       }
       if (caughtUp) this.#failures = 0;
@@ -213,7 +213,7 @@ export class Auditor {
     for (const event of events) {
       try {
         leaves.push({ position: event.position, ...hashesOf(event) });
-        if (leaves.length % SLICE === 0) await this.options.giveWay(signal);
+        if (leaves.length % SLICE === 0) await this.options.yieldToLoop(signal);
       } catch (error) {
         if (!(error instanceof EventRefused)) throw error;
         refused = new BlockedAt(`at position ${event.position}: ${error.message}`);
@@ -307,15 +307,15 @@ export class Auditor {
   }
 
   async #recheck(signal: AbortSignal): Promise<void> {
-    this.#reread.since ??= this.#now();
-    const { giveWay, recording } = this.options;
-    const known = await knownKeys(this.log, [this.key, recording?.previousKey], () => giveWay(signal));
-    const alarm = await recheck(this.log, this.store, { ...this.options, ...known }, signal, this.#reread);
+    this.#progress.since ??= this.#now();
+    const { yieldToLoop, recording } = this.options;
+    const known = await knownKeys(this.log, [this.key, recording?.previousKey], () => yieldToLoop(signal));
+    const alarm = await recheck(this.log, this.store, { ...this.options, ...known }, signal, this.#progress);
     if (alarm) await this.#raise(alarm);
     if (!signal.aborted) await this.#compareRecorded(signal);
     if (signal.aborted) return;
-    const times = this.#reread.times.doubtful;
-    this.#reread = new Reread();
+    const times = this.#progress.times.doubtful;
+    this.#progress = new RecheckProgress();
     this.#recheckAt = monotonicMs() + this.options.recheckMs;
     this.#show({ recheckedAt: this.#now(), times });
     if (times) this.#warn(times.message);

@@ -6,7 +6,7 @@ import { type Checkpoint } from '../transparency/checkpoint.js';
 import { Refused } from '../transparency/refused.js';
 import { type Trust } from '../transparency/signed.js';
 import { type KeyChange, KeyHistory } from './checkpoint-record.js';
-import { type PlantChanges, PlantsHeld } from './plants-held.js';
+import { type PlantChanges, PlantCounts } from './plant-counts.js';
 
 /** A bundle, and what it is checked against. */
 export interface BundleToCheck {
@@ -40,7 +40,7 @@ export type OnProgress = (phase: string, events: number, total: number | undefin
 
 /**
  * Checks a bundle, and that it extends what was kept before. Input is not trusted: memory is bounded to a line of 2 MB
- * and what PlantsHeld keeps. Throws BundleRefused at the first line that is not proven, and what reading throws.
+ * and what PlantCounts keeps. Throws BundleRefused at the first line that is not proven, and what reading throws.
  */
 export const checkBundle = async (what: BundleToCheck, onProgress: OnProgress): Promise<Checked> => {
   const { bundle, trust, against, previous } = what;
@@ -94,7 +94,7 @@ const openedOlder = async (note: string | Uint8Array, trust: Trust): Promise<Che
 
 /** What the events of a bundle come to. */
 class Fold {
-  readonly #plants = new PlantsHeld();
+  readonly #plants = new PlantCounts();
   readonly #keyHistory = new KeyHistory();
 
   /** `olderSize`: how many events the checkpoint of the older bundle is of; undefined without one. */

@@ -45,13 +45,13 @@ export const readRecorded = (event: StoredEvent): Recorded | string => {
 const PAGE = 500;
 
 /**
- * These keys, and those that the log records, of which only the first good record is verified. `giveWay` is called
+ * These keys, and those that the log records, of which only the first good record is verified. `yieldToLoop` is called
  * after each page. Throws LogUnavailable.
  */
 export const knownKeys = async (
   log: Pick<EventLog, 'readStream'>,
   own: readonly (VerifierKey | undefined)[],
-  giveWay: () => Promise<unknown>,
+  yieldToLoop: () => Promise<unknown>,
 ): Promise<KnownKeys> => {
   const keys = new Map(
     own.filter((key) => key !== undefined).map((key) => [formatVerifierKey(key), key] as const),
@@ -72,7 +72,7 @@ export const knownKeys = async (
     }
     if (page.length < PAGE) return { keys: [...keys.values()], recordedFrom };
     after = page.at(-1)?.revision;
-    await giveWay();
+    await yieldToLoop();
   }
 };
 

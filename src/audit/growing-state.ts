@@ -59,7 +59,7 @@ export class GrowingState {
     log: EventLog,
     store: TreeStore,
     standIns: StandInsInOrder,
-    giveWay: (signal: AbortSignal) => Promise<unknown>,
+    yieldToLoop: (signal: AbortSignal) => Promise<unknown>,
     signal: AbortSignal,
   ): Promise<GrowingState | string | undefined> {
     const found = await store.state();
@@ -74,7 +74,7 @@ export class GrowingState {
       if (state.size >= tree.size) break;
       standIns.take([event]);
       await state.add([{ position: event.position, change: stateChangeOf(event) }]);
-      if (state.size % SLICE === 0) await giveWay(signal);
+      if (state.size % SLICE === 0) await yieldToLoop(signal);
       if (signal.aborted) return undefined;
     }
     return state;

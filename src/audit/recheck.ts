@@ -31,7 +31,7 @@ const STATE_BYTES = 64_000_000;
 export interface RecheckOptions extends KnownKeys {
   readonly now: () => Date;
   /** Called after each slice of work. */
-  readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
+  readonly yieldToLoop: (signal: AbortSignal) => Promise<unknown>;
   /** How long the log must be shorter than the tree before that is an alarm, in milliseconds: a read may be stale. */
   readonly patienceMs: number;
 }
@@ -61,7 +61,7 @@ class StateRead {
 }
 
 /** The progress of a recheck: after a failure the next one continues there. */
-export class Reread {
+export class RecheckProgress {
   /** When it began (RFC 3339); undefined before. */
   since: string | undefined;
   /** The tree of what was read, of full tiles only. */
@@ -87,29 +87,29 @@ export class Reread {
  * Reads the log from its beginning and compares it with the stored tree, leaf by leaf, and the tree with each stored
  * checkpoint, whose signature is verified; then checks that the log does not contradict itself. Returns the first
  * difference; undefined where there is none, or `signal` aborts. Throws what the ports throw; called again with the same
- * `reread`, it continues.
+ * `progress`, it continues.
  */
 export const recheck = async (
   log: EventLog,
   store: TreeStore,
   options: RecheckOptions,
   signal: AbortSignal,
-  reread = new Reread(),
+  progress = new RecheckProgress(),
 ): Promise<Alarm | undefined> => {
   const tree = await store.tree();
   if (tree.size === 0) return undefined;
   const signed = await store.latestCheckpoint();
-  const known = reread.tree.size <= tree.size ? reread : new Reread();
+  const known = progress.tree.size <= tree.size ? progress : new RecheckProgress();
   // What was read before was compared with the tiles, but with a checkpoint that may be older.
   const isOther = signed !== undefined && signed.size <= known.tree.size && !(await hasRoot(store, signed));
   // The state of fewer events than were read before does not come back.
-  const from = signed !== undefined && known.state.isPast(signed) ? new Reread() : known;
+  const from = signed !== undefined && known.state.isPast(signed) ? new RecheckProgress() : known;
   from.firstSize ??= tree.size;
   const checkpoints = await CheckpointsInOrder.from(store, options, from.tree.size);
   const found = isOther
     ? broken(otherRoot(signed))
-    : ((await new Recheck(store, options, tree, signed, checkpoints, from, reread).compare(log, signal)) ??
-      (signal.aborted ? undefined : await contradictionIn(log, options, signal, reread)));
+    : ((await new Recheck(store, options, tree, signed, checkpoints, from, progress).compare(log, signal)) ??
+      (signal.aborted ? undefined : await contradictionIn(log, options, signal, progress)));
   return found && { ...found, raisedAt: options.now().toISOString() };
 };
 
@@ -130,8 +130,8 @@ class Recheck {
     private readonly tree: StoredTree,
     private readonly signed: SignedCheckpoint | undefined,
     private readonly checkpoints: CheckpointsInOrder,
-    from: Reread,
-    private readonly reread: Reread,
+    from: RecheckProgress,
+    private readonly progress: RecheckProgress,
   ) {
     this.#rebuilt = new GrowingTree(from.tree);
     this.#position = from.position;
@@ -149,7 +149,7 @@ class Recheck {
     if (!isSame(this.#rebuilt.state().hashes, tree.hashes))
       return broken(`what it consists of at ${tree.size} leaves is not made of them`);
     if (this.#position !== tree.position) return moved(tree.size - 1, this.#position, tree.position);
-    this.reread.times = this.#times;
+    this.progress.times = this.#times;
     return this.#unrecordedErasure(log);
   }
 
@@ -185,7 +185,7 @@ class Recheck {
         const difference = await this.#compareEvent(log, event, signal);
         if (difference) return difference;
         this.#sliced += 1;
-        if (this.#sliced % SLICE === 0) await this.options.giveWay(signal);
+        if (this.#sliced % SLICE === 0) await this.options.yieldToLoop(signal);
         if (signal.aborted) return undefined;
       }
       if (this.#rebuilt.size === size) return undefined;
@@ -232,19 +232,19 @@ class Recheck {
     const mark = index % MARK_EVERY === 0 ? await this.store.markOfIndex(index) : undefined;
     if (mark?.index !== index || mark.before !== this.#position)
       return moved(index - 1, this.#position, mark?.before);
-    this.reread.tree = this.#rebuilt.state();
-    this.reread.position = this.#position;
-    this.reread.times = this.#times;
-    this.reread.state = this.#state;
-    this.reread.erased = this.#erased;
-    this.reread.firstSize = this.#firstSize;
+    this.progress.tree = this.#rebuilt.state();
+    this.progress.position = this.#position;
+    this.progress.times = this.#times;
+    this.progress.state = this.#state;
+    this.progress.erased = this.#erased;
+    this.progress.firstSize = this.#firstSize;
     return undefined;
   }
 
   /** Compares the checkpoint of the tree so far, if there is one. */
   async #compareCheckpoint(signal: AbortSignal): Promise<Finding | undefined> {
     if (!this.checkpoints.isDue(this.#rebuilt.size)) return undefined;
-    await this.options.giveWay(signal); // verifying a signature takes as long as a slice of events
+    await this.options.yieldToLoop(signal); // verifying a signature takes as long as a slice of events
     const { signedAt } = this.checkpoints;
     const fault = await this.checkpoints.faultOf(this.#rebuilt);
     if (signedAt !== undefined) this.#times = this.#times.signed(signedAt);
@@ -257,7 +257,7 @@ class Recheck {
     if (signed?.size !== this.#rebuilt.size || this.#state.size > signed.size) return undefined;
     if (this.#erased.unrecorded.size > 0) return undefined;
     const stateRoot = stateRootOf(signed);
-    const root = stateRoot && (await this.#state.plants.rootInSteps(() => this.options.giveWay(signal)));
+    const root = stateRoot && (await this.#state.plants.rootInSteps(() => this.options.yieldToLoop(signal)));
     if (root && !isSame(root, stateRoot))
       return broken(`the state that was signed with ${signed.size} events is not the one that they come to`);
     this.#state.compared(signed);
@@ -268,14 +268,14 @@ class Recheck {
 /** The first contradiction in the log; undefined where there is none, or `signal` aborts. */
 const contradictionIn = async (
   log: EventLog,
-  { giveWay }: RecheckOptions,
+  { yieldToLoop }: RecheckOptions,
   signal: AbortSignal,
-  reread: Reread,
+  progress: RecheckProgress,
 ): Promise<Finding | undefined> => {
   try {
-    for await (const checked of log.check(reread.checked)) {
-      reread.checked = checked;
-      await giveWay(signal);
+    for await (const checked of log.check(progress.checked)) {
+      progress.checked = checked;
+      await yieldToLoop(signal);
       if (signal.aborted) return undefined;
     }
     return undefined;

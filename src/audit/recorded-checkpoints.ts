@@ -97,7 +97,7 @@ const NONE: Records = {
 export class RecordedCheckpoints {
   #records = NONE;
   /** Why this auditor starts again, as the first comparison found; undefined where it goes on. */
-  #anew: string | undefined;
+  #restartReason: string | undefined;
   #compared = false;
   #warnings: readonly string[] = [];
   #failure: string | undefined;
@@ -110,7 +110,7 @@ export class RecordedCheckpoints {
     private readonly key: SignerKey,
     private readonly options: {
       readonly now: () => Date;
-      readonly giveWay: (signal: AbortSignal) => Promise<unknown>;
+      readonly yieldToLoop: (signal: AbortSignal) => Promise<unknown>;
       /** Nothing is recorded without it. */
       readonly recording?: RecordingOptions | undefined;
     },
@@ -123,7 +123,7 @@ export class RecordedCheckpoints {
       since,
       recorded: ours && { size: ours.checkpoint.size, at: ours.at },
       before,
-      warnings: [this.#anew, ...this.#warnings, this.#failure].filter((one) => one !== undefined),
+      warnings: [this.#restartReason, ...this.#warnings, this.#failure].filter((one) => one !== undefined),
     };
   }
 
@@ -148,10 +148,10 @@ export class RecordedCheckpoints {
         if (fault && this.#isByUs(recorded)) contradiction ??= fault;
         else if (fault) warnings.push(fault.message);
       }
-      await this.options.giveWay(signal);
+      await this.options.yieldToLoop(signal);
       if (signal.aborted) return undefined;
     }
-    if (!this.#compared) this.#anew = await this.#whyAnew(records);
+    if (!this.#compared) this.#restartReason = await this.#whyAnew(records);
     this.#compared = true;
     this.#records = records;
     this.#warnings = warnings.slice(-MAX_WARNINGS);

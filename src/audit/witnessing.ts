@@ -9,7 +9,7 @@ import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
 import { cosignaturesOf } from '../transparency/cosignature.js';
 import { type CosignedNotes } from './cosigned-notes.js';
 import { type Finding } from './findings.js';
-import { GreaterTree } from './greater-tree.js';
+import { RollbackDetector } from './rollback-detector.js';
 import { keyName, NoteRefused, type VerifierKey } from '../transparency/note.js';
 import { quoted } from '../transparency/refused.js';
 import { hasRoot } from './recheck.js';
@@ -68,7 +68,7 @@ export interface WitnessingStatus {
 export interface WitnessingOptions {
   readonly now: () => Date;
   readonly ask: AskWitness;
-  /** As GreaterTree has it. */
+  /** As RollbackDetector has it. */
   readonly patienceMs: number;
   readonly pauses: { readonly firstMs: number; readonly longestMs: number };
   /** Called with each change of a witness's state, for the log. */
@@ -85,13 +85,13 @@ type Failure =
   { readonly state: 'unreachable' | 'refuses' | 'disagrees'; readonly reason: string } | undefined;
 
 /** One witness, and what is known of it. */
-interface Followed {
+interface WitnessClient {
   readonly target: WitnessTarget;
   /** The size that it has cosigned last, as far as known. */
   known: number;
   status: WitnessStatus;
   failures: number;
-  readonly greater: GreaterTree;
+  readonly greater: RollbackDetector;
 }
 
 /**
@@ -101,7 +101,7 @@ interface Followed {
  * not, so that no witness can stop the auditor.
  */
 export class Witnessing {
-  readonly #followed: readonly Followed[];
+  readonly #clients: readonly WitnessClient[];
   readonly #bell = new Bell();
   /** Counts checkpoints, so that none that is signed during a submission is waited for. */
   #signed = 0;
@@ -114,7 +114,7 @@ export class Witnessing {
     private readonly notes: CosignedNotes,
     private readonly options: WitnessingOptions,
   ) {
-    this.#followed = targets.map((target) => {
+    this.#clients = targets.map((target) => {
       const known = notes
         .checkpoints()
         .flatMap(({ size, by }) =>
@@ -128,7 +128,7 @@ export class Witnessing {
         at: known && timeText(known.time),
         reason: undefined,
       };
-      const greater = new GreaterTree(log, store, options.patienceMs);
+      const greater = new RollbackDetector(log, store, options.patienceMs);
       return { target, known: known?.size ?? 0, status, failures: 0, greater };
     });
   }
@@ -137,7 +137,7 @@ export class Witnessing {
     return {
       required: this.notes.required,
       size: this.notes.witnessed()?.size,
-      witnesses: this.#followed.map(({ status }) => status),
+      witnesses: this.#clients.map(({ status }) => status),
     };
   }
 
@@ -149,32 +149,32 @@ export class Witnessing {
 
   /** Runs until `signal` aborts; never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed.map((followed) => this.#follow(followed, signal)));
+    await Promise.all(this.#clients.map((client) => this.#follow(client, signal)));
   }
 
-  async #follow(followed: Followed, signal: AbortSignal): Promise<void> {
+  async #follow(client: WitnessClient, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const signed = this.#signed;
-      const failure = await this.#step(followed, signal);
+      const failure = await this.#step(client, signal);
       if (failure === 'nothing new') {
         if (signed === this.#signed) await this.#bell.wait(LOOK_EVERY_MS, signal);
         continue;
       }
-      if (failure !== 'stopped') this.#show(followed, failure);
+      if (failure !== 'stopped') this.#show(client, failure);
       if (failure !== undefined)
-        await pause(withJitter(backoffMs(followed.failures++, this.options.pauses)), signal);
-      else followed.failures = 0;
+        await pause(withJitter(backoffMs(client.failures++, this.options.pauses)), signal);
+      else client.failures = 0;
     }
   }
 
   /** Submits the last checkpoint, unless the witness has cosigned it. */
-  async #step(followed: Followed, signal: AbortSignal): Promise<Failure | 'nothing new' | 'stopped'> {
+  async #step(client: WitnessClient, signal: AbortSignal): Promise<Failure | 'nothing new' | 'stopped'> {
     try {
       const latest = await this.store.latestCheckpoint();
       if (!latest || latest.size === 0) return 'nothing new';
-      if (this.notes.cosigned(latest.note).by.some(({ key }) => key === followed.target.key))
+      if (this.notes.cosigned(latest.note).by.some(({ key }) => key === client.target.key))
         return 'nothing new';
-      return await this.#submit(followed, latest, signal);
+      return await this.#submit(client, latest, signal);
     } catch (error) {
       if (signal.aborted) return 'stopped';
       // The auditor reports what is wrong with its own tree.
@@ -183,28 +183,28 @@ export class Witnessing {
     }
   }
 
-  async #submit(followed: Followed, latest: SignedCheckpoint, signal: AbortSignal): Promise<Failure> {
+  async #submit(client: WitnessClient, latest: SignedCheckpoint, signal: AbortSignal): Promise<Failure> {
     // It may have more than our tree: then it is asked which size that is.
-    let old = followed.known > latest.size ? 0 : followed.known;
-    let reply = await this.#addCheckpoint(followed, latest, old, signal);
+    let old = client.known > latest.size ? 0 : client.known;
+    let reply = await this.#addCheckpoint(client, latest, old, signal);
     const size =
       reply.status === 409 && reply.type.startsWith(SIZE_TYPE) ? sizeIn(reply.body.trimEnd()) : undefined;
     if (size !== undefined) {
-      followed.known = size;
+      client.known = size;
       if (size > latest.size)
         return this.#disagreement(
-          followed,
+          client,
           `it has cosigned ${size} events, and this tree has ${latest.size}`,
           signal,
         );
-      if (size !== old) reply = await this.#addCheckpoint(followed, latest, (old = size), signal);
+      if (size !== old) reply = await this.#addCheckpoint(client, latest, (old = size), signal);
     }
     const { status, body } = reply;
     const says = body.trim() === '' ? '' : `: ${quoted(body.trimEnd())}`;
-    if (status === 200) return this.#cosigned(followed, latest, body);
+    if (status === 200) return this.#cosigned(client, latest, body);
     if (status === 422)
       return this.#disagreement(
-        followed,
+        client,
         `it refuses the proof that ${latest.size} events go on from the ${old} that it has cosigned${says}`,
         signal,
       );
@@ -213,7 +213,7 @@ export class Witnessing {
   }
 
   async #addCheckpoint(
-    { target }: Followed,
+    { target }: WitnessClient,
     { size, note }: SignedCheckpoint,
     old: number,
     signal: AbortSignal,
@@ -226,31 +226,31 @@ export class Witnessing {
     );
   }
 
-  #cosigned(followed: Followed, { size, note }: SignedCheckpoint, lines: string): Failure {
-    const [cosignature] = cosignaturesOf(note + lines, [followed.target.key]);
+  #cosigned(client: WitnessClient, { size, note }: SignedCheckpoint, lines: string): Failure {
+    const [cosignature] = cosignaturesOf(note + lines, [client.target.key]);
     if (!cosignature) return { state: 'unreachable', reason: 'it answers without its cosignature' };
     try {
       this.notes.add(note, cosignature);
     } catch (error) {
       return { state: 'unreachable', reason: `its cosignature cannot be kept: ${oneLine(error)}` };
     }
-    followed.known = size;
-    followed.greater.forget();
-    followed.status = { ...followed.status, size, at: timeText(cosignature.time) };
+    client.known = size;
+    client.greater.forget();
+    client.status = { ...client.status, size, at: timeText(cosignature.time) };
     return undefined;
   }
 
   /** Raises the alarm where the witness can show a checkpoint by our key that contradicts our tree. */
-  async #disagreement(followed: Followed, reason: string, signal: AbortSignal): Promise<Failure> {
-    const { target } = followed;
+  async #disagreement(client: WitnessClient, reason: string, signal: AbortSignal): Promise<Failure> {
+    const { target } = client;
     const shown = await shownBy(target, this.key, this.options.ask, signal);
     const failure: Failure = { state: 'disagrees', reason };
     if (!shown) return failure;
     const ours = (await this.store.latestCheckpoint())?.size ?? 0;
     if (shown.size <= ours) {
-      followed.greater.forget();
+      client.greater.forget();
       if (!(await hasRoot(this.store, shown))) await this.#raise(otherHistory(target, this.key, shown));
-    } else if (await followed.greater.hasLost(shown.size))
+    } else if (await client.greater.hasLost(shown.size))
       await this.#raise(eventsGone(target, this.key, shown, ours));
     return failure;
   }
@@ -260,11 +260,11 @@ export class Witnessing {
     await this.store.raise({ ...finding, raisedAt: this.options.now().toISOString() });
   }
 
-  #show(followed: Followed, failure: Failure): void {
-    const before = followed.status;
-    followed.status = { ...before, state: failure?.state ?? 'cosigns', reason: failure?.reason };
-    if (before.state !== followed.status.state) this.options.onState(followed.status);
-    const answering = this.#followed.filter(
+  #show(client: WitnessClient, failure: Failure): void {
+    const before = client.status;
+    client.status = { ...before, state: failure?.state ?? 'cosigns', reason: failure?.reason };
+    if (before.state !== client.status.state) this.options.onState(client.status);
+    const answering = this.#clients.filter(
       ({ status: { state } }) => state === 'waiting' || state === 'cosigns',
     );
     try {

@@ -1,5 +1,5 @@
 import { type BundleToCheck, type Checked, checkBundle, type Contents } from '../audit/check.js';
-import { type PlantChanges } from '../audit/plants-held.js';
+import { type PlantChanges } from '../audit/plant-counts.js';
 import { type KeyChange } from '../audit/checkpoint-record.js';
 import { BundleRefused } from '../transparency/bundle-format.js';
 import { longOperation } from '../operations/long-operation.js';

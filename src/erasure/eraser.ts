@@ -8,7 +8,7 @@ import { type ErasureEvent } from '../plants/erasure.js';
 import { leafOf } from '../audit/leaf.js';
 import { DomainError, EventRefused } from '../plants/errors.js';
 import { effectOf } from '../plants/plant.js';
-import { skipName } from '../plants/skips.js';
+import { eventKey } from '../plants/skips.js';
 import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../plants/stream.js';
 import {
   type Erasing,
@@ -253,7 +253,7 @@ export class Eraser {
     for await (const event of this.#owned(owner, erasure)) {
       isBegun ||= event.stream === erasedStream(erasure);
       last = event.position;
-      if (!isOwned(event.stream) || skips.has(skipName(event))) continue;
+      if (!isOwned(event.stream) || skips.has(eventKey(event))) continue;
       const fact = tryDecode(event);
       if (fact instanceof EventRefused)
         throw new Error(

@@ -6,7 +6,7 @@ import { encodeOwner, ERASURES_STREAM, erasureStream, ownerOfStream, streamsOf }
 import { type EventLog } from '../ports/event-log.js';
 import { readSkipDecisions } from '../rebuilds/read.js';
 import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { appendSurely, execute } from '../write/execute.js';
+import { appendWithRetry, execute } from '../write/execute.js';
 import { operationEvent, type Operator } from '../write/rebuilds.js';
 import { type Erasures, ownerOf, readErasures } from './erasures.js';
 
@@ -89,7 +89,7 @@ export const orderErasure = async (
     type: 'ErasureOrdered',
     data: { owner: encodeOwner(owner), key: key.toString('base64') },
   } as const;
-  await appendSurely(log, stream, 'none', [operationEvent(stream, undefined, ordered, by, now())]);
+  await appendWithRetry(log, stream, 'none', [operationEvent(stream, undefined, ordered, by, now())]);
   return erasure;
 };
 

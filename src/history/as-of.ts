@@ -1,6 +1,6 @@
 import { decode } from '../plants/codec.js';
 import { effectOf, type Plant } from '../plants/plant.js';
-import { skipName } from '../plants/skips.js';
+import { eventKey } from '../plants/skips.js';
 import { ownedBy, PLANT_STREAMS } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { readSkipsInForce } from '../rebuilds/read.js';
@@ -70,7 +70,7 @@ export const plantsAsOf = async (
     for (const event of events) {
       if (!isOwned(event.stream) || !counts(event)) continue;
       if (event.stream.startsWith(PLANT_STREAMS)) position = event.position;
-      if (skips.has(skipName(event))) continue;
+      if (skips.has(eventKey(event))) continue;
       const fact = decode(event);
       if (fact.kind !== 'plant') continue; // a request changes no list
       const { id, plant } = effectOf(fact.event);

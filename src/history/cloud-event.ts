@@ -11,7 +11,7 @@ import {
 import { type RecordedEvent } from '../ports/event-log.js';
 import { type CloudEvent } from './cloud-event-schema.js';
 import { parseInstant } from './instant.js';
-import { nextStep } from '../async/event-loop.js';
+import { yieldToLoop } from '../async/event-loop.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -76,7 +76,7 @@ export class EventPage {
   async add(events: readonly RecordedEvent[]): Promise<boolean> {
     const shown = events.slice(0, this.limit - this.#size);
     for (let first = 0; first < shown.length; first += TEXTS_AT_ONCE) {
-      if (first > 0) await nextStep();
+      if (first > 0) await yieldToLoop();
       const texts = shown.slice(first, first + TEXTS_AT_ONCE).map(cloudEventText);
       this.#pieces.push(texts.join(','));
     }

@@ -10,7 +10,7 @@ import {
 import { pause } from '../async/pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
-import { nextStep } from '../async/event-loop.js';
+import { yieldToLoop } from '../async/event-loop.js';
 
 /** Which events are meant: those for which all of it holds. */
 export interface EventFilter {
@@ -92,7 +92,7 @@ export async function* readStreamHistory(
     const done = events.length < STREAM_PAGE;
     yield { events, position, done };
     if (done) return;
-    await nextStep(); // lets other requests run
+    await yieldToLoop(); // lets other requests run
   }
 }
 
@@ -140,7 +140,7 @@ export async function* readHistory(
       done,
     };
     if (done) return;
-    await nextStep();
+    await yieldToLoop();
   }
 }
 

@@ -4,7 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { type FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type Logger } from 'pino';
 import { AppModule, MetricsModule, type Parts } from './app.module.js';
-import { type OnAnswered } from './request-log.js';
+import { type ResponseObserver } from './request-log.js';
 import { answerOptions } from './cors.js';
 import { consoleFiles } from './console/files.js';
 import { serveConsole } from './console/console.js';
@@ -19,7 +19,7 @@ import { ProblemFilter } from './problem.filter.js';
 import { serveProblems } from './problem-page.js';
 import { KnownRoutes } from './routes.js';
 import { createHttpAdapter } from './server.js';
-import { refuseTooMuch, UnsentAnswers } from './unsent-answers.js';
+import { refuseTooMuch, ResponseBackpressure } from './response-backpressure.js';
 import { nestLogger } from '../service/logging/logger.js';
 import { showConnections } from '../metrics/connections.js';
 import { showReadiness } from '../metrics/readiness.js';
@@ -32,7 +32,7 @@ export interface Surroundings {
   readonly version: string;
   readonly tracing: Tracing | undefined;
   /** Called after each answer. */
-  readonly onAnswered: OnAnswered;
+  readonly onAnswered: ResponseObserver;
 }
 
 /** Puts the HTTP service together. It does not listen yet. */
@@ -42,7 +42,7 @@ export const createApp = async (
 ): Promise<NestFastifyApplication> => {
   const routes = new KnownRoutes();
   const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown, parts.corsOrigins);
-  const unsent = new UnsentAnswers(adapter.getHttpServer());
+  const unsent = new ResponseBackpressure(adapter.getHttpServer());
   refuseTooMuch(adapter.getInstance(), unsent);
   answerOptions(adapter.getInstance(), routes, parts.corsOrigins);
   tracing?.requests(adapter.getInstance());
@@ -83,7 +83,7 @@ export const createMetricsApp = async (
 ): Promise<NestFastifyApplication> => {
   const routes = new KnownRoutes();
   const adapter = createHttpAdapter(logger, routes, onAnswered, parts.shutdown);
-  refuseTooMuch(adapter.getInstance(), new UnsentAnswers(adapter.getHttpServer()));
+  refuseTooMuch(adapter.getInstance(), new ResponseBackpressure(adapter.getHttpServer()));
   answerOptions(adapter.getInstance(), routes, []);
   const app = await createNest(MetricsModule.of({ ...parts, routes }), adapter, logger);
   Pipelining.before(adapter.getHttpServer());

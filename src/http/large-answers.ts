@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { nextStep } from '../async/event-loop.js';
+import { yieldToLoop } from '../async/event-loop.js';
 
 /** How much is handed to a connection at once, in bytes: the system takes it in 0.1 ms. */
 export const PIECE = 64 * 1024;
@@ -13,7 +13,7 @@ export const inPieces = (body: Uint8Array): Readable =>
 
 async function* piecesOf(body: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
   for (let at = 0; at < body.length; at += PIECE) {
-    await nextStep();
+    await yieldToLoop();
     yield body.subarray(at, at + PIECE);
   }
 }

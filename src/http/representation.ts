@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import { nextStep } from '../async/event-loop.js';
+import { yieldToLoop } from '../async/event-loop.js';
 
 /** Content codings that answers are sent in (RFC 9110, section 8.4.1). */
 export type Coding = 'identity' | 'gzip' | 'br';
@@ -31,7 +31,7 @@ export const contentTag = (content: string | Uint8Array): string =>
 const longContentTag = async (content: Uint8Array): Promise<string> => {
   const sum = createHash('sha256');
   for (let at = 0; at < content.length; at += HASHED_AT_ONCE) {
-    if (at > 0) await nextStep();
+    if (at > 0) await yieldToLoop();
     sum.update(content.subarray(at, at + HASHED_AT_ONCE));
   }
   return sum.digest('base64url').slice(0, TAG_LENGTH);

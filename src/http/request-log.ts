@@ -24,7 +24,11 @@ export interface RequestOutcome {
 export type ShownRequest = Pick<FastifyRequest, 'id' | 'headers' | 'url' | 'raw'>;
 
 /** To be called with each request that was answered. */
-export type OnAnswered = (answered: RequestOutcome, request: ShownRequest, owner: string | undefined) => void;
+export type ResponseObserver = (
+  answered: RequestOutcome,
+  request: ShownRequest,
+  owner: string | undefined,
+) => void;
 
 /**
  * Writes a line for each request that was answered, and lets it be counted. Refusals of requests that name no owner,
@@ -35,7 +39,7 @@ export const requestLog = (
   logger: Logger,
   clientAddressOf: ClientAddressOf,
   count: (answered: RequestOutcome) => void,
-): OnAnswered => {
+): ResponseObserver => {
   const info = requestLines(logger, 'info');
   const debug = requestLines(logger, 'debug');
   const refusals = new LineLimit((code, leftOut) => {

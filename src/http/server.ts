@@ -6,7 +6,7 @@ import { type Logger } from 'pino';
 import { nextLoopTurn } from '../async/event-loop.js';
 import { type CorsOrigins } from '../service/network-config.js';
 import { closeAfterAccepting } from './accept-queue.js';
-import { type OnAnswered, type RequestOutcome } from './request-log.js';
+import { type ResponseObserver, type RequestOutcome } from './request-log.js';
 import { Connections } from './connections.js';
 import { corsFields } from './cors.js';
 import { requestIdOf } from './correlation.js';
@@ -77,7 +77,7 @@ type RawAnswer = (problem: Problem, origin?: string) => string;
 export const createHttpAdapter = (
   logger: Logger,
   routes: KnownRoutes,
-  onAnswered: OnAnswered,
+  onAnswered: ResponseObserver,
   shutdown: Shutdown,
   origins: CorsOrigins = [],
 ): FastifyAdapter => {
@@ -179,7 +179,7 @@ const closeGracefully = (
 const readBodiesAsBytes = (fastify: FastifyInstance, contain: Contain): void => {
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
-    inItsTurn(
+    deferParse(
       body.length,
       contain(request, () => {
         done(null, body);
@@ -218,7 +218,7 @@ const containing =
 /** Sets the header fields of every answer, refuses faulty messages, and reports each answer once. */
 const handleRequests = (
   fastify: FastifyInstance,
-  onAnswered: OnAnswered,
+  onAnswered: ResponseObserver,
   contain: Contain,
   origins: CorsOrigins,
 ): void => {
@@ -232,7 +232,7 @@ const handleRequests = (
           onAnswered({ ...answeredOf(request, reply), aborted: true }, request, ownerOf(request));
       }),
     );
-    inItsTurn(
+    deferParse(
       sizeOf(request.raw),
       contain(request, () => {
         done(messageFault(request.raw));
@@ -258,7 +258,7 @@ const sizeOf = ({ url = '', rawHeaders }: IncomingMessage): number => {
 let readInTurn = 0;
 
 /** Calls `read` at once; alone in a later turn of the event loop where there is much or many requests to read. */
-const inItsTurn = (size: number, read: () => void): void => {
+const deferParse = (size: number, read: () => void): void => {
   if (readInTurn === 0)
     setImmediate(() => {
       readInTurn = 0;

@@ -1,12 +1,12 @@
 import { type Registry } from 'prom-client';
 import { type Pipelining } from '../http/pipelining.js';
-import { type UnsentAnswers } from '../http/unsent-answers.js';
+import { type ResponseBackpressure } from '../http/response-backpressure.js';
 import { showCounter, showGauge } from './gauge.js';
 
 /** Adds figures about connections, and about what waits on them. */
 export const showConnections = (
   registry: Registry,
-  unsent: Pick<UnsentAnswers, 'bytes' | 'connections' | 'cut'>,
+  unsent: Pick<ResponseBackpressure, 'bytes' | 'connections' | 'cut'>,
   pipelining: Pick<Pipelining, 'waiting'>,
 ): void => {
   showGauge(registry, 'plants_http_connections', 'Open connections.', () => unsent.connections);

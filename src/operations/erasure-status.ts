@@ -45,7 +45,7 @@ export const readErasure = async (
   const found = (await readErasures(log)).all.find(({ erasure }) => erasure === id);
   if (!found) return undefined;
   const { erasure, state, reason, by, orderedAt, since, events } = found;
-  const remains = state === 'erased' ? await log.remains(erasedStream(erasure)) : undefined;
+  const remains = state === 'erased' ? await log.pendingManualScrub(erasedStream(erasure)) : undefined;
   // Lists that are away hold up nothing else.
   const reports = state === 'ordered' ? await readReports(model).catch(() => []) : [];
   const doing = reports.flatMap(({ erasures = [] }) => erasures).find((one) => one.erasure === erasure);

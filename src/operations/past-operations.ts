@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type OperationEvent } from '../plants/operation.js';
 import { EventRefused } from '../plants/errors.js';
-import { skipName } from '../plants/skips.js';
+import { eventKey } from '../plants/skips.js';
 import { ERASURES_STREAM, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
 import { readOperation } from '../rebuilds/rebuilds.js';
@@ -75,7 +75,7 @@ const operationsIn = (recorded: readonly RecordedEvent[]): PastOperation[] => {
     const event = readOperation(stored);
     const first = firstOf(stored);
     if (event instanceof EventRefused) {
-      found.push({ ...first, operation: 'unreadable', about: skipName(stored), detail: event.reason });
+      found.push({ ...first, operation: 'unreadable', about: eventKey(stored), detail: event.reason });
       continue;
     }
     const { ended, begun } = toldBy(event);
@@ -139,7 +139,7 @@ const toldBy = ({ type, data }: OperationEvent): { readonly begun?: Told; readon
       return { ended: of('rollback', data.rebuild, { outcome: 'cancelled', detail }) };
     }
     case 'EventSkipped':
-      return { begun: of('skip', skipName(data), { outcome: 'done', reason: data.reason }) };
+      return { begun: of('skip', eventKey(data), { outcome: 'done', reason: data.reason }) };
     case 'ErasureStarted':
       return { begun: of('erasure', data.erasure, { reason: data.reason }) };
     case 'OwnerErased':

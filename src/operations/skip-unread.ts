@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
-import { skipName } from '../plants/skips.js';
+import { eventKey } from '../plants/skips.js';
 import { OPERATION_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
 import { eventIn, type Position, START } from '../ports/event-log.js';
 import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
@@ -82,7 +82,7 @@ export const readUnread = async ({ log }: Pick<System, 'log'>, position: string)
   const skips = stream.startsWith(OPERATION_STREAMS)
     ? await readSkips(log, START)
     : await readSkipsInForce(log);
-  if (skips.has(skipName(event))) throw new OperationRefused('that event is skipped already');
+  if (skips.has(eventKey(event))) throw new OperationRefused('that event is skipped already');
   const refusal = tryDecode(event);
   if (!(refusal instanceof EventRefused))
     throw new OperationRefused(

@@ -201,8 +201,8 @@ const witnessProblems = ({ host, pid, auditor }: ProcessReport): string[] =>
 const timesText = ({ count, message }: { readonly count: number; readonly message: string }): string =>
   count === 1 ? message : `${message}; and ${count - 1} more like it`;
 
-const warningOf = (event: UnreadEvent, { heldBy }: Rebuilds): string =>
-  heldBy?.position === event.position
+const warningOf = (event: UnreadEvent, { blockedByUnknownEvent }: Rebuilds): string =>
+  blockedByUnknownEvent?.position === event.position
     ? `${unreadText(event)}: no rebuild is begun or promoted here until this version is upgraded, or the event skipped (plants skip)`
     : `${unreadText(event)}: it is passed over, and plants skip ends this warning`;
 

@@ -207,7 +207,7 @@ export abstract class EventLog {
    * The action that is needed by hand, in one line, before `scrub` can remove what the erased events of the stream `into`
    * have left in files; undefined where nobody has. Throws LogUnavailable.
    */
-  abstract remains(into: string): Promise<string | undefined>;
+  abstract pendingManualScrub(into: string): Promise<string | undefined>;
 
   /** The position of the last event, or START in an empty log: at or after every position that this log has returned. */
   abstract head(): Promise<Position>;

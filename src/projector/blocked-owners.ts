@@ -1,6 +1,6 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
-import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
+import { NO_SKIPS, eventKey, type Skips } from '../plants/skips.js';
 import { ownerOfStream } from '../plants/stream.js';
 import {
   type EventLog,
@@ -96,7 +96,7 @@ export class BlockedOwners {
     private readonly model: ReadModel,
     private readonly generation: Generation,
     private readonly signal: AbortSignal,
-    private readonly giveWay: () => Promise<unknown> = () => Promise.resolve(),
+    private readonly yieldToLoop: () => Promise<unknown> = () => Promise.resolve(),
     /** The position of a partition. */
     private readonly positionOf: (partition: number) => Position,
   ) {}
@@ -121,7 +121,7 @@ export class BlockedOwners {
   }
 
   async #isCurable(parked: ParkedOwner): Promise<boolean> {
-    if (this.skips.has(skipName(parked))) return true;
+    if (this.skips.has(eventKey(parked))) return true;
     const stored = await eventIn(this.log, parked);
     return stored !== undefined && !(tryDecode(stored) instanceof EventRefused);
   }
@@ -144,7 +144,7 @@ export class BlockedOwners {
       byName.get(ownerOfStream(event.stream) ?? '')?.add(event, before);
       before = event.position;
       events += 1;
-      if (events % EVENTS_A_SLICE === 0) await this.giveWay();
+      if (events % EVENTS_A_SLICE === 0) await this.yieldToLoop();
     }
     for (const owner of owners) owner.complete();
     this.#complete.push(...owners);

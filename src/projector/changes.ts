@@ -1,7 +1,7 @@
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused } from '../plants/errors.js';
 import { effectOf } from '../plants/plant.js';
-import { skipName, type Skips } from '../plants/skips.js';
+import { eventKey, type Skips } from '../plants/skips.js';
 import {
   ERASURES_STREAM,
   OPERATION_STREAMS,
@@ -76,7 +76,7 @@ export const parkedBy = (
 
 /** The change of an event to the lists, if any, or why it cannot be read. */
 export const changeOf = (stored: RecordedEvent, skips: Skips): RowChange | EventRefused | undefined => {
-  if (skips.size > 0 && skips.has(skipName(stored))) return undefined;
+  if (skips.size > 0 && skips.has(eventKey(stored))) return undefined;
   const fact = tryDecode(stored);
   if (fact instanceof EventRefused) return fact;
   if (fact.kind !== 'plant') return undefined; // requests and operations are read from the log itself

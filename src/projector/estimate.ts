@@ -1,5 +1,5 @@
 /** The progress of work, and an estimate of its end. */
-export interface Outlook {
+export interface Eta {
   /** From 0 to 1, never less than before. */
   readonly share: number;
   /** Seconds; undefined where nothing was measured yet. */
@@ -40,17 +40,17 @@ export class Estimate {
   /** The oldest of these is the last one that is at least WINDOW_MS old, or the first. */
   readonly #seen: Built[] = [];
 
-  building(built: Built): Outlook {
+  building(built: Built): Eta {
     const { done, total } = built;
     const share = total === 0 ? 1 : Math.min(1, done / total);
     const since = this.#before(built);
     const doneSince = built.doneHere - since.doneHere;
-    if (doneSince <= 0) return this.#outlook(share / (1 + VERIFYING), undefined);
+    if (doneSince <= 0) return this.#eta(share / (1 + VERIFYING), undefined);
     const elapsedMs = built.elapsedMs - since.elapsedMs;
     const busyMs = elapsedMs - (built.idleMs - since.idleMs);
     this.#verifyingMs = (busyMs / doneSince) * total * VERIFYING;
     const leftMs = (elapsedMs / doneSince) * Math.max(0, total - done);
-    return this.#outlook(share / (1 + VERIFYING), leftMs + this.#verifyingMs);
+    return this.#eta(share / (1 + VERIFYING), leftMs + this.#verifyingMs);
   }
 
   /** The progress about WINDOW_MS ago, or at the beginning. */
@@ -63,17 +63,17 @@ export class Estimate {
   }
 
   /** `share` of verifying is done, from 0 to 1. */
-  verifying(share: number, elapsedMs: number): Outlook {
+  verifying(share: number, elapsedMs: number): Eta {
     const overall = (1 + VERIFYING * share) / (1 + VERIFYING);
     const seen = share > 0 ? elapsedMs / share : undefined;
     const expected = this.#verifyingMs ?? seen;
-    if (expected === undefined) return this.#outlook(overall, undefined);
+    if (expected === undefined) return this.#eta(overall, undefined);
     // The further it is, the more counts what was seen.
     const wholeMs = (1 - share) * expected + share * (seen ?? expected);
-    return this.#outlook(overall, (1 - share) * wholeMs);
+    return this.#eta(overall, (1 - share) * wholeMs);
   }
 
-  #outlook(share: number, leftMs: number | undefined): Outlook {
+  #eta(share: number, leftMs: number | undefined): Eta {
     this.#share = Math.max(this.#share, share);
     const secondsLeft = leftMs === undefined ? undefined : Number((leftMs / 1_000).toFixed(1));
     return { share: this.#share, secondsLeft };

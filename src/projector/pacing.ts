@@ -43,7 +43,7 @@ export class Pacing {
   }
 
   /** To be awaited after each piece of work. Ends early when `signal` aborts. */
-  async giveWay(signal: AbortSignal): Promise<void> {
+  async yieldToLoop(signal: AbortSignal): Promise<void> {
     const { times, rest, turn } = this.clockwork;
     const { active, idle } = times();
     const worked = active - this.#resumed.active;

@@ -111,7 +111,7 @@ export interface ProjectOptions {
    */
   readonly batchSize?: () => number;
   /** Awaited after each slice of work on blocked owners. */
-  readonly giveWay?: () => Promise<unknown>;
+  readonly yieldToLoop?: () => Promise<unknown>;
   /** True if nobody else can change the store, which is not checked for losses then. */
   readonly isSole?: boolean;
 }
@@ -184,7 +184,7 @@ class Projection {
     private readonly options: ProjectOptions,
   ) {
     const oldest = anchors.reduce((one, other) => (other.position < one.position ? other : one));
-    this.#blocked = new BlockedOwners(log, model, generation, signal, options.giveWay, (partition) =>
+    this.#blocked = new BlockedOwners(log, model, generation, signal, options.yieldToLoop, (partition) =>
       this.#positionOf(partition),
     );
     this.#batch = new Batch(oldest, this.#blocked.skips);

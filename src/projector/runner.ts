@@ -7,7 +7,7 @@ import { type Coordination } from '../ports/coordination.js';
 import { type EventLog, oldestOf, type Position, START } from '../ports/event-log.js';
 import { type Generation, GenerationMissing, type ReadModel } from '../ports/read-model.js';
 import { readSkips } from '../rebuilds/read.js';
-import { type Built, Estimate, type Outlook } from './estimate.js';
+import { type Built, Estimate, type Eta } from './estimate.js';
 import { type Load } from './load.js';
 import { Pacing } from './pacing.js';
 import { ForeignHistory, LARGEST_BATCH, type Progress, project, ReadModelRegressed } from './projection.js';
@@ -20,7 +20,7 @@ export const PAUSES = { firstMs: 100, longestMs: 1_000 };
 const RATE_WINDOW_MS = 1_000;
 
 /** The progress of a rebuild in this process. */
-export interface RebuildProgress extends Outlook {
+export interface RebuildProgress extends Eta {
   readonly rebuild: string;
   readonly phase: 'waiting' | 'building' | 'verifying' | 'promoting';
   readonly generation: Generation | undefined;
@@ -151,7 +151,7 @@ export class Runner {
       refusals: noticesOf(generation, this.options.onRefusal),
       batchSize: () =>
         this.isLeading || (this.#rate === Infinity && this.options.load.isQuiet) ? LARGEST_BATCH : 1,
-      giveWay: () => this.#pacing.giveWay(signal),
+      yieldToLoop: () => this.#pacing.yieldToLoop(signal),
       isSole: model.isSole,
     });
   }
@@ -189,7 +189,7 @@ export class Runner {
   /** Pauses for requests, and for the rate. */
   async #rest(caughtUp: boolean): Promise<void> {
     const { signal } = this.#ending;
-    if (!caughtUp) await this.#pacing.giveWay(signal);
+    if (!caughtUp) await this.#pacing.yieldToLoop(signal);
     const due = (this.events / this.#rate) * RATE_WINDOW_MS;
     const early = this.began + due - monotonicMs();
     if (early <= 0) return;
@@ -198,9 +198,9 @@ export class Runner {
   }
 
   /** The progress of the rebuild that builds this generation. */
-  progress(rebuild: string, phase: RebuildProgress['phase'], outlook: Outlook): RebuildProgress {
+  progress(rebuild: string, phase: RebuildProgress['phase'], eta: Eta): RebuildProgress {
     return {
-      ...outlook,
+      ...eta,
       rebuild,
       phase,
       generation: this.generation,

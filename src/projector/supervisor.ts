@@ -178,7 +178,7 @@ export class Supervisor {
     const { building, promoted } = state;
     if (!building) this.#progress = undefined;
     // A newer version may be at work: generations are kept up to date, and nothing else is done.
-    if (state.heldBy) return true;
+    if (state.blockedByUnknownEvent) return true;
     // Where this has changed something, what was read before is stale.
     if (promoted && (await this.#keep(promoted, look))) return false;
     if (active === undefined && (await this.#beginFirst(look))) return false;
@@ -384,15 +384,15 @@ export class Supervisor {
     const pacing = new Pacing(this.options.load);
     const began = monotonicMs();
     const onProgress = ({ share }: { readonly share: number }): void => {
-      const outlook = runner.estimate.verifying(share, monotonicMs() - began);
-      this.#progress = runner.progress(rebuild, 'verifying', outlook);
+      const eta = runner.estimate.verifying(share, monotonicMs() - began);
+      this.#progress = runner.progress(rebuild, 'verifying', eta);
     };
     onProgress({ share: 0 });
     try {
       return await verify(this.log, this.model, runner.generation, {
         skips: await readSkips(this.log, skipsAfter),
         signal,
-        giveWay: () => pacing.giveWay(signal),
+        yieldToLoop: () => pacing.yieldToLoop(signal),
         onProgress,
       });
     } catch (error) {

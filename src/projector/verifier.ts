@@ -96,7 +96,7 @@ export class Verifier {
       verify(this.log, this.model, active, {
         skips: await readSkipsInForce(this.log),
         signal,
-        giveWay: () => pacing.giveWay(signal),
+        yieldToLoop: () => pacing.yieldToLoop(signal),
       });
     let found = await compare();
     if (found.differing > 0 || found.unreadable > 0) {

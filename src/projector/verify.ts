@@ -73,7 +73,7 @@ export interface VerifyProgress {
 export interface VerifyOptions {
   readonly skips?: Skips;
   /** Awaited after each slice of work: pauses for requests. */
-  readonly giveWay?: () => Promise<unknown>;
+  readonly yieldToLoop?: () => Promise<unknown>;
   /** Called every 50 milliseconds at most. */
   readonly onProgress?: (progress: VerifyProgress) => void;
   readonly signal?: AbortSignal;
@@ -118,7 +118,7 @@ export const verify = async (
   generation: Generation,
   {
     skips = NO_SKIPS,
-    giveWay = () => Promise.resolve(),
+    yieldToLoop = () => Promise.resolve(),
     onProgress = () => undefined,
     signal = NEVER,
   }: VerifyOptions = {},
@@ -126,7 +126,7 @@ export const verify = async (
   const anchors = await model.anchors(generation);
   await assertOfThisLog(log, anchors, signal);
   const listsAt = oldestOf(anchors.map(({ position }) => position));
-  const options = { skips, giveWay, onProgress, signal };
+  const options = { skips, yieldToLoop, onProgress, signal };
   for (let repetitions = 0; ;) {
     const before = await readErasures(log);
     const fold = new Fold(log, streamsErased(before), skips, listsAt, model.temporaryLists());
@@ -304,7 +304,7 @@ class Verification {
   /** To be awaited after each step. */
   async #worked(): Promise<void> {
     this.#report();
-    await this.options.giveWay();
+    await this.options.yieldToLoop();
     this.options.signal.throwIfAborted();
   }
 

@@ -1,6 +1,6 @@
 import { EventRefused } from '../plants/errors.js';
 import { type EventSkipped } from '../plants/operation.js';
-import { NO_SKIPS, skipName, type Skips } from '../plants/skips.js';
+import { NO_SKIPS, eventKey, type Skips } from '../plants/skips.js';
 import { REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
 import {
   type EventLog,
@@ -59,10 +59,10 @@ export const readSkipDecisions = async (
         by: actor?.sub ?? '',
         at: decidedAt(stored),
       });
-      names.add(skipName(data));
+      names.add(eventKey(data));
     }
   }
-  return { decisions, unread: unread.filter((event) => !names.has(skipName(event))) };
+  return { decisions, unread: unread.filter((event) => !names.has(eventKey(event))) };
 };
 
 /**
@@ -71,7 +71,7 @@ export const readSkipDecisions = async (
  */
 export const readSkips = async (log: EventLog, after: Position): Promise<Skips> => {
   const { decisions } = await readSkipDecisions(log);
-  return new Set(decisions.filter(({ position }) => position > after).map(({ data }) => skipName(data)));
+  return new Set(decisions.filter(({ position }) => position > after).map(({ data }) => eventKey(data)));
 };
 
 /** Reads the skips of the active generation. Throws what the log throws. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { tryDecode } from '../plants/codec.js';
 import { EventRefused, type RefusalKind } from '../plants/errors.js';
 import { type OperationEvent, type RebuildEvent } from '../plants/operation.js';
-import { skipName, type Skips } from '../plants/skips.js';
+import { eventKey, type Skips } from '../plants/skips.js';
 import { type EventMetadata, type Position, type RecordedEvent, START } from '../ports/event-log.js';
 import { type Generation } from '../ports/read-model.js';
 
@@ -57,7 +57,7 @@ export interface Rebuilds {
    * One of these that a newer version may have written, unless a later event has ended what it may be about. This
    * version then begins, promotes and ends nothing, since that might contradict the event.
    */
-  readonly heldBy: UnreadEvent | undefined;
+  readonly blockedByUnknownEvent: UnreadEvent | undefined;
   /** The outcome of the last rebuild that has ended. */
   readonly last: { readonly rebuild: string; readonly outcome: string; readonly at: Date } | undefined;
 }
@@ -73,7 +73,7 @@ export interface UnreadEvent {
 
 export const NO_REBUILDS: Rebuilds = {
   unread: [],
-  heldBy: undefined,
+  blockedByUnknownEvent: undefined,
   revision: undefined,
   building: undefined,
   skipsAfter: START,
@@ -89,7 +89,7 @@ export const rebuildsAfter = (recorded: readonly RecordedEvent[], skips: Skips):
   recorded.reduce((before, stored) => {
     const event = readOperation(stored);
     return event instanceof EventRefused
-      ? { ...passOver(before, stored, event, skips), revision: stored.revision }
+      ? { ...skipUnreadable(before, stored, event, skips), revision: stored.revision }
       : evolve(before, stored, event as RebuildEvent); // the codec refuses any other event in that stream
   }, NO_REBUILDS);
 
@@ -103,13 +103,18 @@ export const readOperation = (stored: RecordedEvent): OperationEvent | EventRefu
  * An event that no version can read changes nothing. One that a newer version may have written blocks processes that
  * cannot read it.
  */
-const passOver = (state: Rebuilds, stored: RecordedEvent, refused: EventRefused, skips: Skips): Rebuilds => {
-  if (skips.has(skipName(stored))) return state;
+const skipUnreadable = (
+  state: Rebuilds,
+  stored: RecordedEvent,
+  refused: EventRefused,
+  skips: Skips,
+): Rebuilds => {
+  if (skips.has(eventKey(stored))) return state;
   const unread = unreadEvent(stored, refused);
   return {
     ...state,
     unread: [...state.unread, unread],
-    heldBy: refused.kind === 'invalid' ? state.heldBy : unread,
+    blockedByUnknownEvent: refused.kind === 'invalid' ? state.blockedByUnknownEvent : unread,
   };
 };
 
@@ -135,8 +140,8 @@ const SETTLES: readonly RebuildEvent['type'][] = [
 
 const evolve = (state: Rebuilds, stored: RecordedEvent, event: RebuildEvent): Rebuilds => {
   const at = decidedAt(stored);
-  const heldBy = SETTLES.includes(event.type) ? undefined : state.heldBy;
-  const next = { ...state, heldBy, revision: stored.revision };
+  const blockedByUnknownEvent = SETTLES.includes(event.type) ? undefined : state.blockedByUnknownEvent;
+  const next = { ...state, blockedByUnknownEvent, revision: stored.revision };
   switch (event.type) {
     case 'RebuildRequested': {
       const { rebuild, rate, unskip } = event.data;
@@ -207,10 +212,10 @@ export type RebuildCommand =
  * RebuildNotUnderWay where there is no rebuild to cancel.
  */
 export const decideRebuild = (state: Rebuilds, command: RebuildCommand): RebuildEvent => {
-  const { building, promoted, heldBy } = state;
-  if (heldBy)
+  const { building, promoted, blockedByUnknownEvent } = state;
+  if (blockedByUnknownEvent)
     throw new OperationRefused(
-      `${unreadText(heldBy)}, and may be a newer version's: upgrade this one, or leave that event out (plants skip --position ${heldBy.position})`,
+      `${unreadText(blockedByUnknownEvent)}, and may be a newer version's: upgrade this one, or leave that event out (plants skip --position ${blockedByUnknownEvent.position})`,
     );
   switch (command.kind) {
     case 'request':

@@ -4,7 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openEventLog, openTreeStore } from '../adapters/stores.js';
 import { startTimer, type Timer } from '../async/runtime.js';
 import { Auditor } from '../audit/auditor.js';
-import { WitnessedBefore } from '../audit/witnessed-before.js';
+import { WitnessPreflight } from '../audit/witness-preflight.js';
 import { Witnessing } from '../audit/witnessing.js';
 import { decorate } from '../ports/decorate.js';
 import {
@@ -102,7 +102,7 @@ const witnessingOf = (log: EventLog, store: TreeStore, { targets, required }: Wi
         post({ kind: 'witness', status });
       },
     }),
-    witnessedBefore: new WitnessedBefore(log, store, key, targets, {
+    witnessedBefore: new WitnessPreflight(log, store, key, targets, {
       ...shared,
       timeoutMs: WITNESSES_FIRST_MS,
     }),
@@ -119,9 +119,9 @@ const auditorOf = (
   const pacing = new Pacing(new Load());
   const auditor = new Auditor(log, store, key, {
     ...{ now, notice, recheckMs, onProgress, patienceMs: SHORT_LOG_MS },
-    giveWay: (ending) => {
+    yieldToLoop: (ending) => {
       onProgress();
-      return pacing.giveWay(ending);
+      return pacing.yieldToLoop(ending);
     },
     recording: { afterMs: RECORD_AFTER_MS, everyMs: RECORD_EVERY_MS, previousKey },
     ...witnesses,

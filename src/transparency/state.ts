@@ -142,8 +142,8 @@ export class PlantsState {
     return this.#isTooMuch ? undefined : this.#entries();
   }
 
-  /** As `root`, with a call of `giveWay` after each few hundred plants of a large state. */
-  async rootInSteps(giveWay: () => Promise<unknown>): Promise<Hash | undefined> {
+  /** As `root`, with a call of `yieldToLoop` after each few hundred plants of a large state. */
+  async rootInSteps(yieldToLoop: () => Promise<unknown>): Promise<Hash | undefined> {
     if (this.#isTooMuch) return undefined;
     const subtrees = new JoinedSubtrees();
     let last: Uint8Array | undefined;
@@ -152,7 +152,7 @@ export class PlantsState {
       const first = entries[0]?.key;
       addEntries(subtrees, entries, last && first ? firstDifference(last, first) : -1);
       last = entries.at(-1)?.key;
-      await giveWay();
+      await yieldToLoop();
     }
     return subtrees.root();
   }

@@ -47,7 +47,7 @@ export const execute = async <State, Done = never>(
     if ('done' in found) return found.done;
     const events = await decide(found.state);
     try {
-      return await appendSurely(log, stream, found.revision ?? 'none', events);
+      return await appendWithRetry(log, stream, found.revision ?? 'none', events);
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
@@ -60,7 +60,7 @@ export const execute = async <State, Done = never>(
  * Appends, and tries again with the same ids and expected revision while the outcome is unknown. Throws OutcomeUnknown
  * also where a later try cannot reach the log: an earlier one may have been written.
  */
-export const appendSurely = async (
+export const appendWithRetry = async (
   log: EventLog,
   stream: string,
   expected: ExpectedRevision,

@@ -5,7 +5,7 @@ import { type RequestAccepted } from '../plants/request.js';
 import { decide, type PlantCommand } from '../plants/plant.js';
 import { plantStream, requestStream } from '../plants/stream.js';
 import { type RecordedEvent, WrongExpectedRevision } from '../ports/event-log.js';
-import { appendSurely } from './execute.js';
+import { appendWithRetry } from './execute.js';
 import {
   type Changed,
   type CommandContext,
@@ -82,7 +82,7 @@ export class IdempotentCommands {
     const id = eventId(commandId, type);
     const metadata = metadataOf(type, context, now());
     try {
-      await appendSurely(log, stream, 'none', [{ id, type, data: encode({ type, data }), metadata }]);
+      await appendWithRetry(log, stream, 'none', [{ id, type, data: encode({ type, data }), metadata }]);
       return data;
     } catch (error) {
       const faster = error instanceof WrongExpectedRevision ? await this.#read(stream) : undefined;

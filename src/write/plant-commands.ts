@@ -9,7 +9,7 @@ import {
   type PlantEffect,
   type PlantEvent,
 } from '../plants/plant.js';
-import { skipName, type Skips } from '../plants/skips.js';
+import { eventKey, type Skips } from '../plants/skips.js';
 import { plantStream } from '../plants/stream.js';
 import {
   type Appended,
@@ -198,9 +198,9 @@ export const plantNow = async (
   } catch (error) {
     if (!(error instanceof EventRefused) || !last) throw error;
     const skipped = await skips();
-    if (!skipped.has(skipName(last))) throw error;
+    if (!skipped.has(eventKey(last))) throw error;
     const before = (await log.readStream(last.stream)).findLast(
-      (event) => event.revision < last.revision && !skipped.has(skipName(event)),
+      (event) => event.revision < last.revision && !skipped.has(eventKey(event)),
     );
     return before && effectOfStored(before).plant;
   }

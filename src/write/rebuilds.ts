@@ -21,7 +21,7 @@ import {
   type RebuildCommand,
   type Rebuilds,
 } from '../rebuilds/rebuilds.js';
-import { appendSurely, execute } from './execute.js';
+import { appendWithRetry, execute } from './execute.js';
 
 /** The operator, for the audit trail. */
 export interface Operator {
@@ -52,7 +52,7 @@ export const record = async (
 ): Promise<boolean> => {
   const events = [operationEvent(REBUILDS_STREAM, state.revision, event, operator, now)];
   try {
-    await appendSurely(log, REBUILDS_STREAM, state.revision ?? 'none', events, wait);
+    await appendWithRetry(log, REBUILDS_STREAM, state.revision ?? 'none', events, wait);
     return true;
   } catch (error) {
     if (error instanceof WrongExpectedRevision) return false;

@@ -152,7 +152,12 @@ export class CrashStateCheck {
     await this.#events(log, this.promised.written);
     await all(log.check(START));
     await this.#lists(log, model);
-    const options = { now: () => new Date(), giveWay: () => Promise.resolve(), patienceMs: 0, keys: [key] };
+    const options = {
+      now: () => new Date(),
+      yieldToLoop: () => Promise.resolve(),
+      patienceMs: 0,
+      keys: [key],
+    };
     const alarm = (await tree.alarm()) ?? (await recheck(log, tree, options, never()));
     this.#check(!alarm, () => `the tree contradicts the log: ${alarm?.message ?? ''}`);
     for (const note of this.promised.notes) {

@@ -40,9 +40,9 @@ export const goOn = async (
   const problems: string[] = [];
   if (toTheEnd) {
     const recheckMs = 3_600_000;
-    const giveWay = (): Promise<unknown> => nextTurn();
+    const yieldToLoop = (): Promise<unknown> => nextTurn();
     const auditor = new Auditor(log, tree, key, {
-      ...{ now, giveWay, patienceMs: 0, recheckMs },
+      ...{ now, yieldToLoop, patienceMs: 0, recheckMs },
       onState: ({ reason, alarm }) =>
         problems.push(...[reason, alarm?.message].filter((one) => one !== undefined)),
     });

@@ -24,7 +24,7 @@ import { until } from './waiting.js';
 
 export const now = (): Date => new Date();
 export const operator = { actor: { sub: 'operator' }, correlationId: 'test' };
-const giveWay = (): Promise<unknown> => nextTurn();
+const yieldToLoop = (): Promise<unknown> => nextTurn();
 
 /** What is erased in tests; its name stands in no other text. */
 export const MARKER = 'MARKER-of-somebody';
@@ -123,7 +123,7 @@ export class ErasingStores {
     onState: (status: AuditorStatus) => void = () => undefined,
   ): { readonly auditor: Auditor; readonly end: () => Promise<void> } {
     const times = { patienceMs: 0, recheckMs: 3_600_000 };
-    const auditor = new Auditor(log, tree, this.#key, { now, giveWay, ...times, onState });
+    const auditor = new Auditor(log, tree, this.#key, { now, yieldToLoop, ...times, onState });
     return { auditor, end: this.#start((signal) => auditor.run(signal)) };
   }
 
@@ -177,7 +177,7 @@ export class ErasingStores {
 
   /** What a recheck of a log finds by the present tree, or another one. */
   recheck(log = this.log, tree = this.tree) {
-    const options = { now, giveWay, patienceMs: 0, keys: [this.#key] };
+    const options = { now, yieldToLoop, patienceMs: 0, keys: [this.#key] };
     return recheck(log, tree, options, new AbortController().signal);
   }
 }

@@ -250,9 +250,9 @@ class EventStoreLog extends EventLog {
     return this.#scavenging.scrub(into);
   }
 
-  async remains(into: string): Promise<string | undefined> {
+  async pendingManualScrub(into: string): Promise<string | undefined> {
     this.#assertOpen();
-    return this.#scavenging.remains(into);
+    return this.#scavenging.pendingManualScrub(into);
   }
 
   async head(): Promise<Position> {

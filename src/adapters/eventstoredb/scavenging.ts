@@ -72,14 +72,14 @@ export class Scavenging {
       this.#nextStartAt = -Infinity;
       return;
     }
-    const remains = await this.remains(into);
+    const remains = await this.pendingManualScrub(into);
     this.#reason = remains === undefined ? await this.#scavenge() : new LogUnavailable(remains);
     this.#lookedAt = monotonicMs();
     throw this.#reason;
   }
 
-  /** As `EventLog.remains`. */
-  async remains(into: string): Promise<string | undefined> {
+  /** As `EventLog.pendingManualScrub`. */
+  async pendingManualScrub(into: string): Promise<string | undefined> {
     const { server } = this.log;
     const ignores = await ignoresHardDeletes(server);
     if (ignores === true || !(await this.#isLeft(into))) return undefined;

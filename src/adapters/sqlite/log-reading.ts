@@ -191,7 +191,7 @@ export abstract class LogReading extends EventLog {
     return Promise.resolve(undefined);
   }
 
-  remains(): Promise<undefined> {
+  pendingManualScrub(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
 

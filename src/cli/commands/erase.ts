@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { followErasure } from '../../operations/follow.js';
-import { agreed } from '../agreed.js';
+import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { watched } from '../progress.js';
@@ -66,7 +66,7 @@ export const erase = async (operating: Operating, options: EraseOptions): Promis
   process.stderr.write(
     `${quantity(counted, 'event')} of ${printable(JSON.stringify(owner))} will be erased. It cannot be undone.\n`,
   );
-  if (!(await agreed(operating, options, 'erase', 'erased'))) return false;
+  if (!(await confirm(operating, options, 'erase', 'erased'))) return false;
   const erasure = await operations.erase({ owner, reason });
   if (!wait) {
     print(operating, { erasure }, `erasure ${erasure} is ordered`);

@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
 import { type UnreadEvent, assertNotNewer } from '../../operations/skip-unread.js';
 import { OPERATION_STREAMS, ownerOfStream } from '../../plants/stream.js';
-import { agreed } from '../agreed.js';
+import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';
 import { EXITS } from '../exit-status.js';
@@ -50,7 +50,7 @@ export const skip = async (operating: Operating, options: SkipOptions): Promise<
       'Skipped, this owner cannot be erased by this version: the decision names the stream.\n',
     );
   assertNotNewer(event, force, 'add --force');
-  if (!(await agreed(operating, options, 'skip', 'skipped'))) return false;
+  if (!(await confirm(operating, options, 'skip', 'skipped'))) return false;
   const { stream, revision } = await operations.skip({ position, reason, force });
   const skipped = `skipped event ${revision} of ${printable(stream)}`;
   print(

@@ -5,7 +5,7 @@ import { type OnModuleDestroy } from '@nestjs/common';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import { cloudEventText, cloudTypeOf } from '../../history/cloud-event.js';
 import { type HistoryBatch } from '../../history/read.js';
-import { nextStep } from '../../async/event-loop.js';
+import { yieldToLoop } from '../../async/event-loop.js';
 import { LogUnavailable, type RecordedEvent } from '../../ports/event-log.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { requestLog } from '../correlation.js';
@@ -166,7 +166,7 @@ export class EventStreams implements OnModuleDestroy {
         if (value !== undefined) raw.setHeader(name, value);
       raw.writeHead(200, { connection: 'close' });
       raw.flushHeaders();
-      await this.#pour(request, raw, first, stream);
+      await this.#writeChunked(request, raw, first, stream);
     } finally {
       await stream.return(); // ends the subscription of the log
       this.#open.delete(raw);
@@ -198,7 +198,7 @@ export class EventStreams implements OnModuleDestroy {
     over.abort();
   }
 
-  async #pour(
+  async #writeChunked(
     request: FastifyRequest,
     raw: ServerResponse,
     first: IteratorResult<string, void>,
@@ -209,7 +209,7 @@ export class EventStreams implements OnModuleDestroy {
       if (first.done) return;
       if (first.value !== '') yield first.value;
       for await (const piece of stream) {
-        await nextStep();
+        await yieldToLoop();
         if (piece === '')
           socket.setTimeout(socket.timeout ?? 0); // begins to count again
         else yield piece;

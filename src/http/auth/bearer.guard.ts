@@ -36,7 +36,7 @@ export class BearerGuard extends AuthGuard('bearer') {
     if (known) request.principal = known;
     else {
       await super.canActivate(context);
-      await request.notAStranger?.();
+      await request.refundAnonymousQuota?.();
     }
     const { principal } = request;
     if (!principal) throw AuthError.invalid('the token does not hold');

@@ -31,7 +31,7 @@ export interface Principal {
 export interface GuardedRequest extends FastifyRequest {
   principal?: Principal;
   /** Takes the request back that was counted for a stranger. There where it was. */
-  notAStranger?: () => Promise<void>;
+  refundAnonymousQuota?: () => Promise<void>;
 }
 
 /** The principal of a request. Only for handlers behind BearerGuard. */

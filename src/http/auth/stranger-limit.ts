@@ -30,7 +30,7 @@ export const limitStrangers = (
     const key = networkOf(clientAddressOf(request.raw));
     const quota = await limit.take(key);
     reply.headers(rateLimitFields(quota));
-    request.notAStranger = () => limit.giveBack(key);
+    request.refundAnonymousQuota = () => limit.giveBack(key);
   });
 };
 

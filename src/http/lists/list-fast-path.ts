@@ -1,6 +1,6 @@
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { type ListPlantsHandler, LONG_LIST } from '../../read/list-plants.js';
-import { type OnAnswered } from '../request-log.js';
+import { type ResponseObserver } from '../request-log.js';
 import { type Principal } from '../auth/principal.js';
 import { type TokenVerifier } from '../auth/verify.js';
 import { requestIdOf } from '../correlation.js';
@@ -26,7 +26,7 @@ export interface FastLists {
   readonly lists: ListPlantsHandler;
   /** Whether pages of other origins may use the API: answers to them have further header fields. */
   readonly crossOrigin: boolean;
-  readonly onAnswered: OnAnswered;
+  readonly onAnswered: ResponseObserver;
   /** Called with an unexpected error, after which the connection is cut. Must not throw. */
   readonly onError: (error: unknown) => void;
   /** Whether an answer of so many bytes may be sent now. */

@@ -30,7 +30,7 @@ describe('a bundle of a log on EventStoreDB', () => {
     const store = await openTreeStore(join(folder, 'tree.db'), log.identity());
     const auditor = new Auditor(log, store, key, {
       now: () => new Date(),
-      giveWay: () => nextTurn(),
+      yieldToLoop: () => nextTurn(),
       patienceMs: 10_000,
       recheckMs: 3_600_000,
       onState: () => undefined,

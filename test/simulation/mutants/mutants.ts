@@ -491,7 +491,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'greater-tree-by-time',
     what: 'a witness that shows a greater tree raises the alarm by time alone, while the log is yet to be read',
     worlds: (options) => options.secondAuditor === 'same key' && options.witnessed,
-    edits: [{ file: 'audit/greater-tree.js', find: 'tree.position >= head && ', replace: '' }],
+    edits: [{ file: 'audit/rollback-detector.js', find: 'tree.position >= head && ', replace: '' }],
   },
   {
     name: 'erasure-in-progress-unknown',

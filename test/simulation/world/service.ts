@@ -1,7 +1,7 @@
 import { Auditor } from '../../../src/audit/auditor.js';
 import { CosignedNotes } from '../../../src/audit/cosigned-notes.js';
 import { type SignerKey } from '../../../src/transparency/note.js';
-import { WitnessedBefore } from '../../../src/audit/witnessed-before.js';
+import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
 import { Witnessing } from '../../../src/audit/witnessing.js';
 import { Eraser } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
@@ -220,7 +220,7 @@ export const runAuditor = (
   const auditor = new Auditor(log, tree, key, {
     now: machine.wall,
     ...witnessed,
-    giveWay: (ending) => pacing.giveWay(ending),
+    yieldToLoop: (ending) => pacing.yieldToLoop(ending),
     patienceMs: 10_000,
     recheckMs,
     recording: { afterMs: 5_000, everyMs: 20_000, previousKey: undefined },
@@ -275,7 +275,7 @@ const startWitnessing = (
     onState: () => undefined,
   });
   void witnessing.run(signal);
-  const witnessedBefore = new WitnessedBefore(log, tree, key, targets, {
+  const witnessedBefore = new WitnessPreflight(log, tree, key, targets, {
     ask,
     timeoutMs: 3_000,
     patienceMs: WITNESS_PATIENCE_MS,

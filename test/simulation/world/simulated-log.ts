@@ -209,7 +209,7 @@ export class SimulatedEventLog extends EventLog {
     });
   }
 
-  remains(into: string): Promise<undefined> {
+  pendingManualScrub(into: string): Promise<undefined> {
     return this.#read(`remains ${into}`, (answer) => {
       answer(undefined);
     });

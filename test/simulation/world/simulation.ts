@@ -3,7 +3,7 @@ import { pause } from '../../../src/async/pause.js';
 import { randomId, replaceRuntime } from '../../../src/async/runtime.js';
 import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure } from '../../../src/erasure/order.js';
-import { skipName } from '../../../src/plants/skips.js';
+import { eventKey } from '../../../src/plants/skips.js';
 import { ownerOfStream, plantStream, streamsOf } from '../../../src/plants/stream.js';
 import {
   type EventLog,
@@ -932,7 +932,7 @@ class Simulation {
     for await (const event of log.readStreamsFrom(
       [0, 1].flatMap((number) => streamsOf(`${STRANGE}${number}`)),
     )) {
-      if (event.type !== STRANGE_TYPE || skips.has(skipName(event))) continue;
+      if (event.type !== STRANGE_TYPE || skips.has(eventKey(event))) continue;
       await skipEvent(log, event, 'simulated', OPERATOR, () => this.world.current.wall());
       if (!all) return;
     }

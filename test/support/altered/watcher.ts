@@ -51,7 +51,7 @@ export class AuditorWatcher implements Watcher {
       const { log, store, key } = model;
       const auditor = new Auditor(log, store, key, {
         now: () => new Date(),
-        giveWay: () => nextTurn(),
+        yieldToLoop: () => nextTurn(),
         patienceMs: 0,
         recheckMs,
         recording: { afterMs: 3_600_000, everyMs: 24 * 3_600_000, previousKey: undefined },

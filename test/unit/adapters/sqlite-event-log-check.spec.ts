@@ -192,7 +192,7 @@ describe('a log that is compared with itself', () => {
         recheck(
           log,
           tree,
-          { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [] },
+          { now: noon, yieldToLoop: () => Promise.resolve(), patienceMs: 0, keys: [] },
           new AbortController().signal,
         );
       expect(await again()).toBeUndefined();

@@ -32,7 +32,7 @@ describe('the state that an auditor signs', () => {
     const stopping = new AbortController();
     const auditor = new Auditor(log.log, log.tree, log.key, {
       now: () => new Date(),
-      giveWay: () => nextTurn(),
+      yieldToLoop: () => nextTurn(),
       patienceMs: 0,
       recheckMs: 3_600_000,
       onState: (one) => states.push(one),

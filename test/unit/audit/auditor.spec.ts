@@ -11,7 +11,7 @@ import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, type Hash, leafHash } from '../../../src/transparency/merkle.js';
-import { recheck, Reread } from '../../../src/audit/recheck.js';
+import { recheck, RecheckProgress } from '../../../src/audit/recheck.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { signTree } from '../../../src/audit/sign-tree.js';
 import { grown, storedRoot } from '../../../src/audit/stored-tree.js';
@@ -35,7 +35,7 @@ quickTime();
 
 const key = signerKey('plants/test', generateKeyPairSync('ed25519').privateKey);
 const now = (): Date => new Date();
-const giveWay = (): Promise<unknown> => nextTurn();
+const yieldToLoop = (): Promise<unknown> => nextTurn();
 
 describe('an auditor', () => {
   let folder: string;
@@ -82,7 +82,7 @@ describe('an auditor', () => {
     const stopping = new AbortController();
     const options = {
       now,
-      giveWay,
+      yieldToLoop,
       patienceMs: 0,
       recheckMs,
       onState: (one: AuditorStatus) => states.push(one),
@@ -128,7 +128,9 @@ describe('an auditor', () => {
     expect(await store.markOfIndex(700)).toEqual({ index: 512, before: events[511]?.position });
     expect(await store.markOfPosition(events[512]?.position ?? START)).toMatchObject({ index: 512 });
     expect(await store.markOfPosition(events[511]?.position ?? START)).toMatchObject({ index: 256 });
-    expect(await recheck(log, store, { now, giveWay, patienceMs: 0, keys: [key] }, never())).toBeUndefined();
+    expect(
+      await recheck(log, store, { now, yieldToLoop, patienceMs: 0, keys: [key] }, never()),
+    ).toBeUndefined();
   });
 
   it.each([
@@ -278,11 +280,11 @@ describe('an auditor', () => {
     await store.append(grown(await store.tree(), leaves));
     const broken = brokenOff(600, () => new LogUnavailable('gone'));
     const faults = new Faults(log).next('subscribe', broken);
-    const options = { now, giveWay, patienceMs: 0, keys: [key] };
-    const reread = new Reread();
-    await expect(recheck(faults.port, store, options, never(), reread)).rejects.toThrow('gone');
+    const options = { now, yieldToLoop, patienceMs: 0, keys: [key] };
+    const progress = new RecheckProgress();
+    await expect(recheck(faults.port, store, options, never(), progress)).rejects.toThrow('gone');
     await store.saveCheckpoint({ size: 400, root: Buffer.alloc(32), note: '', signedAt: '' });
-    expect(await recheck(faults.port, store, options, never(), reread)).toMatchObject({
+    expect(await recheck(faults.port, store, options, never(), progress)).toMatchObject({
       kind: 'tree',
       message: expect.stringMatching(/its first 400 leaves have another root/) as unknown,
     });

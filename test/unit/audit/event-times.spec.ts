@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { plantsAsOf } from '../../../src/history/as-of.js';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { parseInstant } from '../../../src/history/instant.js';
-import { recheck, Reread } from '../../../src/audit/recheck.js';
+import { recheck, RecheckProgress } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventMetadata } from '../../../src/ports/event-log.js';
 import { AuditedLog } from '../../support/audited-log.js';
@@ -33,9 +33,9 @@ describe('times of events', () => {
       ]);
     }
   };
-  const options = () => ({ now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [log.key] });
+  const options = () => ({ now: noon, yieldToLoop: () => Promise.resolve(), patienceMs: 0, keys: [log.key] });
   const read = async () => {
-    const reread = new Reread();
+    const reread = new RecheckProgress();
     expect(await recheck(log.log, log.tree, options(), new AbortController().signal, reread)).toBeUndefined();
     return reread.times.doubtful;
   };
@@ -74,14 +74,14 @@ describe('times of events', () => {
     await append('2026-01-30T00:00:00.000Z');
     await log.fill(600);
     await log.sign();
-    const reread = new Reread();
+    const reread = new RecheckProgress();
     const stopping = new AbortController();
     let slices = 0;
-    const giveWay = (): Promise<void> => {
+    const yieldToLoop = (): Promise<void> => {
       if (++slices === 24) stopping.abort();
       return Promise.resolve();
     };
-    await recheck(log.log, log.tree, { ...options(), giveWay }, stopping.signal, reread);
+    await recheck(log.log, log.tree, { ...options(), yieldToLoop }, stopping.signal, reread);
     expect(reread.tree.size).toBe(512);
     expect(reread.times.doubtful).toMatchObject({ count: 1, position: '0000000000000021' });
     await recheck(log.log, log.tree, options(), new AbortController().signal, reread);
@@ -105,7 +105,7 @@ describe('times of events', () => {
     const stopping = new AbortController();
     const auditor = new Auditor(log.log, log.tree, log.key, {
       ...options(),
-      giveWay: () => new Promise(setImmediate),
+      yieldToLoop: () => new Promise(setImmediate),
       recheckMs: 20,
       onState: () => undefined,
       onWarning: (warning) => {

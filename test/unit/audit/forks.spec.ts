@@ -65,7 +65,7 @@ class DataDir {
     const logged: string[] = [];
     const auditor = new Auditor(log, store, key, {
       now: () => new Date(),
-      giveWay: () => nextTurn(),
+      yieldToLoop: () => nextTurn(),
       patienceMs: 0,
       recheckMs: 3_600_000,
       recording: { afterMs: 0, everyMs: 0, previousKey: undefined, ...recording },
@@ -160,7 +160,7 @@ const inDataDir = (test: (dir: DataDir) => Promise<void>) => async (): Promise<v
 describe('checkpoints that are recorded in the log', () => {
   const options = {
     now: () => new Date(),
-    giveWay: () => nextTurn(),
+    yieldToLoop: () => nextTurn(),
     recording: { afterMs: 0, everyMs: 0, previousKey: undefined },
   };
   const never = new AbortController().signal;

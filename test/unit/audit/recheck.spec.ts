@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
-import { recheck, Reread } from '../../../src/audit/recheck.js';
+import { recheck, RecheckProgress } from '../../../src/audit/recheck.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
 import { type Alarm } from '../../../src/ports/tree-store.js';
@@ -22,16 +22,16 @@ describe('a log that is read again', () => {
   afterEach(() => log.remove());
 
   const again = (
-    reread?: Reread,
+    progress?: RecheckProgress,
     signal = new AbortController().signal,
     port: EventLog = log.log,
   ): Promise<Alarm | undefined> =>
     recheck(
       port,
       log.tree,
-      { now: noon, giveWay: () => Promise.resolve(), patienceMs: 0, keys: [log.key] },
+      { now: noon, yieldToLoop: () => Promise.resolve(), patienceMs: 0, keys: [log.key] },
       signal,
-      reread,
+      progress,
     );
 
   /** A hash of the tree is another one. */
@@ -123,34 +123,34 @@ describe('a log that is read again', () => {
   });
 
   it('goes on where it was, and compares what it has read with a checkpoint of that part', async () => {
-    const reread = new Reread();
-    expect(await again(reread)).toBeUndefined();
-    expect(reread.tree.size).toBe(1_024);
+    const progress = new RecheckProgress();
+    expect(await again(progress)).toBeUndefined();
+    expect(progress.tree.size).toBe(1_024);
     log.tamper('UPDATE checkpoints SET size = 512');
-    expect(await again(reread)).toMatchObject({
+    expect(await again(progress)).toMatchObject({
       kind: 'tree',
       message: expect.stringContaining('its first 512 leaves have another root') as unknown,
     });
     log.tamper('DELETE FROM tiles WHERE level = 1');
-    expect(await again(reread)).toMatchObject({ kind: 'tree' });
+    expect(await again(progress)).toMatchObject({ kind: 'tree' });
   });
 
   /** Reads all again, and fails after that. */
-  const brokenOff = async (): Promise<Reread> => {
-    const reread = new Reread();
+  const brokenOff = async (): Promise<RecheckProgress> => {
+    const progress = new RecheckProgress();
     const gone = (): never => {
       throw new LogUnavailable('gone');
     };
-    await expect(again(reread, undefined, new Faults(log.log).next('check', gone).port)).rejects.toThrow();
-    return reread;
+    await expect(again(progress, undefined, new Faults(log.log).next('check', gone).port)).rejects.toThrow();
+    return progress;
   };
 
   it('raises no alarm where it was broken off behind the last checkpoint, and goes on before that', async () => {
     await log.fill(10);
     await log.grow();
-    const reread = await brokenOff();
-    expect(reread.tree.size).toBe(1_024);
-    expect(await again(reread)).toBeUndefined();
+    const progress = await brokenOff();
+    expect(progress.tree.size).toBe(1_024);
+    expect(await again(progress)).toBeUndefined();
   });
 
   it.each([true, false])(
@@ -163,14 +163,14 @@ describe('a log that is read again', () => {
       log.tamper('DELETE FROM checkpoints WHERE size = ?', signed.size);
       await log.fill(5);
       await log.grow();
-      const reread = await brokenOff();
+      const progress = await brokenOff();
       const { size, root } = signed;
       const wrong = signCheckpoint(
         { origin: log.key.name, size, root, stateRoot: new Uint8Array(32) },
         log.key,
       );
       await log.tree.saveCheckpoint(isRight ? signed : { ...signed, note: wrong });
-      const alarm = await again(reread);
+      const alarm = await again(progress);
       if (isRight) expect(alarm).toBeUndefined();
       else
         expect(alarm?.message).toContain(
@@ -216,6 +216,6 @@ describe('a log that is read again', () => {
   });
 
   it('is not read to its end where somebody asks to stop', async () => {
-    expect(await again(new Reread(), AbortSignal.abort())).toBeUndefined();
+    expect(await again(new RecheckProgress(), AbortSignal.abort())).toBeUndefined();
   });
 });

@@ -34,7 +34,7 @@ describe('a check of a log whose key was changed', () => {
   const record = async (key: SignerKey, previousKey?: SignerKey): Promise<void> => {
     const recorded = new RecordedCheckpoints(log.log, log.tree, key, {
       now: () => new Date(),
-      giveWay: () => nextTurn(),
+      yieldToLoop: () => nextTurn(),
       recording: { afterMs: 0, everyMs: 0, previousKey },
     });
     await recorded.compare(new AbortController().signal);

@@ -207,12 +207,14 @@ describe('the erasure of an owner on EventStoreDB', () => {
     const erasure = await stores.order(MARKER);
     await until(() => problems.some((problem) => problem.includes('start a scavenge on it')));
     expect(problems.join()).not.toContain(MARKER);
-    expect(await stores.log.remains(erasedStream(erasure))).toContain('UnsafeIgnoreHardDelete set to true');
+    expect(await stores.log.pendingManualScrub(erasedStream(erasure))).toContain(
+      'UnsafeIgnoreHardDelete set to true',
+    );
     expect((await readErasures(stores.log)).all).toMatchObject([{ state: 'erased' }]);
     expect(left()).not.toEqual([]);
     server.store.scavenge(true);
     await stores.finished(erasure);
-    expect(await stores.log.remains(erasedStream(erasure))).toBeUndefined();
+    expect(await stores.log.pendingManualScrub(erasedStream(erasure))).toBeUndefined();
   });
 
   it('has no problem while it waits for a scavenge', async () => {

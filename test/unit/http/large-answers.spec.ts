@@ -4,7 +4,7 @@ import { createServer, get, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { nextLoopTurn, nextStep, noteRequest } from '../../../src/async/event-loop.js';
+import { nextLoopTurn, yieldToLoop, noteRequest } from '../../../src/async/event-loop.js';
 import { inPieces, PIECE } from '../../../src/http/large-answers.js';
 import { quickTime } from '../../support/quick-time.js';
 import { replaceParts } from '../../support/replaced-runtime.js';
@@ -44,11 +44,11 @@ it('one caller goes on in each turn of the event loop, in the order in which the
 it('long work pauses between its steps while others ask, and else does not', async () => {
   const pauses = quickTime(1);
   replaceParts({ monotonicMs: () => 0 }); // a slow machine would take a request for an old one
-  for (let step = 0; step < 50; step += 1) await nextStep();
+  for (let step = 0; step < 50; step += 1) await yieldToLoop();
   expect(pauses).toHaveLength(0);
   for (let step = 0; step < 50; step += 1) {
     noteRequest();
-    await nextStep();
+    await yieldToLoop();
   }
   expect(pauses).toHaveLength(50);
 });

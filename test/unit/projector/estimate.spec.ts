@@ -1,17 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { Estimate, type Outlook } from '../../../src/projector/estimate.js';
+import { Estimate, type Eta } from '../../../src/projector/estimate.js';
 
 /** Work at a constant pace: a thousand events in a second, and verifying takes as long as it does. */
-const rebuildOf = (events: number, verifyingMs: number): { outlook: Outlook; leftMs: number }[] => {
+const rebuildOf = (events: number, verifyingMs: number): { eta: Eta; leftMs: number }[] => {
   const estimate = new Estimate();
-  const seen: { outlook: Outlook; leftMs: number }[] = [];
+  const seen: { eta: Eta; leftMs: number }[] = [];
   for (let done = 0; done <= events; done += events / 20) {
     const built = { done, total: events, doneHere: done, elapsedMs: done, idleMs: 0 };
-    seen.push({ outlook: estimate.building(built), leftMs: events - done + verifyingMs });
+    seen.push({ eta: estimate.building(built), leftMs: events - done + verifyingMs });
   }
   for (let step = 0; step <= 20; step++)
     seen.push({
-      outlook: estimate.verifying(step / 20, (step / 20) * verifyingMs),
+      eta: estimate.verifying(step / 20, (step / 20) * verifyingMs),
       leftMs: (1 - step / 20) * verifyingMs,
     });
   return seen;
@@ -23,12 +23,10 @@ describe('the estimate of a rebuild', () => {
     ['much shorter', 20_000],
     ['much longer', 70_000],
   ])('is within a fifth of the whole, where verifying takes %s', (_how, verifyingMs) => {
-    const seen = rebuildOf(100_000, verifyingMs).filter(({ outlook }) => outlook.secondsLeft !== undefined);
+    const seen = rebuildOf(100_000, verifyingMs).filter(({ eta }) => eta.secondsLeft !== undefined);
     expect(seen.length).toBeGreaterThan(35);
-    for (const { outlook, leftMs } of seen)
-      expect(Math.abs((outlook.secondsLeft ?? 0) * 1_000 - leftMs)).toBeLessThan(
-        0.2 * (100_000 + verifyingMs),
-      );
+    for (const { eta, leftMs } of seen)
+      expect(Math.abs((eta.secondsLeft ?? 0) * 1_000 - leftMs)).toBeLessThan(0.2 * (100_000 + verifyingMs));
   });
 
   it('follows a pace that changes: what traffic has slowed down is not averaged with what was before', () => {
@@ -43,7 +41,7 @@ describe('the estimate of a rebuild', () => {
   });
 
   it('never goes back, and ends with all of it', () => {
-    const shares = rebuildOf(1_000, 300).map(({ outlook }) => outlook.share);
+    const shares = rebuildOf(1_000, 300).map(({ eta }) => eta.share);
     expect(shares).toEqual([...shares].sort((one, other) => one - other));
     expect(shares[0]).toBe(0);
     expect(shares.at(-1)).toBeCloseTo(1, 5);
@@ -78,15 +76,15 @@ describe('the estimate of a rebuild', () => {
   });
 
   it('goes by the pace of this process, where another one has begun', () => {
-    const outlook = new Estimate().building({
+    const eta = new Estimate().building({
       done: 900,
       total: 1_000,
       doneHere: 100,
       elapsedMs: 1_000,
       idleMs: 0,
     });
-    expect(outlook.secondsLeft).toBeGreaterThan(1); // the last hundred take another second, and then it verifies
-    expect(outlook.secondsLeft).toBeLessThan(10);
+    expect(eta.secondsLeft).toBeGreaterThan(1); // the last hundred take another second, and then it verifies
+    expect(eta.secondsLeft).toBeLessThan(10);
   });
 
   it('takes a rate that was asked for as part of building, not of verifying', () => {

@@ -28,7 +28,7 @@ class Process {
       this.#idle += waitMs;
       this.#active += sliceMs;
       if (asked) this.ask();
-      await this.#pacing.giveWay(new AbortController().signal);
+      await this.#pacing.yieldToLoop(new AbortController().signal);
     }
     const took = this.#active + this.#idle - began;
     return (took - (sliceMs + waitMs) * slices) / took;
@@ -86,11 +86,11 @@ describe('work that gives way', () => {
       let turned = false;
       setImmediate(() => (turned = true));
       work();
-      await pacing.giveWay(ending.signal);
+      await pacing.yieldToLoop(ending.signal);
       expect(turned).toBe(true);
       ending.abort();
       work();
-      await pacing.giveWay(ending.signal);
+      await pacing.yieldToLoop(ending.signal);
     },
   );
 });

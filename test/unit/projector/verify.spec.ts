@@ -4,7 +4,7 @@ import { type EventLog } from '../../../src/ports/event-log.js';
 import { type Generation, PARTITIONS, partitionOf } from '../../../src/ports/read-model.js';
 import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
 import { project } from '../../../src/projector/projection.js';
-import { skipName } from '../../../src/plants/skips.js';
+import { eventKey } from '../../../src/plants/skips.js';
 import { verify, type VerifyOptions, type VerifyProgress } from '../../../src/projector/verify.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, catchUp, run, Stores } from '../../support/domain-stores.js';
@@ -140,7 +140,7 @@ describe('verifying a read model', () => {
     await run(log, 'anne', createPlant(1));
     const stream = plantStream('anne', 1);
     await appendRaw(log, stream, 'PlantWatered', { id: 1 }, 0n);
-    const skips = new Set([skipName({ stream, revision: 1n })]);
+    const skips = new Set([eventKey({ stream, revision: 1n })]);
     await project(
       log,
       model,

@@ -78,7 +78,7 @@ describe('the history of rebuilds', () => {
       skipsAfter: START,
       promoted: undefined,
       unread: [],
-      heldBy: undefined,
+      blockedByUnknownEvent: undefined,
       last: { rebuild: 'r1', outcome: 'rolled back', at: NOON },
     });
     await happened({ type: 'RebuildPromoted', data: { rebuild: 'r1', generation: 2, replaced: 1 } });
@@ -154,7 +154,11 @@ describe('the history of rebuilds', () => {
     await appendRaw(log, 'operation-rebuilds', 'EventSkipped', { stream: 's', revision: 0, reason: 'odd' });
     await requestRebuild(log, ASKED, olga, noon);
     const state = await readRebuilds(log);
-    expect(state).toMatchObject({ revision: 1n, building: { rebuild: 'r1' }, heldBy: undefined });
+    expect(state).toMatchObject({
+      revision: 1n,
+      building: { rebuild: 'r1' },
+      blockedByUnknownEvent: undefined,
+    });
     expect(state.unread).toMatchObject([
       {
         stream: 'operation-rebuilds',

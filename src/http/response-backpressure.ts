@@ -39,7 +39,7 @@ interface Unsent {
  * Bounds what clients that do not read cost: the number of connections, the bytes of answers that were made and not
  * taken, and how long a client may take nothing.
  */
-export class UnsentAnswers {
+export class ResponseBackpressure {
   readonly #sockets = new Set<Socket>();
   /** Those that count, the oldest first. */
   readonly #answers = new Map<ServerResponse, Unsent>();
@@ -135,7 +135,7 @@ const FIELDS_OF_AN_ANSWER = [
  * Answers 503 in place of what would be too much. Not counted are the answers of routes whose `config.shared` says that
  * all clients are sent the same bytes.
  */
-export const refuseTooMuch = (fastify: FastifyInstance, unsent: UnsentAnswers): void => {
+export const refuseTooMuch = (fastify: FastifyInstance, unsent: ResponseBackpressure): void => {
   fastify.addHook('onSend', (request, reply, payload, done) => {
     if (typeof payload !== 'string' && !(payload instanceof Uint8Array)) {
       done(null, payload);

@@ -9,7 +9,7 @@ import { print } from './terminal.js';
  * in "skip" and "skipped". Returns whether it was agreed to. Throws OperationRefused where nobody can be asked,
  * Interrupted at Ctrl-C, and the signal's reason.
  */
-export const agreed = async (
+export const confirm = async (
   { json, signal }: { readonly json: boolean; readonly signal: AbortSignal },
   { yes = false }: { readonly yes?: boolean },
   verb: string,

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { fastify, type FastifyInstance } from 'fastify';
-import { refuseTooMuch, UnsentAnswers } from '../../../src/http/unsent-answers.js';
+import { refuseTooMuch, ResponseBackpressure } from '../../../src/http/response-backpressure.js';
 import { until } from '../../support/waiting.js';
 
 const MEGABYTE = 1024 * 1024;
 
 describe('answers that clients do not take', () => {
   let server: Server;
-  let unsent: UnsentAnswers;
+  let unsent: ResponseBackpressure;
   let responses: ServerResponse[];
 
   beforeEach(async () => {
@@ -18,7 +18,7 @@ describe('answers that clients do not take', () => {
     server = createServer((_request, response) => {
       responses.push(response);
     });
-    unsent = new UnsentAnswers(server, 300, 3 * MEGABYTE);
+    unsent = new ResponseBackpressure(server, 300, 3 * MEGABYTE);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
   });
@@ -89,7 +89,7 @@ afterAll(() => Promise.all(opened.map((app) => app.close())));
 
 it('a refusal in place of an answer says nothing that was said of the answer', async () => {
   const app = fastify();
-  refuseTooMuch(app, new UnsentAnswers(app.server, 1_500, MEGABYTE));
+  refuseTooMuch(app, new ResponseBackpressure(app.server, 1_500, MEGABYTE));
   app.get('/', (_request, reply) =>
     reply
       .headers({

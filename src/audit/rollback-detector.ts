@@ -7,7 +7,7 @@ import { type TreeStore } from '../ports/tree-store.js';
  * were signed are gone from the log. They are once our tree has come to where the log ended after the witness had shown its
  * tree: all that it has cosigned was in the log by then.
  */
-export class GreaterTree {
+export class RollbackDetector {
   /** Since when our tree has been at the end of the log and smaller, in milliseconds of monotonicMs(). */
   #since: number | undefined;
 

@@ -10,7 +10,7 @@ import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { signerKey } from '../../../src/audit/key.js';
-import { WitnessedBefore } from '../../../src/audit/witnessed-before.js';
+import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
 import { type AskWitness } from '../../../src/audit/witnessing.js';
 import { plantStream } from '../../../src/plants/stream.js';
 import { type WitnessStore } from '../../../src/ports/witness-store.js';
@@ -61,9 +61,9 @@ describe('an auditor that begins to sign, with a witness', () => {
     const targets = [{ key: witnessKey, url: 'https://w.example' }];
     const auditor = new Auditor(audited.log, audited.tree, audited.key, {
       ...{ now, patienceMs: 0, recheckMs: 3_600_000 },
-      giveWay: () => nextTurn(),
+      yieldToLoop: () => nextTurn(),
       onState: () => undefined,
-      witnessedBefore: new WitnessedBefore(audited.log, audited.tree, audited.key, targets, {
+      witnessedBefore: new WitnessPreflight(audited.log, audited.tree, audited.key, targets, {
         ...{ ask, timeoutMs, patienceMs },
       }),
     });
@@ -158,7 +158,7 @@ describe('an auditor that begins to sign, with a witness', () => {
     cosign(new LogOfLeaves(audited.key, 60).note(50));
     const targets = [{ key: witnessKey, url: 'https://w.example' }];
     const options = { ask: shows, timeoutMs: 60_000, patienceMs: 0 };
-    const before = new WitnessedBefore(audited.log, audited.tree, audited.key, targets, options);
+    const before = new WitnessPreflight(audited.log, audited.tree, audited.key, targets, options);
     expect(await before.allows(never())).toBe('later');
     expect(await before.allows(never())).toBe('later');
     await audited.grow();
@@ -202,7 +202,7 @@ describe('an auditor that begins to sign, with a witness', () => {
     cosign(new LogOfLeaves(audited.key, 30).note(10));
     await audited.grow();
     let times = 0;
-    const before = new WitnessedBefore(
+    const before = new WitnessPreflight(
       audited.log,
       audited.tree,
       audited.key,

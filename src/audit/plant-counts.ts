@@ -19,7 +19,7 @@ export interface PlantChanges {
 }
 
 /** How many plants each owner has: the fold of the events without names and tags. */
-export class PlantsHeld {
+export class PlantCounts {
   readonly #plants = new Map<string, Set<number>>();
   readonly #changes = new Map<string, PlantChanges>();
   #bytes = 0;

@@ -3,7 +3,7 @@ import { type EventLog } from '../ports/event-log.js';
 import { type TreeStore } from '../ports/tree-store.js';
 import { type Checkpoint } from '../transparency/checkpoint.js';
 import { type Finding } from './findings.js';
-import { GreaterTree } from './greater-tree.js';
+import { RollbackDetector } from './rollback-detector.js';
 import { type VerifierKey } from '../transparency/note.js';
 import { hasRoot } from './recheck.js';
 import { type AskWitness, eventsGone, otherHistory, shownBy, type WitnessTarget } from './witnessing.js';
@@ -15,7 +15,7 @@ export interface WitnessedBeforeOptions {
    * else decide whether anything is signed.
    */
   readonly timeoutMs: number;
-  /** As GreaterTree has it. */
+  /** As RollbackDetector has it. */
   readonly patienceMs: number;
 }
 
@@ -30,9 +30,9 @@ interface Shown {
  * to sign a second history, and only the witnesses know: they are asked once, beside each other, before the first
  * signature.
  */
-export class WitnessedBefore {
+export class WitnessPreflight {
   #asked: Promise<readonly Shown[]> | undefined;
-  readonly #greater: GreaterTree;
+  readonly #greater: RollbackDetector;
 
   constructor(
     log: Pick<EventLog, 'head'>,
@@ -41,7 +41,7 @@ export class WitnessedBefore {
     private readonly targets: readonly WitnessTarget[],
     private readonly options: WitnessedBeforeOptions,
   ) {
-    this.#greater = new GreaterTree(log, store, options.patienceMs);
+    this.#greater = new RollbackDetector(log, store, options.patienceMs);
   }
 
   /**
