@@ -2,76 +2,37 @@
 module.exports = {
   forbidden: [
     {
-      name: 'plants-imports-nothing',
+      name: 'domain-imports-nothing',
       comment:
-        'plants is what auditors read to know the rules: pure functions over plain data, no I/O, no library.',
+        'domain is what auditors read to know the rules: pure functions over plain data, no I/O, no library.',
       severity: 'error',
-      from: { path: '^src/plants/' },
-      to: { pathNot: '^src/plants/' },
+      from: { path: '^src/domain/' },
+      to: { pathNot: '^src/domain/' },
     },
     {
-      name: 'rebuilds-decides-only',
-      comment: 'What may be done about a rebuild follows from its stream alone; write/ appends it.',
+      name: 'log-knows-the-domain-only',
+      comment: 'The port is a promise in words of the domain; an adapter in it would bind every implementer.',
       severity: 'error',
-      from: { path: '^src/rebuilds/' },
-      to: { path: '^src/', pathNot: '^src/(plants|ports|rebuilds)/' },
+      from: { path: '^src/log/[^/]+$' },
+      to: { path: '^src/', pathNot: '^src/(domain|runtime)/|^src/log/[^/]+$' },
     },
     {
-      name: 'ports-import-plants-only',
-      comment:
-        'A port is a promise in words of the domain; an adapter or a framework in it would bind every implementer.',
+      name: 'lists-know-the-log-only',
+      comment: 'Lists are what the log says: they are filled by the projection, and know no command.',
       severity: 'error',
-      from: { path: '^src/ports/' },
-      to: { pathNot: '^src/(plants|ports|transparency)/' },
-    },
-    {
-      name: 'core-knows-no-adapter',
-      comment:
-        'write, read, projector, history and audit work on any log and any read model, so they know only the ports.',
-      severity: 'error',
-      from: { path: '^src/(write|read|projector|history|audit)/' },
-      to: { path: '^src/(adapters|http|cli|service|operations|metrics)/' },
-    },
-    {
-      name: 'core-parts-are-apart',
-      comment:
-        'Writing, reading and projecting are scaled and reasoned about separately; they meet in the log and the read model. The audit reads history, and the projector records what a rebuild does.',
-      severity: 'error',
-      from: { path: '^src/(write|read|projector|history|audit)/' },
-      to: {
-        path: '^src/(write|read|projector|history|audit)/',
-        pathNot: ['^src/$1/', '^src/history/', '^src/write/rebuilds\\.ts$'],
-      },
-    },
-    {
-      name: 'erasure-knows-no-surface',
-      comment:
-        'An erasure writes, waits for lists and tree, and replaces events: by the ports, as a command and an auditor do.',
-      severity: 'error',
-      from: { path: '^src/erasure/' },
-      to: { path: '^src/', pathNot: '^src/(erasure|plants|ports|async|rebuilds|write|audit|transparency)/' },
-    },
-    {
-      name: 'witness-knows-audit-only',
-      comment:
-        'A witness follows logs of others: it needs their formats, and no store or setting of a service.',
-      severity: 'error',
-      from: { path: '^src/witness/' },
-      to: { path: '^src/', pathNot: '^src/(witness|audit|transparency|ports|async)/' },
-    },
-    {
-      name: 'history-stands-alone',
-      comment: 'History is what the log says, without a projection and without proofs.',
-      severity: 'error',
-      from: { path: '^src/history/' },
-      to: { path: '^src/(write|read|projector|audit)/' },
+      from: { path: '^src/lists/[^/]+$', pathNot: '^src/lists/temporary-lists\\.ts$' },
+      to: { path: '^src/', pathNot: '^src/(domain|runtime)/|^src/(log|lists)/[^/]+$' },
     },
     {
       name: 'adapters-implement-ports-only',
-      comment: 'An adapter that knew its callers could not be replaced by another.',
+      comment: 'An adapter that knew its callers, or another adapter, could not be replaced by another.',
       severity: 'error',
-      from: { path: '^src/adapters/([^/]+)/' },
-      to: { path: '^src/(?!plants/|ports/|transparency/|adapters/|files/|async/)' },
+      from: { path: '^src/([^/]+)/(sqlite|eventstoredb|redis)/' },
+      to: {
+        path: '^src/',
+        pathNot:
+          '^src/(domain|runtime|sqlite|transparency)/|^src/(log|lists|audit)/[^/]+$|^src/$1/$2/|^src/log/sqlite/upkeep\\.ts$',
+      },
     },
     {
       name: 'transparency-imports-nothing',
@@ -82,65 +43,92 @@ module.exports = {
       to: { pathNot: '^src/transparency/' },
     },
     {
-      name: 'files-and-async-import-nothing',
-      comment: 'They are what the file system and the event loop lack, for every room.',
+      name: 'sqlite-and-runtime-import-nothing',
+      comment: 'They are what SQLite, the file system and the event loop lack, for every room.',
       severity: 'error',
-      from: { path: '^src/(files|async)/' },
-      to: { path: '^src/', pathNot: '^src/$1/' },
+      from: { path: '^src/(sqlite|runtime)/' },
+      to: { path: '^src/', pathNot: '^src/($1|runtime)/' },
     },
     {
-      name: 'adapters-are-apart',
-      comment: 'SQLite, EventStoreDB and Redis are chosen one by one.',
+      name: 'core-knows-no-adapter',
+      comment:
+        'Commands, projection, history, audit and erasure work on any log and any lists, so they know only the ports.',
       severity: 'error',
-      from: { path: '^src/adapters/([^/]+)/' },
-      to: { path: '^src/adapters/([^/]+)/', pathNot: '^src/adapters/$1/' },
+      from: { path: '^src/(commands|projection|history|audit|erasure)/[^/]+$' },
+      to: { path: '^src/[^/]+/(sqlite|eventstoredb|redis)/|^src/(sqlite|http|cli|service|operations)/' },
+    },
+    {
+      name: 'core-parts-are-apart',
+      comment:
+        'Commands, projection and lists are scaled and reasoned about separately; they meet in the log and the lists. The audit reads history, and the projection records what a rebuild does.',
+      severity: 'error',
+      from: { path: '^src/(commands|projection|history|audit)/' },
+      to: {
+        path: '^src/(commands|projection|history|audit)/',
+        pathNot: ['^src/$1/', '^src/history/', '^src/commands/(read-|record-)?rebuilds\\.ts$'],
+      },
+    },
+    {
+      name: 'history-stands-alone',
+      comment: 'History is what the log says, without a projection and without proofs.',
+      severity: 'error',
+      from: { path: '^src/history/' },
+      to: { path: '^src/(commands/(?!read-rebuilds\\.)|projection|audit)' },
+    },
+    {
+      name: 'witness-knows-audit-only',
+      comment:
+        'A witness follows logs of others: it needs their formats, and nothing of a service but a file.',
+      severity: 'error',
+      from: { path: '^src/witness/' },
+      to: { path: '^src/', pathNot: '^src/(witness|audit|transparency|runtime|sqlite)/' },
     },
     {
       name: 'http-knows-no-adapter',
       comment:
-        'Only the wiring (service/start.ts, cli/) opens stores; HTTP speaks to the buses and the ports.',
+        'Only the wiring (service/stores.ts, cli/) opens stores; HTTP speaks to the buses and the ports.',
       severity: 'error',
       from: { path: '^src/http/' },
-      to: { path: '^src/(adapters|cli)/' },
+      to: { path: '^src/[^/]+/(sqlite|eventstoredb|redis)/|^src/(sqlite|cli)/' },
     },
     {
-      name: 'commands-know-no-adapter',
+      name: 'commands-of-the-line-know-no-adapter',
       comment:
-        'A command does the same work on every log and every read model; cli/commands/ and these files open them.',
+        'A command does the same work on every log and all lists; cli/commands/ and these files open them.',
       severity: 'error',
       from: {
         path: '^src/cli/[^/]+$',
         pathNot: '^src/cli/(operations-here|with-operations|with-stores)\\.ts$',
       },
-      to: { path: '^src/adapters/' },
+      to: { path: '^src/[^/]+/(sqlite|eventstoredb|redis)/|^src/sqlite/|^src/service/stores\\.ts$' },
     },
     {
       name: 'operations-knows-no-surface',
       comment: 'The command line, HTTP and metrics all show what operations knows.',
       severity: 'error',
       from: { path: '^src/operations/' },
-      to: { path: '^src/(adapters|http|cli|service|metrics)/' },
+      to: { path: '^src/[^/]+/(sqlite|eventstoredb|redis)/|^src/(sqlite|http|cli|service)/' },
     },
     {
       name: 'database-clients-in-adapters-only',
       comment: 'A database client that is used elsewhere cannot be replaced by choosing another URL.',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/adapters/' },
+      from: { path: '^src/', pathNot: '^src/[^/]+/(sqlite|eventstoredb|redis)/|^src/sqlite/' },
       to: { path: 'node_modules/(@photostructure/sqlite|redis|@redis|@eventstore)|^(node:)?sqlite$' },
     },
     {
       name: 'opentelemetry-in-tracing-only',
       comment: 'Spans are made around the ports and the requests; the traced code is not changed for it.',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/tracing/' },
+      from: { path: '^src/', pathNot: '^src/service/tracing/' },
       to: { path: 'node_modules/@opentelemetry' },
     },
     {
       name: 'tracing-is-loaded-when-wanted',
       comment: 'Tracing that is off costs nothing, so nothing of it may be loaded by an ordinary import.',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/tracing/' },
-      to: { path: '^src/tracing/', dynamic: false, dependencyTypesNot: ['type-only'] },
+      from: { path: '^src/', pathNot: '^src/service/tracing/' },
+      to: { path: '^src/service/tracing/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     {
       name: 'loaded-when-wanted',

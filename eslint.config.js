@@ -3,21 +3,20 @@ import { defineConfig } from 'eslint/config';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
 
-/** The rooms that the simulator runs: what differs from run to run comes from src/async/runtime.ts (docs/simulation.md). */
+/** The rooms that the simulator runs: what differs from run to run comes from src/runtime/runtime.ts (docs/simulation.md). */
 const SIMULATED = [
-  'plants',
-  'rebuilds',
-  'ports',
-  'write',
-  'read',
-  'projector',
+  'domain',
+  'log',
+  'lists',
+  'commands',
+  'projection',
   'history',
   'audit',
   'erasure',
-  'trie',
+  'transparency',
 ];
 const FROM_RUNTIME =
-  'Take it from src/async/runtime.ts, which the simulator replaces; the time of day is handed over as `now`.';
+  'Take it from src/runtime/runtime.ts, which the simulator replaces; the time of day is handed over as `now`.';
 
 /** A limit of one test measures the machine, unless it follows from how much is asked for: jest.config.js has one for all. */
 const NO_OWN_LIMIT = [
@@ -26,7 +25,7 @@ const NO_OWN_LIMIT = [
   'CallExpression[callee.name=/^(before|after)(All|Each)$/][arguments.1.type="Literal"]',
 ].map((selector) => ({ selector, message: 'The limit of time is the same for all tests (jest.config.js).' }));
 
-/** What an event does stands in src/plants alone: whoever compares its type would miss the next type. */
+/** What an event does stands in src/domain alone: whoever compares its type would miss the next type. */
 const NO_EVENT_TYPES = [
   ...[
     'BinaryExpression',
@@ -37,7 +36,7 @@ const NO_EVENT_TYPES = [
   'CallExpression[callee.property.name=/^(has|includes|startsWith)$/]',
 ].map((place) => ({
   selector: `${place} > Literal[value=/^Plant[A-Z][A-Za-z]*ed$/]`,
-  message: 'Ask effectOf or removesPlant of src/plants/plant.ts what an event does.',
+  message: 'Ask effectOf or removesPlant of src/domain/plant.ts what an event does.',
 }));
 
 const NO_DATE = { selector: 'NewExpression[callee.name="Date"][arguments.length=0]', message: FROM_RUNTIME };
@@ -94,12 +93,11 @@ export default defineConfig(
   },
   {
     files: [
-      ...SIMULATED.map((room) => `src/${room}/**/*.ts`),
-      'src/async/**/*.ts',
-      'src/adapters/waiters.ts',
-      'src/adapters/redis/active-generation.ts',
+      ...SIMULATED.map((room) => `src/${room}/*.ts`),
+      'src/runtime/**/*.ts',
+      'src/lists/redis/active-generation.ts',
     ],
-    ignores: ['src/async/runtime.ts'],
+    ignores: ['src/runtime/runtime.ts', 'src/log/append-health.ts'], // the latter is of real logs alone
     rules: {
       'no-restricted-globals': [
         'error',
@@ -136,7 +134,7 @@ export default defineConfig(
       ],
     },
   },
-  { files: ['src/plants/**/*.ts'], rules: { 'no-restricted-syntax': ['error', NO_DATE] } },
+  { files: ['src/domain/**/*.ts'], rules: { 'no-restricted-syntax': ['error', NO_DATE] } },
   {
     // The benchmark prints to a terminal.
     files: ['bench/**/*.ts'],

@@ -3,9 +3,9 @@
  * SQLite in transactions as large as the service's, or into the same sorted sets of Redis through one pipeline.
  */
 import { createClient } from 'redis';
-import { DatabaseSync } from '../src/adapters/sqlite/database.js';
-import { encodeOwner, parsePlantStream } from '../src/plants/stream.js';
-import { partitionOf } from '../src/ports/read-model.js';
+import { DatabaseSync } from '../src/sqlite/database.js';
+import { encodeOwner, parsePlantStream } from '../src/domain/stream.js';
+import { partitionOf } from '../src/lists/read-model.js';
 import { answer, order, sampleOf } from './program.js';
 
 export interface Rebuild {

@@ -6,7 +6,7 @@
 import fastify, { type FastifyRequest } from 'fastify';
 import { importJWK, type JWK, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
-import { DatabaseSync } from '../src/adapters/sqlite/database.js';
+import { DatabaseSync } from '../src/sqlite/database.js';
 
 const { PORT, DATABASE = '', PUBLIC_JWK = '', ISSUER = '', AUDIENCE = '' } = process.env;
 

@@ -1,10 +1,10 @@
 /** Plants that a contender begins with, put into its store past its interface: to ask for them would take too long. */
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { DatabaseSync } from '../src/adapters/sqlite/database.js';
-import { SCHEMA } from '../src/adapters/sqlite/event-log-schema.js';
-import { plantStream } from '../src/plants/stream.js';
-import { type EventMetadata } from '../src/ports/event-log.js';
+import { DatabaseSync } from '../src/sqlite/database.js';
+import { SCHEMA } from '../src/log/sqlite/event-log-schema.js';
+import { plantStream } from '../src/domain/stream.js';
+import { type EventMetadata } from '../src/log/event-log.js';
 
 /** An owner, and how many plants the owner has: ids from 1. */
 export interface Owner {

@@ -2,14 +2,14 @@
  * Builds what an auditor keeps of a log, a part at a time: the tree of its events, or the state tree beside it, as the
  * first start with a log of before does.
  */
-import { openSqliteEventLog } from '../src/adapters/sqlite/event-log.js';
-import { openSqliteTreeStore } from '../src/adapters/sqlite/tree-store.js';
+import { openSqliteEventLog } from '../src/log/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../src/audit/sqlite/tree-store.js';
 import { hashInTree } from '../src/transparency/erased-events.js';
 import { StandInsInOrder } from '../src/erasure/erased-while-read.js';
 import { GrowingState } from '../src/audit/growing-state.js';
 import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
-import { type EventLog } from '../src/ports/event-log.js';
-import { type TreeStore } from '../src/ports/tree-store.js';
+import { type EventLog } from '../src/log/event-log.js';
+import { type TreeStore } from '../src/audit/tree-store.js';
 import { limitHeapGrowth } from '../src/service/heap-growth.js';
 import { answer, order, sampleOf } from './program.js';
 import { leafOf } from '../src/audit/leaf.js';

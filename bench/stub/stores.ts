@@ -1,16 +1,16 @@
 import { EventEmitter, once } from 'node:events';
-import { type EventLogOpening, openEventLog as openRealLog } from '../../src/adapters/stores.js';
-import { type EventLogLocation } from '../../src/adapters/store-locations.js';
-import { decorate } from '../../src/ports/decorate.js';
+import { type EventLogOpening, openEventLog as openRealLog } from '../../src/service/stores.js';
+import { type EventLogLocation } from '../../src/service/store-locations.js';
+import { decorate } from '../../src/log/decorate.js';
 import {
   type EventLog,
   type Position,
   type RecordedEvent,
   START,
   WrongExpectedRevision,
-} from '../../src/ports/event-log.js';
+} from '../../src/log/event-log.js';
 
-export { openReadModel, openSharedCounters, openTreeStore, sharedHeadOf } from '../../src/adapters/stores.js';
+export { openReadModel, openSharedCounters, openTreeStore, sharedHeadOf } from '../../src/service/stores.js';
 
 /** As many digits as the embedded log's positions have, and as many events as it gives at once. */
 const POSITION_DIGITS = 16;

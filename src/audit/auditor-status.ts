@@ -1,5 +1,5 @@
-import { type Position, START } from '../ports/event-log.js';
-import { type Alarm, type SignedCheckpoint } from '../ports/tree-store.js';
+import { type Position, START } from '../log/event-log.js';
+import { type Alarm, type SignedCheckpoint } from './tree-store.js';
 import { type DoubtfulTimes } from './event-times.js';
 import { type Signing } from './recorded-checkpoints.js';
 import { type WitnessingStatus } from './witnessing.js';

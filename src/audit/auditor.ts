@@ -1,11 +1,11 @@
-import { EventRefused } from '../plants/errors.js';
-import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
+import { EventRefused } from '../domain/errors.js';
+import { type EventLog, type RecordedEvent } from '../log/event-log.js';
 import { ErasedWhileRead, StandInsInOrder } from '../erasure/erased-while-read.js';
-import { backoffMs, withJitter } from '../async/backoff.js';
-import { Bell } from '../async/bell.js';
-import { pause } from '../async/pause.js';
-import { monotonicMs } from '../async/runtime.js';
-import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from '../ports/tree-store.js';
+import { backoffMs, withJitter } from '../runtime/backoff.js';
+import { Bell } from '../runtime/bell.js';
+import { pause } from '../runtime/pause.js';
+import { monotonicMs } from '../runtime/runtime.js';
+import { type Alarm, AlarmStands, type StoredTree, TreeMoved, type TreeStore } from './tree-store.js';
 import {
   AUDITOR_STATES,
   type AuditorStatus,

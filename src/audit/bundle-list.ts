@@ -1,6 +1,6 @@
-import { pause } from '../async/pause.js';
-import { encodeOwner } from '../plants/stream.js';
-import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
+import { pause } from '../runtime/pause.js';
+import { encodeOwner } from '../domain/stream.js';
+import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from './tree-store.js';
 import { type Hash } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';
 import { stateRootOf } from './growing-state.js';

@@ -1,7 +1,7 @@
-import { abortAfter, nextTurn } from '../async/runtime.js';
-import { AUDIT_STREAM, ownedBy } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { abortAfter, nextTurn } from '../runtime/runtime.js';
+import { AUDIT_STREAM, ownedBy } from '../domain/stream.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
+import { type TreeStore } from './tree-store.js';
 import {
   BLOCK_EVENTS,
   BLOCK_LEVEL,

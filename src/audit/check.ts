@@ -1,4 +1,4 @@
-import { AUDIT_STREAM } from '../plants/stream.js';
+import { AUDIT_STREAM } from '../domain/stream.js';
 import { BundleCheck, type BundleEvent, openOlder, type ProvenBundle } from '../transparency/bundle.js';
 import { Comparison, type ReadBytes } from '../transparency/bundle-comparison.js';
 import { BundleRefused } from '../transparency/bundle-format.js';

@@ -1,8 +1,8 @@
-import { type StoredEvent, tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { type AuditEvent, type RecordedCheckpoint } from '../plants/operation.js';
-import { AUDIT_STREAM } from '../plants/stream.js';
-import { type EventLog, type EventMetadata } from '../ports/event-log.js';
+import { type StoredEvent, tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
+import { type AuditEvent, type RecordedCheckpoint } from '../domain/operation.js';
+import { AUDIT_STREAM } from '../domain/stream.js';
+import { type EventLog, type EventMetadata } from '../log/event-log.js';
 import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
 import {
   formatVerifierKey,

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { replaceFile } from '../files/new-file.js';
+import { replaceFile } from '../runtime/new-file.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type Cosignature, cosignaturesOf } from '../transparency/cosignature.js';
 import { NoteRefused, parseNote, type VerifierKey, verifyNote } from '../transparency/note.js';

@@ -1,5 +1,5 @@
-import { EventRefused } from '../plants/errors.js';
-import { type RecordedEvent } from '../ports/event-log.js';
+import { EventRefused } from '../domain/errors.js';
+import { type RecordedEvent } from '../log/event-log.js';
 import { hashInTree } from '../transparency/erased-events.js';
 import { leafTexts } from './leaf.js';
 import { type Hash } from '../transparency/merkle.js';

@@ -1,4 +1,4 @@
-import { type Position, type RecordedEvent } from '../ports/event-log.js';
+import { type Position, type RecordedEvent } from '../log/event-log.js';
 import { decidedAtOf } from '../history/cloud-event.js';
 import { type Instant, instantOf } from '../history/instant.js';
 

@@ -1,5 +1,5 @@
-import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
-import { type Alarm, type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { type EventLog, type Position, type RecordedEvent } from '../log/event-log.js';
+import { type Alarm, type SignedCheckpoint, type TreeStore } from './tree-store.js';
 import { hashIfAny } from './entry-leaf.js';
 import { type Hash, HASH_BYTES, ProofRefused, verifyInclusion } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';

@@ -1,7 +1,7 @@
 import { type StandInsInOrder } from '../erasure/erased-while-read.js';
 import { erasureAcross } from '../erasure/erasures.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
-import { type SignedCheckpoint, type StoredState, type TreeStore } from '../ports/tree-store.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
+import { type SignedCheckpoint, type StoredState, type TreeStore } from './tree-store.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type Hash } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';

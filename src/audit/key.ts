@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
-import { type KeyFile, openKeyFile, readKeyFile } from '../files/key-file.js';
+import { type KeyFile, openKeyFile, readKeyFile } from '../runtime/key-file.js';
 import { NoteRefused, type SignatureType, type SignerKey, verifierKey } from '../transparency/note.js';
 import { quoted } from '../transparency/refused.js';
 

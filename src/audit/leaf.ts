@@ -1,6 +1,6 @@
-import { EventRefused } from '../plants/errors.js';
-import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
-import { type RecordedEvent } from '../ports/event-log.js';
+import { EventRefused } from '../domain/errors.js';
+import { isDeeperThan, MAX_DEPTH } from '../domain/json-depth.js';
+import { type RecordedEvent } from '../log/event-log.js';
 import { canonical } from '../transparency/json.js';
 import { leafHead } from '../transparency/state.js';
 

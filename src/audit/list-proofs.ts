@@ -1,7 +1,7 @@
-import { pause } from '../async/pause.js';
-import { encodeOwner, plantStream } from '../plants/stream.js';
-import { type EventLog, type RecordedEvent } from '../ports/event-log.js';
-import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
+import { pause } from '../runtime/pause.js';
+import { encodeOwner, plantStream } from '../domain/stream.js';
+import { type EventLog, type RecordedEvent } from '../log/event-log.js';
+import { type SignedCheckpoint, type StateSnapshot, type TreeStore } from './tree-store.js';
 import { type TrieEntry } from '../transparency/trie.js';
 import { isSame, toBase64 } from '../transparency/bytes.js';
 import { keyName } from '../transparency/note.js';

@@ -1,6 +1,6 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { effectOf } from '../plants/plant.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
+import { effectOf } from '../domain/plant.js';
 import { type LeafEvent } from './leaf.js';
 
 /** The memory limit in bytes, by the estimates below: a million plants of some thousand owners take half of it. */

@@ -1,12 +1,6 @@
-import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
-import { pause } from '../async/pause.js';
-import {
-  type Alarm,
-  type Mark,
-  MARK_EVERY,
-  type SignedCheckpoint,
-  type TreeStore,
-} from '../ports/tree-store.js';
+import { type EventLog, type Position, type RecordedEvent } from '../log/event-log.js';
+import { pause } from '../runtime/pause.js';
+import { type Alarm, type Mark, MARK_EVERY, type SignedCheckpoint, type TreeStore } from './tree-store.js';
 import { hashInTree } from '../transparency/erased-events.js';
 import { type Hash, HASH_BYTES } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';

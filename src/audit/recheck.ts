@@ -1,15 +1,15 @@
-import { monotonicMs } from '../async/runtime.js';
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { ERASURES_STREAM } from '../plants/stream.js';
-import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../ports/event-log.js';
+import { monotonicMs } from '../runtime/runtime.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
+import { ERASURES_STREAM } from '../domain/stream.js';
+import { type EventLog, LogDamaged, type Position, type RecordedEvent, START } from '../log/event-log.js';
 import {
   type Alarm,
   MARK_EVERY,
   type SignedCheckpoint,
   type StoredTree,
   type TreeStore,
-} from '../ports/tree-store.js';
+} from './tree-store.js';
 import { hashIfAny } from './entry-leaf.js';
 import { ErasedEvents } from '../transparency/erased-events.js';
 import { EventTimes } from './event-times.js';

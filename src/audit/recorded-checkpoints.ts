@@ -1,8 +1,8 @@
 import { v5 as uuidV5 } from 'uuid';
-import { monotonicMs } from '../async/runtime.js';
-import { encode, versionOf } from '../plants/codec.js';
-import { type RecordedCheckpoint } from '../plants/operation.js';
-import { AUDIT_STREAM } from '../plants/stream.js';
+import { monotonicMs } from '../runtime/runtime.js';
+import { encode, versionOf } from '../domain/codec.js';
+import { type RecordedCheckpoint } from '../domain/operation.js';
+import { AUDIT_STREAM } from '../domain/stream.js';
 import {
   type EventLog,
   type EventMetadata,
@@ -11,8 +11,8 @@ import {
   type Position,
   type RecordedEvent,
   WrongExpectedRevision,
-} from '../ports/event-log.js';
-import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from '../ports/tree-store.js';
+} from '../log/event-log.js';
+import { type Alarm, type SignedCheckpoint, type StoredTree, type TreeStore } from './tree-store.js';
 import { signCheckpoint } from '../transparency/checkpoint.js';
 import { isSignedBy, readRecorded, type Recorded } from './checkpoint-record.js';
 import { isSame } from '../transparency/bytes.js';

@@ -1,6 +1,6 @@
-import { monotonicMs } from '../async/runtime.js';
-import { type EventLog, LogUnavailable } from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { monotonicMs } from '../runtime/runtime.js';
+import { type EventLog, LogUnavailable } from '../log/event-log.js';
+import { type TreeStore } from './tree-store.js';
 
 /**
  * Judges a tree of a witness that is greater than ours. Another auditor with our key may be ahead of us; or events that

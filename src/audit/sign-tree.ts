@@ -1,9 +1,4 @@
-import {
-  type SignedCheckpoint,
-  type StoredState,
-  type StoredTree,
-  type TreeStore,
-} from '../ports/tree-store.js';
+import { type SignedCheckpoint, type StoredState, type StoredTree, type TreeStore } from './tree-store.js';
 import { signCheckpoint } from '../transparency/checkpoint.js';
 import { GrowingTree, type Hash, ProofRefused, verifyConsistency } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';

@@ -1,4 +1,4 @@
-import { type SignedCheckpoint, type TreeStore } from '../ports/tree-store.js';
+import { type SignedCheckpoint, type TreeStore } from './tree-store.js';
 import { parseCheckpoint } from '../transparency/checkpoint.js';
 import { type GrowingTree } from '../transparency/merkle.js';
 import { isSame } from '../transparency/bytes.js';

@@ -1,4 +1,4 @@
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type EventLog, type Position, START } from '../log/event-log.js';
 import {
   MARK_EVERY,
   type Mark,
@@ -6,7 +6,7 @@ import {
   type TileGrowth,
   type TreeGrowth,
   type TreeStore,
-} from '../ports/tree-store.js';
+} from './tree-store.js';
 import { GrowingTree, type Hash, nodesOfRoot, type TreeNode } from '../transparency/merkle.js';
 import {
   consistencyProof,

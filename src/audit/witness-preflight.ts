@@ -1,6 +1,6 @@
-import { abortAfter } from '../async/runtime.js';
-import { type EventLog } from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { abortAfter } from '../runtime/runtime.js';
+import { type EventLog } from '../log/event-log.js';
+import { type TreeStore } from './tree-store.js';
 import { type Checkpoint } from '../transparency/checkpoint.js';
 import { type Finding } from './findings.js';
 import { RollbackDetector } from './rollback-detector.js';

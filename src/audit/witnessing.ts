@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import { backoffMs, withJitter } from '../async/backoff.js';
-import { Bell } from '../async/bell.js';
-import { pause } from '../async/pause.js';
-import { type EventLog } from '../ports/event-log.js';
-import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from '../ports/tree-store.js';
+import { backoffMs, withJitter } from '../runtime/backoff.js';
+import { Bell } from '../runtime/bell.js';
+import { pause } from '../runtime/pause.js';
+import { type EventLog } from '../log/event-log.js';
+import { type SignedCheckpoint, type TreeStore, TreeUnavailable } from './tree-store.js';
 import { formatAddCheckpoint, SIZE_TYPE, sizeIn } from './add-checkpoint.js';
 import { type Checkpoint, openCheckpoint } from '../transparency/checkpoint.js';
 import { cosignaturesOf } from '../transparency/cosignature.js';

@@ -1,7 +1,7 @@
 /** Parsers of the arguments of commands. Each throws InvalidArgumentError. */
 import { InvalidArgumentError } from 'commander';
 import { type Instant, instantOf, parseInstant } from '../history/instant.js';
-import { idFault } from '../plants/fields.js';
+import { idFault } from '../domain/fields.js';
 
 /** A point in the past: after the event at a position, or after all that was decided at this instant or earlier. */
 export type PointInTime = { readonly position: string } | { readonly instant: Instant };

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { OperationRefused } from '../commands/rebuilds.js';
 import { Interrupted } from './interrupted.js';
 import { print } from './terminal.js';
 

@@ -1,5 +1,5 @@
-import { backoffMs } from '../async/backoff.js';
-import { pause } from '../async/pause.js';
+import { backoffMs } from '../runtime/backoff.js';
+import { pause } from '../runtime/pause.js';
 import { isDeepStrictEqual } from 'node:util';
 import { type OperationProgress } from '../operations/long-operation.js';
 import {
@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
   START,
   WrongExpectedRevision,
-} from '../ports/event-log.js';
+} from '../log/event-log.js';
 
 /** Appends in flight: enough that a target with a millisecond for each does not wait for the next one. */
 const IN_FLIGHT = 256;

@@ -1,5 +1,5 @@
 import { cloudEventOf } from '../history/cloud-event.js';
-import { type RecordedEvent } from '../ports/event-log.js';
+import { type RecordedEvent } from '../log/event-log.js';
 import { printable } from './terminal.js';
 
 /** The most characters of an event's data that are shown. */

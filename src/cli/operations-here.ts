@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isThere } from '../files/new-file.js';
+import { isThere } from '../runtime/new-file.js';
 import { LocalOperations } from '../operations/local.js';
 import { type Operations } from '../operations/operations.js';
 import { ANSWERS_WITHIN_MS, SILENT } from '../operations/status.js';
-import { type EventLog, LogUnavailable } from '../ports/event-log.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { ReadModelUnavailable } from '../ports/read-model.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { type EventLog, LogUnavailable } from '../log/event-log.js';
+import { type ReadModelStore } from '../lists/read-model-store.js';
+import { ReadModelUnavailable } from '../lists/read-model.js';
+import { type TreeStore } from '../audit/tree-store.js';
 import { type Config } from '../service/config.js';
 import { asOwner } from '../service/service-file.js';
 import { StartError } from '../service/start-error.js';
@@ -45,7 +45,7 @@ export const withStoresHere = async (config: Config, needed: StoresNeeded, run: 
     );
   // Imported here: other commands need no databases.
   const [{ loadClients, openEventLog, openReadModel }, { operationsApart }] = await Promise.all([
-    import('../adapters/stores.js'),
+    import('../service/stores.js'),
     import('../service/apart.js'),
   ]);
   const { log: access, partial } = needed;

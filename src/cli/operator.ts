@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
-import { type Operator } from '../write/rebuilds.js';
+import { type Operator } from '../commands/record-rebuilds.js';
 
 /** The operating system's name of the user, for the audit trail. */
 export const operatorHere = (nameOfUser: () => string = () => userInfo().username): Operator => ({

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command } from 'commander';
-import { isThere } from '../files/new-file.js';
-import { type KeepBackup } from '../ports/backup.js';
+import { isThere } from '../runtime/new-file.js';
+import { type KeepBackup } from '../log/backup.js';
 import { type Operations, ServiceUnreachable } from '../operations/operations.js';
 import { runningService } from '../service/service-file.js';
 import { exitBy, UsageError } from './exit-status.js';
@@ -120,7 +120,7 @@ const remote = async (url: string, token: string | undefined, scope: string): Pr
     return (await signToken(settings(), { owner, scope, expires: '1m' }, new Date())).token;
   };
   const keep: KeepBackup = async (...backup) => {
-    const { keepBackup } = await import('../adapters/sqlite/backup.js'); // other commands need no database
+    const { keepBackup } = await import('../log/sqlite/backup.js'); // other commands need no database
     return keepBackup(...backup);
   };
   return new RemoteOperations(url, sign, keep);

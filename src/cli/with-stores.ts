@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { type EventLogLocation } from '../adapters/store-locations.js';
-import { isThere } from '../files/new-file.js';
-import { type EventLog } from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { type EventLogLocation } from '../service/store-locations.js';
+import { isThere } from '../runtime/new-file.js';
+import { type EventLog } from '../log/event-log.js';
+import { type TreeStore } from '../audit/tree-store.js';
 import { StartError } from '../service/start-error.js';
 import { settings } from './settings.js';
 
@@ -19,7 +19,7 @@ export const withLog = async <T>(work: (log: EventLog) => Promise<T>): Promise<T
   const { eventLog } = settings();
   assertLogExists(eventLog);
   // Imported here: other commands need no databases.
-  const { openEventLog } = await import('../adapters/stores.js');
+  const { openEventLog } = await import('../service/stores.js');
   const log = await openEventLog(eventLog, { access: 'read' });
   try {
     return await work(log);
@@ -39,7 +39,7 @@ export const withTreeOf = async <T>(
 ): Promise<T> => {
   const file = treeFile(dataDir);
   if (!isThere(file)) return work(undefined);
-  const { openTreeStore } = await import('../adapters/stores.js');
+  const { openTreeStore } = await import('../service/stores.js');
   const tree = await openTreeStore(file, log.identity());
   try {
     return await work(tree);

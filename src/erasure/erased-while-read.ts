@@ -1,6 +1,6 @@
-import { erasedStream, ERASED_STREAMS } from '../plants/stream.js';
+import { erasedStream, ERASED_STREAMS } from '../domain/stream.js';
 import { type Erasures, readErasures } from './erasures.js';
-import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
+import { type EventLog, type Position, type RecordedEvent } from '../log/event-log.js';
 
 /** An owner was erased while the events were being read: some were read as they were, others as redacted events. */
 export class ErasedWhileRead extends Error {

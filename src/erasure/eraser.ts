@@ -1,15 +1,15 @@
 import { v5 as uuidV5 } from 'uuid';
 import { digestOfErased, hashInTree } from '../transparency/erased-events.js';
 import { type Hash } from '../transparency/merkle.js';
-import { pause } from '../async/pause.js';
-import { monotonicMs, nextTurn, randomId, untilTick } from '../async/runtime.js';
-import { encode, tryDecode, versionOf } from '../plants/codec.js';
-import { type ErasureEvent } from '../plants/erasure.js';
+import { pause } from '../runtime/pause.js';
+import { monotonicMs, nextTurn, randomId, untilTick } from '../runtime/runtime.js';
+import { encode, tryDecode, versionOf } from '../domain/codec.js';
+import { type ErasureEvent } from '../domain/erasure.js';
 import { leafOf } from '../audit/leaf.js';
-import { DomainError, EventRefused } from '../plants/errors.js';
-import { effectOf } from '../plants/plant.js';
-import { eventKey } from '../plants/skips.js';
-import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../plants/stream.js';
+import { DomainError, EventRefused } from '../domain/errors.js';
+import { effectOf } from '../domain/plant.js';
+import { eventKey } from '../domain/skips.js';
+import { erasedStream, ERASURES_STREAM, erasureStream, ownedBy, streamsOf } from '../domain/stream.js';
 import {
   type Erasing,
   type EventLog,
@@ -19,13 +19,13 @@ import {
   ScrubTakesTime,
   type StandIn,
   START,
-} from '../ports/event-log.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { type TreeStore } from '../ports/tree-store.js';
-import { readSkipsInForce } from '../rebuilds/read.js';
-import { execute } from '../write/execute.js';
-import { runCommand } from '../write/plant-commands.js';
-import { operationEvent, type Operator } from '../write/rebuilds.js';
+} from '../log/event-log.js';
+import { type ReadModelStore } from '../lists/read-model-store.js';
+import { type TreeStore } from '../audit/tree-store.js';
+import { readSkipsInForce } from '../commands/read-rebuilds.js';
+import { execute } from '../commands/execute.js';
+import { runCommand } from '../commands/plant-commands.js';
+import { operationEvent, type Operator } from '../commands/record-rebuilds.js';
 import { scrubTree } from './scrub-tree.js';
 import { type Erasure, type Erasures, isInProgress, ownerOf, readErasures } from './erasures.js';
 

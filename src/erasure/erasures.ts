@@ -1,6 +1,6 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { decodeOwner, erasedStream, ERASURES_STREAM, erasureStream } from '../plants/stream.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
+import { decodeOwner, erasedStream, ERASURES_STREAM, erasureStream } from '../domain/stream.js';
 import {
   type EventLog,
   type EventMetadata,
@@ -8,7 +8,7 @@ import {
   type Position,
   type RecordedEvent,
   START,
-} from '../ports/event-log.js';
+} from '../log/event-log.js';
 
 /**
  * The state of an erasure. `ordered`: the owner's plants are being deleted, and nothing was erased yet. `erased`:

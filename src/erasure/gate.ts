@@ -1,8 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
-import { monotonicMs } from '../async/runtime.js';
-import { ownerErasing } from '../plants/errors.js';
-import { type EventLog } from '../ports/event-log.js';
-import { ERASURES_STREAM } from '../plants/stream.js';
+import { monotonicMs } from '../runtime/runtime.js';
+import { ownerErasing } from '../domain/errors.js';
+import { type EventLog } from '../log/event-log.js';
+import { ERASURES_STREAM } from '../domain/stream.js';
 import { ownerOf, readErasures } from './erasures.js';
 
 /** The age of what is known when a write is accepted, in milliseconds, at most: one read of the log a second. */

@@ -1,13 +1,13 @@
 import { createHmac } from 'node:crypto';
-import { randomOctets } from '../async/runtime.js';
-import { type ErasureEvent } from '../plants/erasure.js';
-import { nameFault } from '../plants/fields.js';
-import { encodeOwner, ERASURES_STREAM, erasureStream, ownerOfStream, streamsOf } from '../plants/stream.js';
-import { type EventLog } from '../ports/event-log.js';
-import { readSkipDecisions } from '../rebuilds/read.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { appendWithRetry, execute } from '../write/execute.js';
-import { operationEvent, type Operator } from '../write/rebuilds.js';
+import { randomOctets } from '../runtime/runtime.js';
+import { type ErasureEvent } from '../domain/erasure.js';
+import { nameFault } from '../domain/fields.js';
+import { encodeOwner, ERASURES_STREAM, erasureStream, ownerOfStream, streamsOf } from '../domain/stream.js';
+import { type EventLog } from '../log/event-log.js';
+import { readSkipDecisions } from '../commands/read-rebuilds.js';
+import { OperationRefused } from '../commands/rebuilds.js';
+import { appendWithRetry, execute } from '../commands/execute.js';
+import { operationEvent, type Operator } from '../commands/record-rebuilds.js';
 import { type Erasures, ownerOf, readErasures } from './erasures.js';
 
 /** The most decisions on an order, while other writers are faster. */

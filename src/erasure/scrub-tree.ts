@@ -1,6 +1,6 @@
-import { erasedStream } from '../plants/stream.js';
-import { type EventLog } from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
+import { erasedStream } from '../domain/stream.js';
+import { type EventLog } from '../log/event-log.js';
+import { type TreeStore } from '../audit/tree-store.js';
 import { readErasures } from './erasures.js';
 
 /**

@@ -1,12 +1,12 @@
-import { decode } from '../plants/codec.js';
-import { effectOf, type Plant } from '../plants/plant.js';
-import { eventKey } from '../plants/skips.js';
-import { ownedBy, PLANT_STREAMS } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../ports/event-log.js';
-import { readSkipsInForce } from '../rebuilds/read.js';
+import { decode } from '../domain/codec.js';
+import { effectOf, type Plant } from '../domain/plant.js';
+import { eventKey } from '../domain/skips.js';
+import { ownedBy, PLANT_STREAMS } from '../domain/stream.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
+import { readSkipsInForce } from '../commands/read-rebuilds.js';
 import { decidedAtOf } from './cloud-event.js';
-import { FairQueue, NotBegun, type QueueLimits } from '../async/fair-queue.js';
-import { startTimer, stopTimer } from '../async/runtime.js';
+import { FairQueue, NotBegun, type QueueLimits } from '../runtime/fair-queue.js';
+import { startTimer, stopTimer } from '../runtime/runtime.js';
 import { readHistory } from './read.js';
 import { type Instant } from './instant.js';
 

@@ -1,17 +1,17 @@
-import { isDeeperThan, MAX_DEPTH } from '../plants/json-depth.js';
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
+import { isDeeperThan, MAX_DEPTH } from '../domain/json-depth.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
 import {
   OPERATION_STREAMS,
   ownerOfStream,
   parsePlantStream,
   PLANT_STREAMS,
   REQUEST_STREAMS,
-} from '../plants/stream.js';
-import { type RecordedEvent } from '../ports/event-log.js';
+} from '../domain/stream.js';
+import { type RecordedEvent } from '../log/event-log.js';
 import { type CloudEvent } from './cloud-event-schema.js';
 import { parseInstant } from './instant.js';
-import { yieldToLoop } from '../async/event-loop.js';
+import { yieldToLoop } from '../runtime/event-loop.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 

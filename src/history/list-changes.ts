@@ -1,16 +1,16 @@
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused } from '../plants/errors.js';
-import { effectOf, type Plant } from '../plants/plant.js';
-import { encodeOwner, ERASURE_STREAMS, ERASURES_STREAM, PLANT_STREAMS } from '../plants/stream.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused } from '../domain/errors.js';
+import { effectOf, type Plant } from '../domain/plant.js';
+import { encodeOwner, ERASURE_STREAMS, ERASURES_STREAM, PLANT_STREAMS } from '../domain/stream.js';
 import {
   type EventLog,
   type LogBatch,
   LogUnavailable,
   type Position,
   type RecordedEvent,
-} from '../ports/event-log.js';
-import { pause } from '../async/pause.js';
-import { monotonicMs } from '../async/runtime.js';
+} from '../log/event-log.js';
+import { pause } from '../runtime/pause.js';
+import { monotonicMs } from '../runtime/runtime.js';
 import { readHistory } from './read.js';
 
 /** Events that wait for a slow follower: one that is further behind reads the log for itself, and then goes on. */

@@ -1,4 +1,4 @@
-import { ownedBy, plantStream } from '../plants/stream.js';
+import { ownedBy, plantStream } from '../domain/stream.js';
 import {
   type EventLog,
   LogUnavailable,
@@ -6,11 +6,11 @@ import {
   type RecordedEvent,
   START,
   UnknownPosition,
-} from '../ports/event-log.js';
-import { pause } from '../async/pause.js';
+} from '../log/event-log.js';
+import { pause } from '../runtime/pause.js';
 import { actorOf, cloudTypeOf, decidedAtOf } from './cloud-event.js';
 import { type Instant } from './instant.js';
-import { yieldToLoop } from '../async/event-loop.js';
+import { yieldToLoop } from '../runtime/event-loop.js';
 
 /** Which events are meant: those for which all of it holds. */
 export interface EventFilter {

@@ -35,16 +35,16 @@ import { type ConsoleAbout } from './console/files.js';
 import { KnownRoutes } from './routes.js';
 import { Shutdown } from './shutdown.js';
 import { type OperatedSystem } from '../operations/local.js';
-import { EventLog } from '../ports/event-log.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
-import { Generations } from '../ports/generations.js';
-import { ReadModel } from '../ports/read-model.js';
-import { Projector } from '../projector/projector.js';
-import { readSkipsInForce } from '../rebuilds/read.js';
-import { Freshness } from '../read/freshness.js';
-import { ListPlantsHandler } from '../read/list-plants.js';
-import { ChangePlantHandler, EnsurePlantHandler } from '../write/plants.js';
-import { IdempotentCommands } from '../write/idempotency.js';
+import { EventLog } from '../log/event-log.js';
+import { type ReadModelStore } from '../lists/read-model-store.js';
+import { Generations } from '../lists/generations.js';
+import { ReadModel } from '../lists/read-model.js';
+import { Projector } from '../projection/projector.js';
+import { readSkipsInForce } from '../commands/read-rebuilds.js';
+import { Freshness } from '../lists/freshness.js';
+import { ListPlantsHandler } from '../lists/list-plants.js';
+import { ChangePlantHandler, EnsurePlantHandler } from '../commands/plants.js';
+import { IdempotentCommands } from '../commands/idempotency.js';
 
 /** What is made before Nest is: the parts that can fail at start, with a clear line each. */
 export interface Parts {

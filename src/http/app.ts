@@ -21,10 +21,10 @@ import { KnownRoutes } from './routes.js';
 import { createHttpAdapter } from './server.js';
 import { refuseTooMuch, ResponseBackpressure } from './response-backpressure.js';
 import { nestLogger } from '../service/logging/logger.js';
-import { showConnections } from '../metrics/connections.js';
-import { showReadiness } from '../metrics/readiness.js';
-import { ListPlantsHandler } from '../read/list-plants.js';
-import { type Tracing } from '../tracing/tracing.js';
+import { showConnections } from '../service/metrics/connections.js';
+import { showReadiness } from '../service/metrics/readiness.js';
+import { ListPlantsHandler } from '../lists/list-plants.js';
+import { type Tracing } from '../service/tracing/tracing.js';
 
 /** What the HTTP service needs beside its parts. */
 export interface Surroundings {

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { yieldToLoop } from '../async/event-loop.js';
+import { yieldToLoop } from '../runtime/event-loop.js';
 
 /** How much is handed to a connection at once, in bytes: the system takes it in 0.1 ms. */
 export const PIECE = 64 * 1024;

@@ -2,19 +2,19 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '
 import { errorCodes, type FastifyReply, type FastifyRequest } from 'fastify';
 import { PastUnavailable } from '../history/as-of.js';
 import { LogAltered, NotSignedYet } from '../audit/published-tree.js';
-import { DomainError, EventRefused, type RefusalKind } from '../plants/errors.js';
-import { BackupRefused } from '../ports/backup.js';
-import { LogUnavailable, OutcomeUnknown, StreamErased, UnknownPosition } from '../ports/event-log.js';
+import { DomainError, EventRefused, type RefusalKind } from '../domain/errors.js';
+import { BackupRefused } from '../log/backup.js';
+import { LogUnavailable, OutcomeUnknown, StreamErased, UnknownPosition } from '../log/event-log.js';
 import {
   GenerationMissing,
   OwnerParked,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../ports/read-model.js';
-import { TreeUnavailable } from '../ports/tree-store.js';
-import { OperationRefused, RebuildNotUnderWay } from '../rebuilds/rebuilds.js';
-import { NotFreshYet } from '../read/freshness.js';
+} from '../lists/read-model.js';
+import { TreeUnavailable } from '../audit/tree-store.js';
+import { OperationRefused, RebuildNotUnderWay } from '../commands/rebuilds.js';
+import { NotFreshYet } from '../lists/freshness.js';
 import { AuthError } from './auth/auth-error.js';
 import { type GuardedRequest } from './auth/principal.js';
 import { RateLimited, rateLimitFields } from './auth/rate-limit.js';

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type FastifyReply, type FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import { yieldToLoop } from '../async/event-loop.js';
+import { yieldToLoop } from '../runtime/event-loop.js';
 
 /** Content codings that answers are sent in (RFC 9110, section 8.4.1). */
 export type Coding = 'identity' | 'gzip' | 'br';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Instant, parseInstant, RFC_3339 } from '../history/instant.js';
-import { idFault, MAX_TEXT, nameFault, tagFault } from '../plants/fields.js';
+import { idFault, MAX_TEXT, nameFault, tagFault } from '../domain/fields.js';
 import { MAX_NAME, nameFault as accountFault } from './auth/principal.js';
 import { InexactNumber } from './json.js';
 

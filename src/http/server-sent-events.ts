@@ -1,6 +1,6 @@
 import { type FastifyRequest } from 'fastify';
 import { knownPosition } from '../history/read.js';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
+import { type EventLog, type Position, START } from '../log/event-log.js';
 
 /** The media type of a live stream. */
 export const LIVE = 'text/event-stream';

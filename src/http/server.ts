@@ -3,7 +3,7 @@ import { type Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify';
 import { type Logger } from 'pino';
-import { nextLoopTurn } from '../async/event-loop.js';
+import { nextLoopTurn } from '../runtime/event-loop.js';
 import { type CorsOrigins } from '../service/network-config.js';
 import { closeAfterAccepting } from './accept-queue.js';
 import { type ResponseObserver, type RequestOutcome } from './request-log.js';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readErasures } from '../erasure/erasures.js';
-import { erasedStream } from '../plants/stream.js';
+import { erasedStream } from '../domain/stream.js';
 import { type System } from './status.js';
 import { OperationProgress } from './long-operation.js';
 import { readReports } from './process-report.js';

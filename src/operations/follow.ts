@@ -1,6 +1,6 @@
-import { pause } from '../async/pause.js';
-import { activeOf } from '../ports/generations.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { pause } from '../runtime/pause.js';
+import { activeOf } from '../lists/generations.js';
+import { OperationRefused } from '../commands/rebuilds.js';
 import { type ErasureStatus } from './erasure-status.js';
 import { type OperationProgress } from './long-operation.js';
 import { type Operations, ServiceUnreachable } from './operations.js';

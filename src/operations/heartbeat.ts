@@ -1,6 +1,6 @@
-import { type Bell } from '../async/bell.js';
-import { untilTick } from '../async/runtime.js';
-import { type Coordination } from '../ports/coordination.js';
+import { type Bell } from '../runtime/bell.js';
+import { untilTick } from '../runtime/runtime.js';
+import { type Coordination } from '../lists/coordination.js';
 
 /** The interval at which a process reports, in milliseconds. */
 const REPORT_EVERY_MS = 2_000;

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { replaceDurably } from '../files/new-file.js';
+import { replaceDurably } from '../runtime/new-file.js';
 
 /** The last `plants backup`. */
 const LastBackup = z.object({ at: z.iso.datetime(), head: z.string(), events: z.int() });

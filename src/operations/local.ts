@@ -1,12 +1,17 @@
-import { monotonicMs, randomId } from '../async/runtime.js';
+import { monotonicMs, randomId } from '../runtime/runtime.js';
 import { countOwned, orderErasure, UnknownOwner } from '../erasure/order.js';
 import { knownPosition } from '../history/read.js';
-import { START } from '../ports/event-log.js';
-import { BackupRefused, type CopiedLog } from '../ports/backup.js';
-import { type TreeStore } from '../ports/tree-store.js';
-import { readRebuilds } from '../rebuilds/read.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { cancelRebuild, type Operator, requestRebuild, requestRollback } from '../write/rebuilds.js';
+import { START } from '../log/event-log.js';
+import { BackupRefused, type CopiedLog } from '../log/backup.js';
+import { type TreeStore } from '../audit/tree-store.js';
+import { readRebuilds } from '../commands/read-rebuilds.js';
+import { OperationRefused } from '../commands/rebuilds.js';
+import {
+  cancelRebuild,
+  type Operator,
+  requestRebuild,
+  requestRollback,
+} from '../commands/record-rebuilds.js';
 import { readErasure } from './erasure-status.js';
 import { recordBackup, recordVerify } from './last-runs.js';
 import { type LongOperation, longOperation, type OperationProgress } from './long-operation.js';

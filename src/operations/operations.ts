@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { type CopiedLog } from '../ports/backup.js';
-import { type Alarm } from '../ports/tree-store.js';
+import { type CopiedLog } from '../log/backup.js';
+import { type Alarm } from '../audit/tree-store.js';
 import { type ErasureStatus } from './erasure-status.js';
 import { type LongOperation } from './long-operation.js';
 import { type OperationsPage } from './past-operations.js';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { type OperationEvent } from '../plants/operation.js';
-import { EventRefused } from '../plants/errors.js';
-import { eventKey } from '../plants/skips.js';
-import { ERASURES_STREAM, REBUILDS_STREAM, SKIPS_STREAM } from '../plants/stream.js';
-import { type EventLog, type Position, type RecordedEvent } from '../ports/event-log.js';
-import { readOperation } from '../rebuilds/rebuilds.js';
+import { type OperationEvent } from '../domain/operation.js';
+import { EventRefused } from '../domain/errors.js';
+import { eventKey } from '../domain/skips.js';
+import { ERASURES_STREAM, REBUILDS_STREAM, SKIPS_STREAM } from '../domain/stream.js';
+import { type EventLog, type Position, type RecordedEvent } from '../log/event-log.js';
+import { readOperation } from '../commands/rebuilds.js';
 
 const time = z.iso.datetime();
 

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { type AuditorStatus } from '../audit/auditor-status.js';
-import { type AppendHealth } from '../ports/event-log.js';
-import { type Coordination } from '../ports/coordination.js';
+import { type AppendHealth } from '../log/event-log.js';
+import { type Coordination } from '../lists/coordination.js';
 import { type Eraser } from '../erasure/eraser.js';
-import { type ProjectorStatus } from '../projector/projector.js';
+import { type ProjectorStatus } from '../projection/projector.js';
 import { type LastVerify } from './last-runs.js';
-import { type RebuildProgress } from '../projector/runner.js';
+import { type RebuildProgress } from '../projection/runner.js';
 
 /** A position, as the API's document describes it. */
 export const PositionText = z.string().describe('A position of the log; empty before its first event.');

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { tryDecode } from '../plants/codec.js';
-import { EventRefused, idempotencyKeyReused } from '../plants/errors.js';
-import { eventKey } from '../plants/skips.js';
-import { OPERATION_STREAMS, SKIPS_STREAM } from '../plants/stream.js';
-import { eventIn, type Position, START } from '../ports/event-log.js';
-import { readSkips, readSkipsInForce } from '../rebuilds/read.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
-import { eventOf, type Operator, skipEvent } from '../write/rebuilds.js';
+import { tryDecode } from '../domain/codec.js';
+import { EventRefused, idempotencyKeyReused } from '../domain/errors.js';
+import { eventKey } from '../domain/skips.js';
+import { OPERATION_STREAMS, SKIPS_STREAM } from '../domain/stream.js';
+import { eventIn, type Position, START } from '../log/event-log.js';
+import { readSkips, readSkipsInForce } from '../commands/read-rebuilds.js';
+import { OperationRefused } from '../commands/rebuilds.js';
+import { eventOf, type Operator, skipEvent } from '../commands/record-rebuilds.js';
 import { type System } from './status.js';
 import { UnreadKind } from './system-status.js';
 

@@ -6,19 +6,19 @@ import {
   oldestOf,
   type Position,
   START,
-} from '../ports/event-log.js';
-import { activeOf, type GenerationInfo } from '../ports/generations.js';
-import { pause } from '../async/pause.js';
-import { type ReadModelStore } from '../ports/read-model-store.js';
+} from '../log/event-log.js';
+import { activeOf, type GenerationInfo } from '../lists/generations.js';
+import { pause } from '../runtime/pause.js';
+import { type ReadModelStore } from '../lists/read-model-store.js';
 import {
   type Generation,
   GenerationMissing,
   PARTITIONS,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../ports/read-model.js';
-import { GRACE_MS, NO_REBUILDS, type Rebuilds, type UnreadEvent, unreadText } from '../rebuilds/rebuilds.js';
-import { readRebuilds, readSkipDecisions } from '../rebuilds/read.js';
+} from '../lists/read-model.js';
+import { GRACE_MS, NO_REBUILDS, type Rebuilds, type UnreadEvent, unreadText } from '../commands/rebuilds.js';
+import { readRebuilds, readSkipDecisions } from '../commands/read-rebuilds.js';
 import { type ProcessReport, readReports, workingProjector } from './process-report.js';
 import { isInProgress, readErasures } from '../erasure/erasures.js';
 import { type SystemStatus } from './system-status.js';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { type EventLog, START } from '../ports/event-log.js';
-import { ReadModelIncomplete } from '../ports/read-model.js';
-import { type TreeStore } from '../ports/tree-store.js';
-import { isForCertain, type Verified, verify } from '../projector/verify.js';
-import { readSkipsInForce } from '../rebuilds/read.js';
+import { type EventLog, START } from '../log/event-log.js';
+import { ReadModelIncomplete } from '../lists/read-model.js';
+import { type TreeStore } from '../audit/tree-store.js';
+import { isForCertain, type Verified, verify } from '../projection/verify.js';
+import { readSkipsInForce } from '../commands/read-rebuilds.js';
 import { type OperationProgress } from './long-operation.js';
 import { activeGeneration, type System } from './status.js';
 import { type StateVerified, verifyState } from './verify-state.js';

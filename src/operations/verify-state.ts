@@ -1,12 +1,12 @@
-import { pause } from '../async/pause.js';
-import { monotonicMs } from '../async/runtime.js';
+import { pause } from '../runtime/pause.js';
+import { monotonicMs } from '../runtime/runtime.js';
 import { isSame } from '../transparency/bytes.js';
 import { stateRootOf } from '../audit/growing-state.js';
 import { idOfKey, ownerPrefix, stateChangeOf } from '../transparency/state.js';
 import { erasureAcross } from '../erasure/erasures.js';
-import { encodeOwner, parsePlantStream } from '../plants/stream.js';
-import { type EventLog, type Position, START } from '../ports/event-log.js';
-import { type StateSnapshot, type TreeStore } from '../ports/tree-store.js';
+import { encodeOwner, parsePlantStream } from '../domain/stream.js';
+import { type EventLog, type Position, START } from '../log/event-log.js';
+import { type StateSnapshot, type TreeStore } from '../audit/tree-store.js';
 import { changesByKey, PackedChanges, type TrieChange } from '../transparency/packed-changes.js';
 import { PackedEntries } from '../transparency/packed-entries.js';
 import { type Hash, type TrieEntry, trieRoot } from '../transparency/trie.js';

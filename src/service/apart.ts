@@ -2,8 +2,8 @@ import { Worker } from 'node:worker_threads';
 import { type OperationProgress } from '../operations/long-operation.js';
 import { type OperatedSystem } from '../operations/local.js';
 import { type Verification } from '../operations/verification.js';
-import { type CopiedLog } from '../ports/backup.js';
-import { OperationRefused } from '../rebuilds/rebuilds.js';
+import { type CopiedLog } from '../log/backup.js';
+import { OperationRefused } from '../commands/rebuilds.js';
 import { type Config } from './config.js';
 
 /** What a thread is told to do, on the stores of the settings that it gets as its environment. */

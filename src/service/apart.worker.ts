@@ -1,22 +1,22 @@
 /** Does one task, and tells how far it is and how it ended. Any message to it aborts that. */
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
-import { backUp } from '../adapters/sqlite/backup.js';
-import { openEventLog, openReadModel, openTreeStore } from '../adapters/stores.js';
-import { isThere } from '../files/new-file.js';
+import { backUp } from '../log/sqlite/backup.js';
+import { openEventLog, openReadModel, openTreeStore } from './stores.js';
+import { isThere } from '../runtime/new-file.js';
 import { type OperationProgress } from '../operations/long-operation.js';
 import { type Verification, verifyLists } from '../operations/verification.js';
 import { StateAltered } from '../operations/verify-state.js';
-import { EventRefused } from '../plants/errors.js';
-import { BackupRefused, type CopiedLog } from '../ports/backup.js';
-import { LogDamaged, LogUnavailable } from '../ports/event-log.js';
+import { EventRefused } from '../domain/errors.js';
+import { BackupRefused, type CopiedLog } from '../log/backup.js';
+import { LogDamaged, LogUnavailable } from '../log/event-log.js';
 import {
   GenerationMissing,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../ports/read-model.js';
-import { TreeUnavailable } from '../ports/tree-store.js';
+} from '../lists/read-model.js';
+import { TreeUnavailable } from '../audit/tree-store.js';
 import { type Task, type TaskMessage } from './apart.js';
 import { loadConfig } from './config.js';
 

@@ -1,13 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import { type Logger } from 'pino';
-import { backoffMs, withJitter } from '../async/backoff.js';
-import { pause } from '../async/pause.js';
-import { monotonicMs, startIdleTimer } from '../async/runtime.js';
+import { backoffMs, withJitter } from '../runtime/backoff.js';
+import { pause } from '../runtime/pause.js';
+import { monotonicMs, startIdleTimer } from '../runtime/runtime.js';
 import { AuditorOfProcess, type AuditorStatus, startingStatus } from '../audit/auditor-status.js';
 import { type SignerKey } from '../transparency/note.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
-import { type EventLog, type ExpectedRevision, type NewEvent } from '../ports/event-log.js';
-import { type Alarm, TreeUnavailable } from '../ports/tree-store.js';
+import { type EventLog, type ExpectedRevision, type NewEvent } from '../log/event-log.js';
+import { type Alarm, TreeUnavailable } from '../audit/tree-store.js';
 import { logAuditor, logWitness } from './state-lines.js';
 import { type Answer, answerTo, type Failure, ThreadCalls } from './thread-calls.js';
 

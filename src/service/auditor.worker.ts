@@ -1,22 +1,22 @@
 /** Runs the auditor, until it is told to stop. Whatever it cannot go on from ends the thread, which is started again. */
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
-import { openEventLog, openTreeStore } from '../adapters/stores.js';
-import { startTimer, type Timer } from '../async/runtime.js';
+import { openEventLog, openTreeStore } from './stores.js';
+import { startTimer, type Timer } from '../runtime/runtime.js';
 import { Auditor } from '../audit/auditor.js';
 import { WitnessPreflight } from '../audit/witness-preflight.js';
 import { Witnessing } from '../audit/witnessing.js';
-import { decorate } from '../ports/decorate.js';
+import { decorate } from '../log/decorate.js';
 import {
   type Appended,
   type EventLog,
   LogUnavailable,
   OutcomeUnknown,
   WrongExpectedRevision,
-} from '../ports/event-log.js';
-import { type TreeStore } from '../ports/tree-store.js';
-import { Load } from '../projector/load.js';
-import { Pacing } from '../projector/pacing.js';
+} from '../log/event-log.js';
+import { type TreeStore } from '../audit/tree-store.js';
+import { Load } from '../projection/load.js';
+import { Pacing } from '../projection/pacing.js';
 import { askWitness } from '../witness/ask.js';
 import { type AuditorData, type FromAuditor, type ToAuditor, type TreeWork } from './auditor-thread.js';
 import { loadConfig } from './config.js';

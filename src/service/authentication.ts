@@ -1,5 +1,5 @@
 import { type Logger } from 'pino';
-import { openSharedCounters } from '../adapters/stores.js';
+import { openSharedCounters } from './stores.js';
 import { IssuerKeys, NO_FETCHES } from '../http/auth/issuer-keys.js';
 import { openLocalKey } from '../http/auth/local-key.js';
 import { type RateLimit, type RatePolicy } from '../http/auth/rate-limit.js';

@@ -21,14 +21,14 @@ import {
 } from './setting-values.js';
 import { REMOVED_SETTINGS, type SettingName } from './settings.js';
 import { tracing, type TracingConfig } from './tracing-config.js';
-import { BadStoreUrl } from '../adapters/store-url.js';
+import { BadStoreUrl } from '../log/store-url.js';
 import {
   type EventLogLocation,
   isPlaintextToAnotherMachine,
   parseEventLogUrl,
   parseReadModelUrl,
   type ReadModelLocation,
-} from '../adapters/store-locations.js';
+} from './store-locations.js';
 import { auditWitnesses, type WitnessesConfig } from './witnesses-config.js';
 
 const ROLES = ['api', 'projector', 'auditor'] as const;

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { fileLock } from '../adapters/sqlite/file-lock.js';
+import { fileLock } from '../sqlite/file-lock.js';
 import { CosignedNotes, textFile } from '../audit/cosigned-notes.js';
 import { type SignerKey } from '../transparency/note.js';
 import { type WitnessesConfig } from './witnesses-config.js';

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import { type EventLogLocation } from '../adapters/store-locations.js';
-import { replaceFile } from '../files/new-file.js';
-import { LogInUse } from '../ports/event-log.js';
+import { type EventLogLocation } from './store-locations.js';
+import { replaceFile } from '../runtime/new-file.js';
+import { LogInUse } from '../log/event-log.js';
 import { StartError } from './start-error.js';
 
 /** The process that serves a DATA_DIR, as it says itself. */

@@ -1,10 +1,10 @@
 import { type Logger } from 'pino';
 import { type AuditorStatus } from '../audit/auditor-status.js';
 import { type WitnessStatus } from '../audit/witnessing.js';
-import { type RefusalKind } from '../plants/errors.js';
-import { type AppendHealth } from '../ports/event-log.js';
-import { type ProjectorStatus } from '../projector/projector.js';
-import { type RefusalNotice } from '../projector/refusals.js';
+import { type RefusalKind } from '../domain/errors.js';
+import { type AppendHealth } from '../log/event-log.js';
+import { type ProjectorStatus } from '../projection/projector.js';
+import { type RefusalNotice } from '../projection/refusals.js';
 
 /** Logs a change of whether events can be appended. */
 export const logHealth = (logger: Logger, health: AppendHealth): void => {

@@ -1,4 +1,4 @@
-import { startTimer, stopTimer } from '../async/runtime.js';
+import { startTimer, stopTimer } from '../runtime/runtime.js';
 
 /** An error, which loses its class on the way to another thread. */
 export type Failure = Readonly<Pick<Error, 'name' | 'message'>>;

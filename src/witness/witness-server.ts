@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { WitnessStoreUnavailable } from '../ports/witness-store.js';
+import { WitnessStoreUnavailable } from './witness-store.js';
 import { type Witness, type WitnessAnswer } from './witness.js';
 
 /** The longest body of a request, in bytes: a checkpoint with 16 signatures, the longest of them of 5 kB, and its proof. */

@@ -17,7 +17,7 @@ import {
   type WitnessChange,
   type WitnessedCheckpoint,
   type WitnessStore,
-} from '../ports/witness-store.js';
+} from './witness-store.js';
 
 /** An answer to a request. */
 export interface WitnessAnswer {

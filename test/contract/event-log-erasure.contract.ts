@@ -8,7 +8,7 @@ import {
   type RecordedEvent,
   START,
   StreamErased,
-} from '../../src/ports/event-log.js';
+} from '../../src/log/event-log.js';
 import { all, follow, newEvent, newEvents } from '../support/log-events.js';
 import { until } from '../support/waiting.js';
 

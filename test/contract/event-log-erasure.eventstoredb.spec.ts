@@ -1,5 +1,5 @@
 import { afterAll } from '@jest/globals';
-import { openEventStoreDb } from '../../src/adapters/eventstoredb/event-log.js';
+import { openEventStoreDb } from '../../src/log/eventstoredb/event-log.js';
 import { eventStoreForTests } from '../support/eventstore-for-tests.js';
 import { LONG_MS, quickTime } from '../support/quick-time.js';
 import { eventLogErasureContract } from './event-log-erasure.contract.js';

@@ -12,7 +12,7 @@ import {
   type LogBatch,
   type NewEvent,
   type Position,
-} from '../../src/ports/event-log.js';
+} from '../../src/log/event-log.js';
 import {
   all,
   follow,

@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from '@jest/globals';
-import { openEventStoreDb } from '../../src/adapters/eventstoredb/event-log.js';
-import { fromPosition, toPosition } from '../../src/adapters/eventstoredb/position.js';
-import { START } from '../../src/ports/event-log.js';
+import { openEventStoreDb } from '../../src/log/eventstoredb/event-log.js';
+import { fromPosition, toPosition } from '../../src/log/eventstoredb/position.js';
+import { START } from '../../src/log/event-log.js';
 import { eventStoreForTests } from '../support/eventstore-for-tests.js';
 import { freshStream, newEvents } from '../support/log-events.js';
 import { eventLogContract } from './event-log.contract.js';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { plantStream } from '../../src/plants/stream.js';
-import { type Position, START } from '../../src/ports/event-log.js';
+import { plantStream } from '../../src/domain/stream.js';
+import { type Position, START } from '../../src/log/event-log.js';
 import {
   type CatchUp,
   type Generation,
@@ -12,8 +12,8 @@ import {
   type PartitionChanges,
   partitionOf,
   type RowChange,
-} from '../../src/ports/read-model.js';
-import { type ReadModelStore } from '../../src/ports/read-model-store.js';
+} from '../../src/lists/read-model.js';
+import { type ReadModelStore } from '../../src/lists/read-model-store.js';
 
 const OWNER = 'anne (the first)';
 

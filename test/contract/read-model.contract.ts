@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Anchor, NO_ANCHOR, type Position, START } from '../../src/ports/event-log.js';
+import { type Anchor, NO_ANCHOR, type Position, START } from '../../src/log/event-log.js';
 import {
   ActiveChanged,
   GenerationActive,
   type GenerationInfo,
   NotAsFar,
-} from '../../src/ports/generations.js';
+} from '../../src/lists/generations.js';
 import {
   type Generation,
   type Page,
@@ -19,8 +19,8 @@ import {
   ReadModelIncomplete,
   ReadModelUnavailable,
   partitionOf,
-} from '../../src/ports/read-model.js';
-import { type ReadModelStore } from '../../src/ports/read-model-store.js';
+} from '../../src/lists/read-model.js';
+import { type ReadModelStore } from '../../src/lists/read-model-store.js';
 import { never, until } from '../support/waiting.js';
 
 /** The n-th place in an imagined log; the 0-th is before its first event. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { parseRedisUrl } from '../../src/adapters/redis/connection-string.js';
-import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
+import { parseRedisUrl } from '../../src/lists/redis/connection-string.js';
+import { openRedisReadModel } from '../../src/lists/redis/read-model.js';
 import { ensureRedis, RedisCluster } from '../support/redis-server.js';
 import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { openSqliteReadModel } from '../../src/adapters/sqlite/lists.js';
-import { type ReadModelStore } from '../../src/ports/read-model-store.js';
+import { openSqliteReadModel } from '../../src/lists/sqlite/lists.js';
+import { type ReadModelStore } from '../../src/lists/read-model-store.js';
 import { parkedOwnersContract } from './parked-owners.contract.js';
 import { readModelContract } from './read-model.contract.js';
 import { temporaryFolder } from '../support/temporary-folder.js';

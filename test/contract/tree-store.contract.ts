@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { GrowingTree } from '../../src/transparency/merkle.js';
 import { grown, storedRoot } from '../../src/audit/stored-tree.js';
-import { type Position, START } from '../../src/ports/event-log.js';
+import { type Position, START } from '../../src/log/event-log.js';
 import {
   type Alarm,
   AlarmStands,
@@ -11,7 +11,7 @@ import {
   TreeMoved,
   type TreeStore,
   TreeUnavailable,
-} from '../../src/ports/tree-store.js';
+} from '../../src/audit/tree-store.js';
 import { PackedChanges, type TrieChange } from '../../src/transparency/packed-changes.js';
 import { EMPTY_ROOT, trieRoot } from '../../src/transparency/trie.js';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll } from '@jest/globals';
-import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
+import { openSqliteTreeStore } from '../../src/audit/sqlite/tree-store.js';
 import { temporaryFolder } from '../support/log-events.js';
 import { treeStoreContract } from './tree-store.contract.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createClient } from 'redis';
-import { parseRedisUrl } from '../../src/adapters/redis/connection-string.js';
-import { openRedisReadModel } from '../../src/adapters/redis/read-model.js';
-import { verify } from '../../src/projector/verify.js';
+import { parseRedisUrl } from '../../src/lists/redis/connection-string.js';
+import { openRedisReadModel } from '../../src/lists/redis/read-model.js';
+import { verify } from '../../src/projection/verify.js';
 import { catchUp, run, Stores } from '../support/domain-stores.js';
 import { createPlant } from '../support/given.js';
 import { ensureRedis, RedisServer } from '../support/redis-server.js';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';

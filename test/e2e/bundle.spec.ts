@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { openSqliteTreeStore } from '../../src/adapters/sqlite/tree-store.js';
+import { openSqliteTreeStore } from '../../src/audit/sqlite/tree-store.js';
 import { CliProcess } from '../support/cli-process.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';

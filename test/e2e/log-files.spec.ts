@@ -1,9 +1,9 @@
 import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { rescuedBeside } from '../../src/adapters/sqlite/log-files.js';
+import { DatabaseSync } from '../../src/sqlite/database.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
+import { rescuedBeside } from '../../src/log/sqlite/log-files.js';
 import { type Answer, HttpClient, problemIn } from '../support/http-client.js';
 import { runCli } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { plantStream } from '../../src/plants/stream.js';
-import { type Position } from '../../src/ports/event-log.js';
-import { partitionOf } from '../../src/ports/read-model.js';
+import { plantStream } from '../../src/domain/stream.js';
+import { type Position } from '../../src/log/event-log.js';
+import { partitionOf } from '../../src/lists/read-model.js';
 import { appendRaw } from '../support/domain-stores.js';
 import { runCli } from '../support/http-cli.js';
 import { type Answer, HttpClient, problemIn, served } from '../support/http-client.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { plantStream } from '../../src/plants/stream.js';
+import { plantStream } from '../../src/domain/stream.js';
 import { type Answer, codeOf, PlantsClient } from '../support/history-client.js';
 import { served } from '../support/http-client.js';
 import { TestService } from '../support/service.js';

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type RebuildStep, REBUILD_STEPS } from '../../src/projector/supervisor.js';
-import { readRebuilds } from '../../src/rebuilds/read.js';
+import { type RebuildStep, REBUILD_STEPS } from '../../src/projection/supervisor.js';
+import { readRebuilds } from '../../src/commands/read-rebuilds.js';
 import { violationsOf } from '../support/history.js';
 import { PlantsClient } from '../support/history-client.js';
 import { runHistory } from '../support/history-run.js';

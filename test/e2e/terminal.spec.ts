@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { plantStream } from '../../src/plants/stream.js';
+import { plantStream } from '../../src/domain/stream.js';
 import { CliProcess } from '../support/cli-process.js';
 import { runCli } from '../support/http-cli.js';
 import { sampleMetadata } from '../support/log-events.js';

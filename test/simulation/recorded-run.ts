@@ -1,6 +1,6 @@
 import { mkdirSync, openSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { plantStream } from '../../src/plants/stream.js';
+import { plantStream } from '../../src/domain/stream.js';
 import { type Answer, Connection, type Sent } from '../support/history-client.js';
 import { runCli } from '../support/http-cli.js';
 import { TestService } from '../support/service.js';

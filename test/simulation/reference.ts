@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { NO_SKIPS } from '../../src/plants/skips.js';
-import { EventRefused } from '../../src/plants/errors.js';
-import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
-import { type RowChange } from '../../src/ports/read-model.js';
-import { changeOf } from '../../src/projector/changes.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
+import { NO_SKIPS } from '../../src/domain/skips.js';
+import { EventRefused } from '../../src/domain/errors.js';
+import { type Position, type RecordedEvent, START } from '../../src/log/event-log.js';
+import { type RowChange } from '../../src/lists/read-model.js';
+import { changeOf } from '../../src/projection/changes.js';
 import { all } from '../support/log-events.js';
 import { Disk, type Files } from './disk.js';
 import { Random } from './random.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ownerOfStream } from '../../src/plants/stream.js';
-import { type RecordedEvent } from '../../src/ports/event-log.js';
+import { ownerOfStream } from '../../src/domain/stream.js';
+import { type RecordedEvent } from '../../src/log/event-log.js';
 import { type Operation, violationsOf } from '../support/history.js';
 import { Random } from './random.js';
 import { isExplained } from './second-opinion.js';

@@ -2,7 +2,7 @@ import { exec } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { START } from '../../src/ports/event-log.js';
+import { START } from '../../src/log/event-log.js';
 import { StandIn } from './eventstore/stand-in.js';
 import { type Operation } from './history.js';
 import { HistoryClient, randomBy, type Stage, TRIED_AGAIN } from './history-run.js';

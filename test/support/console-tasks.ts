@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from 'playwright-core';
-import { plantStream } from '../../src/plants/stream.js';
+import { plantStream } from '../../src/domain/stream.js';
 import { ensureChromium, launchChromium } from './chromium.js';
 import { Beside } from './console-page.js';
 import { appendRaw } from './domain-stores.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileLock } from '../../src/adapters/sqlite/file-lock.js';
+import { fileLock } from '../../src/sqlite/file-lock.js';
 import { cosignaturesOf } from '../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../src/audit/cosigned-notes.js';
 import { parseVerifierKey } from '../../src/transparency/note.js';

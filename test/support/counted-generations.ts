@@ -1,4 +1,4 @@
-import { MACHINE } from '../../src/async/runtime.js';
+import { MACHINE } from '../../src/runtime/runtime.js';
 import { replaceParts } from './replaced-runtime.js';
 
 /**

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { DatabaseSync } from '../../src/adapters/sqlite/database.js';
-import { generationsIn, pathOf, readPointer } from '../../src/adapters/sqlite/lists-folder.js';
+import { DatabaseSync } from '../../src/sqlite/database.js';
+import { generationsIn, pathOf, readPointer } from '../../src/lists/sqlite/lists-folder.js';
 import { type TestService } from './service.js';
 import { serverOf, STORES } from './stores-of-this-run.js';
 

@@ -1,4 +1,4 @@
-import { type LogBatch, LogUnavailable, type Position } from '../../src/ports/event-log.js';
+import { type LogBatch, LogUnavailable, type Position } from '../../src/log/event-log.js';
 
 type Method<Port> = {
   [Name in keyof Port]: Port[Name] extends (...args: never[]) => unknown ? Name : never;

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { type PlantCommand } from '../../src/plants/plant.js';
-import { type DomainErrorCode } from '../../src/plants/errors.js';
-import { nameFault, tagFault } from '../../src/plants/fields.js';
-import { plantStream } from '../../src/plants/stream.js';
-import { type EventLog, type Position, START } from '../../src/ports/event-log.js';
+import { type PlantCommand } from '../../src/domain/plant.js';
+import { type DomainErrorCode } from '../../src/domain/errors.js';
+import { nameFault, tagFault } from '../../src/domain/fields.js';
+import { plantStream } from '../../src/domain/stream.js';
+import { type EventLog, type Position, START } from '../../src/log/event-log.js';
 import { createPlant, deletePlant } from './given.js';
 
 /** An owner's plants as the simplest thing that could hold them. */

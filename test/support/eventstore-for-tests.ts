@@ -1,7 +1,7 @@
 import {
   type EventStoreConnectionString,
   parseEventStoreUrl,
-} from '../../src/adapters/eventstoredb/connection-string.js';
+} from '../../src/log/eventstoredb/connection-string.js';
 import { StandIn } from './eventstore/stand-in.js';
 import { namespaced } from './stores-of-this-run.js';
 

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { DomainError, type DomainErrorCode } from '../../src/plants/errors.js';
+import { DomainError, type DomainErrorCode } from '../../src/domain/errors.js';
 import {
   type CreatePlant,
   decide,
@@ -10,7 +10,7 @@ import {
   type PlantCreated,
   type PlantDeleted,
   type PlantEvent,
-} from '../../src/plants/plant.js';
+} from '../../src/domain/plant.js';
 
 export const created = (id: number, name = 'Monstera deliciosa', tag = 'aroid'): PlantCreated => ({
   type: 'PlantCreated',

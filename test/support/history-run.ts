@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { type Database, DatabaseSync } from '../../src/adapters/sqlite/database.js';
-import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { type Database, DatabaseSync } from '../../src/sqlite/database.js';
+import { type Position, type RecordedEvent, START } from '../../src/log/event-log.js';
 import { activeLists } from './damaged-lists.js';
 import { type Operation, type Outcome, type Wish } from './history.js';
 import { type Answer, codeOf, Connection, nextPage } from './history-client.js';

@@ -1,5 +1,5 @@
-import { OPERATION_STREAMS, plantStream, REQUEST_STREAMS } from '../../src/plants/stream.js';
-import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { OPERATION_STREAMS, plantStream, REQUEST_STREAMS } from '../../src/domain/stream.js';
+import { type Position, type RecordedEvent, START } from '../../src/log/event-log.js';
 
 /** What a client asked. */
 export type Wish =

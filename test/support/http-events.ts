@@ -1,5 +1,5 @@
-import { encodeOwner } from '../../src/plants/stream.js';
-import { type EventMetadata, type Json } from '../../src/ports/event-log.js';
+import { encodeOwner } from '../../src/domain/stream.js';
+import { type EventMetadata, type Json } from '../../src/log/event-log.js';
 import { type TestService } from './service.js';
 
 export interface StoredEvent {

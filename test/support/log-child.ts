@@ -1,5 +1,5 @@
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { START, type EventLog } from '../../src/ports/event-log.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
+import { START, type EventLog } from '../../src/log/event-log.js';
 import { all, freshStream, newEvent } from './log-events.js';
 
 /** What a process that used a log by itself has seen. */

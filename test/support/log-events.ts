@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { plantStream } from '../../src/plants/stream.js';
+import { plantStream } from '../../src/domain/stream.js';
 import {
   type EventLog,
   type EventMetadata,
@@ -9,7 +9,7 @@ import {
   type NewEvent,
   type Position,
   type RecordedEvent,
-} from '../../src/ports/event-log.js';
+} from '../../src/log/event-log.js';
 import { temporaryFolder as newFolder } from './temporary-folder.js';
 
 /** A stream that no other test, and no earlier run on the same log, has used. */

@@ -1,5 +1,5 @@
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { LogUnavailable, type AppendHealth } from '../../src/ports/event-log.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
+import { LogUnavailable, type AppendHealth } from '../../src/log/event-log.js';
 import { freshStream, newEvent } from './log-events.js';
 
 /** What a process says that appends to a log until it is killed: one JSON object in a line. */

@@ -1,5 +1,5 @@
 /** Preloaded into a service (`node --import`): its projector does nothing. */
-import { Projector } from '../../src/projector/projector.js';
+import { Projector } from '../../src/projection/projector.js';
 
 Projector.prototype.run = (signal) =>
   new Promise((resolve) => {

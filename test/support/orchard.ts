@@ -1,6 +1,6 @@
-import { type EventLog, type EventMetadata } from '../../src/ports/event-log.js';
-import { randomId } from '../../src/async/runtime.js';
-import { execute } from '../../src/write/execute.js';
+import { type EventLog, type EventMetadata } from '../../src/log/event-log.js';
+import { randomId } from '../../src/runtime/runtime.js';
+import { execute } from '../../src/commands/execute.js';
 
 /** The kind of the tree in each row. */
 type Orchard = ReadonlyMap<number, string>;

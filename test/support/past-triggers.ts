@@ -1,5 +1,5 @@
-import { type Database, DatabaseSync } from '../../src/adapters/sqlite/database.js';
-import { inTransaction } from '../../src/adapters/sqlite/open-file.js';
+import { type Database, DatabaseSync } from '../../src/sqlite/database.js';
+import { inTransaction } from '../../src/sqlite/open-file.js';
 
 /** Does something to a database past its triggers, in one transaction: nobody finds it without them. */
 export const pastTriggers = <T>(database: Database, change: () => T): T =>

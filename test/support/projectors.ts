@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { type EventLog } from '../../src/ports/event-log.js';
-import { activeOf } from '../../src/ports/generations.js';
-import { type Generation, type Page } from '../../src/ports/read-model.js';
-import { type ReadModelStore } from '../../src/ports/read-model-store.js';
-import { Projector, type ProjectorStatus } from '../../src/projector/projector.js';
-import { type RebuildStep } from '../../src/projector/supervisor.js';
-import { type Verifier } from '../../src/projector/verifier.js';
+import { type EventLog } from '../../src/log/event-log.js';
+import { activeOf } from '../../src/lists/generations.js';
+import { type Generation, type Page } from '../../src/lists/read-model.js';
+import { type ReadModelStore } from '../../src/lists/read-model-store.js';
+import { Projector, type ProjectorStatus } from '../../src/projection/projector.js';
+import { type RebuildStep } from '../../src/projection/supervisor.js';
+import { type Verifier } from '../../src/projection/verifier.js';
 import { countGenerations } from './counted-generations.js';
 import { Faults } from './domain-faults.js';
 import { shared, Stores } from './domain-stores.js';

@@ -1,11 +1,11 @@
-import { MACHINE } from '../../src/async/runtime.js';
+import { MACHINE } from '../../src/runtime/runtime.js';
 import { replaceParts } from './replaced-runtime.js';
 
 /** A deadline that no machine misses, in milliseconds of quick time: the code's own are too short there. */
 export const LONG_MS = 600_000;
 
 /**
- * Lets the time of src/async/runtime.ts run so many times faster until the file of tests ends: the pauses of the code
+ * Lets the time of src/runtime/runtime.ts run so many times faster until the file of tests ends: the pauses of the code
  * under test are shorter by that. So are its deadlines, for which there is LONG_MS. Stores and their threads keep to
  * real time. Returns for how long each timer was to run, in milliseconds of that time.
  */

@@ -1,4 +1,4 @@
-import { openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
+import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
 import { freshStream, newEvent, outcomeOf } from './log-events.js';
 
 /** What a process saw of a disk whose syncs take long. */

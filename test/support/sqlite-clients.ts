@@ -1,7 +1,7 @@
-import { type SqliteEventLog, openSqliteEventLog } from '../../src/adapters/sqlite/event-log.js';
-import { openSqliteLogReader } from '../../src/adapters/sqlite/log-reader.js';
-import { decorate } from '../../src/ports/decorate.js';
-import { type EventLog, LogUnavailable } from '../../src/ports/event-log.js';
+import { type SqliteEventLog, openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
+import { openSqliteLogReader } from '../../src/log/sqlite/log-reader.js';
+import { decorate } from '../../src/log/decorate.js';
+import { type EventLog, LogUnavailable } from '../../src/log/event-log.js';
 
 /**
  * Clients of one embedded log: the first one owns it, and the others read on connections of their own and write through

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { START } from '../../src/ports/event-log.js';
+import { START } from '../../src/log/event-log.js';
 import { type Operation } from './history.js';
 import { HistoryClient, type Stage } from './history-run.js';
 import { type TestService } from './service.js';

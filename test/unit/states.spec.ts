@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { APPEND_STATES } from '../../src/adapters/append-health.js';
-import { CONNECTION_STATES } from '../../src/adapters/redis/connection.js';
+import { APPEND_STATES } from '../../src/log/append-health.js';
+import { CONNECTION_STATES } from '../../src/lists/redis/connection.js';
 import { AUDITOR_STATES } from '../../src/audit/auditor-status.js';
-import { type RebuildEvent } from '../../src/plants/operation.js';
-import { NO_SKIPS } from '../../src/plants/skips.js';
-import { type Position } from '../../src/ports/event-log.js';
-import { PROJECTION_STATES } from '../../src/projector/projection.js';
-import { rebuildsAfter } from '../../src/rebuilds/rebuilds.js';
+import { type RebuildEvent } from '../../src/domain/operation.js';
+import { NO_SKIPS } from '../../src/domain/skips.js';
+import { type Position } from '../../src/log/event-log.js';
+import { PROJECTION_STATES } from '../../src/projection/projection.js';
+import { rebuildsAfter } from '../../src/commands/rebuilds.js';
 import { sampleMetadata } from '../support/log-events.js';
 
 /** The transitions of the drawings in docs/states.md: from, to and what leads there. */

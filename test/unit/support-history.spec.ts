@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AUDIT_STREAM, plantStream, requestStream } from '../../src/plants/stream.js';
-import { type Position, type RecordedEvent, START } from '../../src/ports/event-log.js';
+import { AUDIT_STREAM, plantStream, requestStream } from '../../src/domain/stream.js';
+import { type Position, type RecordedEvent, START } from '../../src/log/event-log.js';
 import { type Operation, type Outcome, type Rule, violationsOf, type Wish } from '../support/history.js';
 
 const position = (number: number): Position => String(number).padStart(4, '0') as Position;

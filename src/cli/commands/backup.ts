@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
-import { type EventLogLocation, type SqliteLocation } from '../../adapters/store-locations.js';
+import { type EventLogLocation, type SqliteLocation } from '../../service/store-locations.js';
 import { type LongOperation } from '../../operations/long-operation.js';
-import { type CopiedLog } from '../../ports/backup.js';
+import { type CopiedLog } from '../../log/backup.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { settings } from '../settings.js';

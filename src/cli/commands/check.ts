@@ -1,5 +1,5 @@
 import { type Command } from 'commander';
-import { isThere } from '../../files/new-file.js';
+import { isThere } from '../../runtime/new-file.js';
 import { readWhole } from '../check-files.js';
 import { exitBy, UsageError } from '../exit-status.js';
 import { addKeys, demandOf, type KeyOptions } from '../verifier-keys.js';

@@ -1,9 +1,9 @@
 import { type Command } from 'commander';
-import { type EventLogLocation, isSameLocation, parseEventLogUrl } from '../../adapters/store-locations.js';
-import { BadStoreUrl } from '../../adapters/store-url.js';
-import { isThere } from '../../files/new-file.js';
+import { type EventLogLocation, isSameLocation, parseEventLogUrl } from '../../service/store-locations.js';
+import { BadStoreUrl } from '../../log/store-url.js';
+import { isThere } from '../../runtime/new-file.js';
 import { longOperation } from '../../operations/long-operation.js';
-import { type EventLog } from '../../ports/event-log.js';
+import { type EventLog } from '../../log/event-log.js';
 import { refusePlaintext } from '../../service/config.js';
 import { copyLog } from '../copy-log.js';
 import { EXITS, UsageError } from '../exit-status.js';
@@ -46,7 +46,7 @@ const copy = async ({ from, to, json = false }: CopyOptions): Promise<void> => {
   if (source.kind === 'sqlite' && !isThere(source.file))
     throw new UsageError(`--from: there is no file ${source.file}`);
   const stopping = stopSignal('interrupted: run the same command again to go on');
-  const { openEventLog } = await import('../../adapters/stores.js'); // other commands need no databases
+  const { openEventLog } = await import('../../service/stores.js'); // other commands need no databases
   const time = stopwatch();
   const opened: EventLog[] = [];
   try {

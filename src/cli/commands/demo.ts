@@ -1,5 +1,5 @@
 import { type Command } from 'commander';
-import { alterForDemo } from '../../adapters/sqlite/altered-for-demo.js';
+import { alterForDemo } from '../../log/sqlite/altered-for-demo.js';
 import { Demo } from '../demo.js';
 import { DEMO_OWNERS } from '../demo-plants.js';
 import { EXITS } from '../exit-status.js';

@@ -7,8 +7,8 @@ import { type Command, Option } from 'commander';
 import { type BundleQuestion, type Bundled, ExportRefused, bundleOf } from '../../audit/bundle-write.js';
 import { keptCosignatures } from '../../audit/cosigned-notes.js';
 import { longOperation } from '../../operations/long-operation.js';
-import { type EventLog } from '../../ports/event-log.js';
-import { type TreeStore } from '../../ports/tree-store.js';
+import { type EventLog } from '../../log/event-log.js';
+import { type TreeStore } from '../../audit/tree-store.js';
 import { nonEmptyText } from '../arguments.js';
 import { EXITS } from '../exit-status.js';
 import { stopSignal } from '../interrupted.js';
@@ -70,7 +70,7 @@ const exportEvents = ({ out: file, from, owner, altered, json = false }: ExportO
         throw new StartError(
           `there is no tree ${treeFile(dataDir)}: run a service with the role auditor first, and give this command its DATA_DIR`,
         );
-      const { published } = await import('../../adapters/sqlite/backup.js');
+      const { published } = await import('../../log/sqlite/backup.js');
       const kept = join(dataDir, 'witnessed.json');
       const cosignatures = (note: string): string => keptCosignatures(kept, note);
       await exportBundle(

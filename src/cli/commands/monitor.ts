@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { backoffMs, withJitter } from '../../async/backoff.js';
-import { pause } from '../../async/pause.js';
+import { backoffMs, withJitter } from '../../runtime/backoff.js';
+import { pause } from '../../runtime/pause.js';
 import { NoteRefused } from '../../transparency/note.js';
-import { isThere, replaceDurably } from '../../files/new-file.js';
+import { isThere, replaceDurably } from '../../runtime/new-file.js';
 import { askWitness } from '../../witness/ask.js';
 import {
   LogRefused,

@@ -4,7 +4,7 @@ import { positiveInteger } from '../arguments.js';
 import { EXITS, UsageError } from '../exit-status.js';
 import { watched } from '../progress.js';
 import { duration, print, quantity, stopwatch } from '../terminal.js';
-import { GRACE_MS } from '../../rebuilds/rebuilds.js';
+import { GRACE_MS } from '../../commands/rebuilds.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 
 /** Defines `plants rebuild`. */

@@ -1,5 +1,5 @@
 import { type Command } from 'commander';
-import { isThere } from '../../files/new-file.js';
+import { isThere } from '../../runtime/new-file.js';
 import { longOperation } from '../../operations/long-operation.js';
 import { asOwner } from '../../service/service-file.js';
 import { EXITS, UsageError } from '../exit-status.js';
@@ -32,8 +32,8 @@ const restore = async ({ from, json = false }: { readonly from: string; readonly
   const { file } = inFile(eventLog);
   if (!isThere(from)) throw new UsageError(`--from: there is no file ${from}`);
   const [adapter, { leavesIn }] = await Promise.all([
-    import('../../adapters/sqlite/backup.js'),
-    import('../../adapters/sqlite/start-check.js'),
+    import('../../log/sqlite/backup.js'),
+    import('../../service/start-check.js'),
   ]);
   const restoring = longOperation(stopSignal('interrupted: nothing was restored'), (onProgress, signal) =>
     adapter.restore(from, file, { onProgress, signal }),

@@ -1,6 +1,6 @@
 import { type Command } from 'commander';
 import { type UnreadEvent, assertNotNewer } from '../../operations/skip-unread.js';
-import { OPERATION_STREAMS, ownerOfStream } from '../../plants/stream.js';
+import { OPERATION_STREAMS, ownerOfStream } from '../../domain/stream.js';
 import { confirm } from '../confirm.js';
 import { nonEmptyText } from '../arguments.js';
 import { shownData } from '../event-line.js';

@@ -1,10 +1,10 @@
 import { type Command } from 'commander';
-import { pause } from '../../async/pause.js';
+import { pause } from '../../runtime/pause.js';
 import { ServiceUnreachable } from '../../operations/operations.js';
 import { type ProcessReport } from '../../operations/process-report.js';
 import { lastVerified } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
-import { PARTITIONS } from '../../ports/read-model.js';
+import { PARTITIONS } from '../../lists/read-model.js';
 import { duration, print, printable, quantity, table } from '../terminal.js';
 import { operable, type OperateOptions, type Operating } from '../with-operations.js';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type Command } from 'commander';
 import { AuditKeyError, hasWitnessKey, openWitnessKey } from '../../audit/key.js';
 import { NoteRefused, type VerifierKey, formatVerifierKey } from '../../transparency/note.js';
-import { isThere } from '../../files/new-file.js';
+import { isThere } from '../../runtime/new-file.js';
 import { createLogger } from '../../service/logging/logger.js';
 import { StartError } from '../../service/start-error.js';
 import { type ListeningWitness, serveWitness } from '../../witness/witness-server.js';
@@ -55,7 +55,7 @@ interface WitnessOptions {
  */
 const witness = async ({ name, log: logs, data: folder, host, port }: WitnessOptions): Promise<void> => {
   if (logs.length === 0) throw new UsageError('a witness follows at least one log: give its key with --log');
-  const { openWitnessStore } = await import('../../adapters/sqlite/witness-store.js');
+  const { openWitnessStore } = await import('../../witness/sqlite-witness-store.js');
   const stopping = new Promise<NodeJS.Signals>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
   });

@@ -3,7 +3,7 @@ import { type FastifyReply } from 'fastify';
 import { type z } from 'zod';
 import { EventPage } from '../../history/cloud-event.js';
 import { type EventFilter, followHistory, knownPosition, readHistory } from '../../history/read.js';
-import { EventLog, type Position, START } from '../../ports/event-log.js';
+import { EventLog, type Position, START } from '../../log/event-log.js';
 import { auditRoutes } from './audit-routes.js';
 import { type AuditQuery, DEFAULT_EVENTS, isBatch, MAX_EVENTS } from './audit-schemas.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';

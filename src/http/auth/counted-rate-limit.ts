@@ -4,7 +4,7 @@ import {
   RateLimiterRedis,
   RateLimiterRes,
 } from 'rate-limiter-flexible';
-import { type SharedCounters } from '../../ports/shared-counters.js';
+import { type SharedCounters } from '../../lists/shared-counters.js';
 import { type Quota, RateLimit, RateLimited, type RatePolicy } from './rate-limit.js';
 
 /** The window of every limit, in seconds. */

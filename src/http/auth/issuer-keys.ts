@@ -1,5 +1,5 @@
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose';
-import { backoffMs } from '../../async/backoff.js';
+import { backoffMs } from '../../runtime/backoff.js';
 
 /** The keys that tokens are verified with cannot be had: nothing is known about the token. */
 export class KeysUnavailable extends Error {

@@ -7,7 +7,7 @@ import {
   importJWK,
   type JWK,
 } from 'jose';
-import { openKeyFile } from '../../files/key-file.js';
+import { openKeyFile } from '../../runtime/key-file.js';
 
 /** ES256: what every JWT library can verify, and small enough to make in a few milliseconds at first start. */
 export const LOCAL_KEY_ALGORITHM = 'ES256';

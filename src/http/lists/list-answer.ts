@@ -1,5 +1,5 @@
-import { START } from '../../ports/event-log.js';
-import { type LongPage, type Page } from '../../ports/read-model.js';
+import { START } from '../../log/event-log.js';
+import { type LongPage, type Page } from '../../lists/read-model.js';
 import { contentTag, entityTag, isNamed } from '../representation.js';
 import { cursorOf } from '../schemas.js';
 

@@ -1,5 +1,5 @@
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { type ListPlantsHandler, LONG_LIST } from '../../read/list-plants.js';
+import { type ListPlantsHandler, LONG_LIST } from '../../lists/list-plants.js';
 import { type ResponseObserver } from '../request-log.js';
 import { type Principal } from '../auth/principal.js';
 import { type TokenVerifier } from '../auth/verify.js';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type FastifyReply } from 'fastify';
-import { FairQueue, NotBegun, type QueueLimits } from '../../async/fair-queue.js';
-import { type LongPage, type Page } from '../../ports/read-model.js';
-import { LONG_LIST } from '../../read/list-plants.js';
+import { FairQueue, NotBegun, type QueueLimits } from '../../runtime/fair-queue.js';
+import { type LongPage, type Page } from '../../lists/read-model.js';
+import { LONG_LIST } from '../../lists/list-plants.js';
 import { Problem } from '../problem.js';
 
 /**

@@ -8,8 +8,8 @@ import { type Entry, NotSignedYet, PublishedTree } from '../../audit/published-t
 import { receiptText, tlogProofText } from '../../transparency/receipt.js';
 import { MAX_LISTED } from '../../transparency/list-proof.js';
 import { parseTilePath, type Tile, TILE_WIDTH, TileRefused } from '../../transparency/tiles.js';
-import { ERASED_STREAMS, ownedBy } from '../../plants/stream.js';
-import { EventLog } from '../../ports/event-log.js';
+import { ERASED_STREAMS, ownedBy } from '../../domain/stream.js';
+import { EventLog } from '../../log/event-log.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { InFlightLimit } from '../in-flight-limit.js';
 import { logRoutes } from './log-routes.js';

@@ -5,7 +5,7 @@ import { PastOperation } from '../../operations/past-operations.js';
 import { UnreadEvent } from '../../operations/skip-unread.js';
 import { SystemStatus } from '../../operations/system-status.js';
 import { Verification } from '../../operations/verification.js';
-import { MAX_TEXT, nameFault } from '../../plants/fields.js';
+import { MAX_TEXT, nameFault } from '../../domain/fields.js';
 import { type ProblemCode, ProblemDocument } from '../problem.js';
 import { type Answer, type Routes } from '../route.js';
 import { BYTES, json, KEY, NEXT, TEXT, textHeader, WRITING } from '../route-parts.js';

@@ -2,7 +2,7 @@ import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { type OperatedSystem } from '../../operations/local.js';
 import { type LongOperation } from '../../operations/long-operation.js';
-import { OperationRefused } from '../../rebuilds/rebuilds.js';
+import { OperationRefused } from '../../commands/rebuilds.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { type Asked, Handles, HandlesAndSends } from '../route.js';

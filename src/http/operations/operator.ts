@@ -1,6 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
 import { LocalOperations, type OperatedSystem } from '../../operations/local.js';
-import { type Operator } from '../../write/rebuilds.js';
+import { type Operator } from '../../commands/record-rebuilds.js';
 import { type GuardedRequest } from '../auth/principal.js';
 import { plantRequestOf } from '../plants/plant-request.js';
 

@@ -1,4 +1,4 @@
-import { pause } from '../../async/pause.js';
+import { pause } from '../../runtime/pause.js';
 import { readStatus, type System } from '../../operations/status.js';
 import { type SystemStatus } from '../../operations/system-status.js';
 import { type LiveStep, sentEvent } from '../server-sent-events.js';

@@ -1,8 +1,8 @@
 import { type z } from 'zod';
-import { type Plant } from '../../plants/plant.js';
-import { newestOf, type Position, START } from '../../ports/event-log.js';
-import { type Freshness } from '../../read/freshness.js';
-import { type Ensured } from '../../write/plant-commands.js';
+import { type Plant } from '../../domain/plant.js';
+import { newestOf, type Position, START } from '../../log/event-log.js';
+import { type Freshness } from '../../lists/freshness.js';
+import { type Ensured } from '../../commands/plant-commands.js';
 import { Problem } from '../problem.js';
 import { problemOf } from '../problem.filter.js';
 import { BODY_LIMIT, readJson } from '../requests.js';

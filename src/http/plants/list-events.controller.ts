@@ -2,7 +2,7 @@ import { Controller, Inject } from '@nestjs/common';
 import { type FastifyReply } from 'fastify';
 import { ErasureGate } from '../../erasure/gate.js';
 import { type ListChange, type ListChanges, ChangesOfLists } from '../../history/list-changes.js';
-import { EventLog } from '../../ports/event-log.js';
+import { EventLog } from '../../log/event-log.js';
 import { EventStreams } from '../audit/event-streams.js';
 import { principalOf } from '../auth/principal.js';
 import { type Asked, HandlesAndSends } from '../route.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type PlantRequest } from '../../write/plants.js';
+import { type PlantRequest } from '../../commands/plants.js';
 import { type GuardedRequest, principalOf } from '../auth/principal.js';
 import { correlationIdOf, traceparentOf } from '../correlation.js';
 

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from 'playwright-core';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { formatVerifierKey, parseVerifierKey } from '../../../src/transparency/note.js';
 import { verifyReceipt } from '../../../src/transparency/receipt.js';
 import { describeInBrowser, expectAccessible, picture, TestBrowser } from '../../support/browser.js';

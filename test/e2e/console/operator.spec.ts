@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { beforeAll, expect, it } from '@jest/globals';
 import { type Locator, type Page } from 'playwright-core';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import {
   browsing,
   describeInBrowser,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { type CloudEvent } from '../../../src/history/cloud-event-schema.js';
 import { cursorOf } from '../../../src/http/schemas.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import { created, deleted } from '../../support/given.js';
 import { nextPage } from '../../support/history-client.js';
 import { type Answer, served } from '../../support/http-client.js';

@@ -16,7 +16,7 @@ import { type Receipt, verifyReceipt } from '../../../src/transparency/receipt.j
 import { verifyListProof } from '../../../src/transparency/list-proof.js';
 import { formatVerifierKey, parseVerifierKey, type VerifierKey } from '../../../src/transparency/note.js';
 import { TILE_WIDTH, tilePath, tileReader } from '../../../src/transparency/tiles.js';
-import { type RecordedEvent } from '../../../src/ports/event-log.js';
+import { type RecordedEvent } from '../../../src/log/event-log.js';
 import { entriesOf } from '../../support/entry-bundle.js';
 import { runCli } from '../../support/http-cli.js';
 import { resolved } from '../../support/history-client.js';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { cursorOf } from '../../../src/http/schemas.js';
-import { partitionOf } from '../../../src/ports/read-model.js';
+import { partitionOf } from '../../../src/lists/read-model.js';
 import { type Answer, served } from '../../support/http-client.js';
 
 const PLANTS = 150;

@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decorate } from '../../../src/ports/decorate.js';
+import { decorate } from '../../../src/log/decorate.js';
 import {
   type NewEvent,
   LogUnavailable,
   OutcomeUnknown,
   type Position,
   START,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { NEVER, type Options } from '../world/options.js';
 import { type Mutant } from '../world/simulation.js';
 

@@ -1,12 +1,12 @@
-import { type ActiveNow } from '../../../src/adapters/redis/calls.js';
-import { type Report } from '../../../src/ports/coordination.js';
-import { type Anchor, NO_ANCHOR, type Position, START } from '../../../src/ports/event-log.js';
+import { type ActiveNow } from '../../../src/lists/redis/calls.js';
+import { type Report } from '../../../src/lists/coordination.js';
+import { type Anchor, NO_ANCHOR, type Position, START } from '../../../src/log/event-log.js';
 import {
   ActiveChanged,
   GenerationActive,
   type GenerationInfo,
   NotAsFar,
-} from '../../../src/ports/generations.js';
+} from '../../../src/lists/generations.js';
 import {
   type CatchUp,
   type Generation,
@@ -19,7 +19,7 @@ import {
   type PartitionChanges,
   ReadModelIncomplete,
   type RowChange,
-} from '../../../src/ports/read-model.js';
+} from '../../../src/lists/read-model.js';
 import { type Host } from './network.js';
 
 /** One generation. */

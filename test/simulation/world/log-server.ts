@@ -9,7 +9,7 @@ import {
   START,
   StreamErased,
   WrongExpectedRevision,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { type Host } from './network.js';
 
 /** The digits of a position. */

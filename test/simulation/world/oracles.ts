@@ -1,11 +1,11 @@
 import { hashIfAny } from '../../../src/audit/entry-leaf.js';
 import { GrowingTree, type Hash } from '../../../src/transparency/merkle.js';
 import { isSame } from '../../../src/transparency/bytes.js';
-import { effectOf, type PlantEvent } from '../../../src/plants/plant.js';
-import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/plants/stream.js';
-import { type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
-import { type Generation, partitionOf } from '../../../src/ports/read-model.js';
-import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
+import { effectOf, type PlantEvent } from '../../../src/domain/plant.js';
+import { ownerOfStream, PLANT_STREAMS, REBUILDS_STREAM } from '../../../src/domain/stream.js';
+import { type Position, type RecordedEvent, START } from '../../../src/log/event-log.js';
+import { type Generation, partitionOf } from '../../../src/lists/read-model.js';
+import { type SignedCheckpoint } from '../../../src/audit/tree-store.js';
 import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';
 import { type TreeDisk } from './simulated-tree.js';

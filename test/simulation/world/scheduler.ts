@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Runtime, type Timer } from '../../../src/async/runtime.js';
+import { type Runtime, type Timer } from '../../../src/runtime/runtime.js';
 import { Random } from '../random.js';
 
 /** When the simulated world begins, in milliseconds since 1970. */

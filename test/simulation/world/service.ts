@@ -5,11 +5,11 @@ import { WitnessPreflight } from '../../../src/audit/witness-preflight.js';
 import { Witnessing } from '../../../src/audit/witnessing.js';
 import { Eraser } from '../../../src/erasure/eraser.js';
 import { ErasureGate } from '../../../src/erasure/gate.js';
-import { randomId } from '../../../src/async/runtime.js';
-import { DomainError } from '../../../src/plants/errors.js';
-import { type PlantCommand } from '../../../src/plants/plant.js';
-import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/ports/event-log.js';
-import { type Generations } from '../../../src/ports/generations.js';
+import { randomId } from '../../../src/runtime/runtime.js';
+import { DomainError } from '../../../src/domain/errors.js';
+import { type PlantCommand } from '../../../src/domain/plant.js';
+import { type EventLog, LogUnavailable, OutcomeUnknown } from '../../../src/log/event-log.js';
+import { type Generations } from '../../../src/lists/generations.js';
 import {
   OwnerParked,
   type ReadModel,
@@ -17,17 +17,17 @@ import {
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../../../src/ports/read-model.js';
-import { Pacing } from '../../../src/projector/pacing.js';
-import { Load } from '../../../src/projector/load.js';
-import { Projector } from '../../../src/projector/projector.js';
-import { Verifier } from '../../../src/projector/verifier.js';
-import { Freshness, NotFreshYet } from '../../../src/read/freshness.js';
-import { ListPlantsHandler, ListPlantsQuery } from '../../../src/read/list-plants.js';
-import { readSkipsInForce } from '../../../src/rebuilds/read.js';
-import { IdempotentCommands } from '../../../src/write/idempotency.js';
-import { type CommandContext } from '../../../src/write/plant-commands.js';
-import { ChangePlant, ChangePlantHandler } from '../../../src/write/plants.js';
+} from '../../../src/lists/read-model.js';
+import { Pacing } from '../../../src/projection/pacing.js';
+import { Load } from '../../../src/projection/load.js';
+import { Projector } from '../../../src/projection/projector.js';
+import { Verifier } from '../../../src/projection/verifier.js';
+import { Freshness, NotFreshYet } from '../../../src/lists/freshness.js';
+import { ListPlantsHandler, ListPlantsQuery } from '../../../src/lists/list-plants.js';
+import { readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
+import { IdempotentCommands } from '../../../src/commands/idempotency.js';
+import { type CommandContext } from '../../../src/commands/plant-commands.js';
+import { ChangePlant, ChangePlantHandler } from '../../../src/commands/plants.js';
 import { type Outcome, type Wish } from '../../support/history.js';
 import { type ListServer } from './list-server.js';
 import { type LogServer } from './log-server.js';

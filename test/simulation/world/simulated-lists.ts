@@ -1,11 +1,11 @@
-import { ActiveGeneration } from '../../../src/adapters/redis/active-generation.js';
-import { temporaryLists } from '../../../src/adapters/temporary-lists.js';
-import { PolledWaiters } from '../../../src/adapters/waiters.js';
-import { monotonicMs } from '../../../src/async/runtime.js';
-import { pause } from '../../../src/async/pause.js';
-import { type Report } from '../../../src/ports/coordination.js';
-import { type Anchor, type Position } from '../../../src/ports/event-log.js';
-import { type GenerationInfo } from '../../../src/ports/generations.js';
+import { ActiveGeneration } from '../../../src/lists/redis/active-generation.js';
+import { temporaryLists } from '../../../src/lists/temporary-lists.js';
+import { PolledWaiters } from '../../../src/lists/waiters.js';
+import { monotonicMs } from '../../../src/runtime/runtime.js';
+import { pause } from '../../../src/runtime/pause.js';
+import { type Report } from '../../../src/lists/coordination.js';
+import { type Anchor, type Position } from '../../../src/log/event-log.js';
+import { type GenerationInfo } from '../../../src/lists/generations.js';
 import {
   type CatchUp,
   type Generation,
@@ -16,8 +16,8 @@ import {
   type PartitionChanges,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../../../src/ports/read-model.js';
-import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+} from '../../../src/lists/read-model.js';
+import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
 import { type ListServer } from './list-server.js';
 import { type Connection, NoAnswer } from './network.js';
 

@@ -1,5 +1,5 @@
-import { pause } from '../../../src/async/pause.js';
-import { assertAppend, textOf } from '../../../src/adapters/stored-text.js';
+import { pause } from '../../../src/runtime/pause.js';
+import { assertAppend, textOf } from '../../../src/log/stored-text.js';
 import {
   type Appended,
   type AppendHealth,
@@ -17,7 +17,7 @@ import {
   type RecordedEvent,
   START,
   WrongExpectedRevision,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { type LogServer, numberOf, type ReadBatch } from './log-server.js';
 import { type Connection, NoAnswer, type Work } from './network.js';
 

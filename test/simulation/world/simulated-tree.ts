@@ -1,6 +1,6 @@
-import { nextTurn } from '../../../src/async/runtime.js';
-import { pause } from '../../../src/async/pause.js';
-import { type Position, START } from '../../../src/ports/event-log.js';
+import { nextTurn } from '../../../src/runtime/runtime.js';
+import { pause } from '../../../src/runtime/pause.js';
+import { type Position, START } from '../../../src/log/event-log.js';
 import {
   type Alarm,
   AlarmStands,
@@ -14,7 +14,7 @@ import {
   TreeMoved,
   TreeStore,
   TreeUnavailable,
-} from '../../../src/ports/tree-store.js';
+} from '../../../src/audit/tree-store.js';
 import {
   EMPTY_TRIE,
   GrowingTrie,

@@ -6,7 +6,7 @@ import {
   type ForkEvidence,
   type WitnessedCheckpoint,
   type WitnessStore,
-} from '../../../src/ports/witness-store.js';
+} from '../../../src/witness/witness-store.js';
 import { Witness } from '../../../src/witness/witness.js';
 import { type Connection } from './network.js';
 

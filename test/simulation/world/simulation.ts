@@ -1,28 +1,28 @@
 import { type SignerKey } from '../../../src/transparency/note.js';
-import { pause } from '../../../src/async/pause.js';
-import { randomId, replaceRuntime } from '../../../src/async/runtime.js';
+import { pause } from '../../../src/runtime/pause.js';
+import { randomId, replaceRuntime } from '../../../src/runtime/runtime.js';
 import { isInProgress, readErasures } from '../../../src/erasure/erasures.js';
 import { orderErasure } from '../../../src/erasure/order.js';
-import { eventKey } from '../../../src/plants/skips.js';
-import { ownerOfStream, plantStream, streamsOf } from '../../../src/plants/stream.js';
+import { eventKey } from '../../../src/domain/skips.js';
+import { ownerOfStream, plantStream, streamsOf } from '../../../src/domain/stream.js';
 import {
   type EventLog,
   type EventMetadata,
   type Position,
   type RecordedEvent,
   START,
-} from '../../../src/ports/event-log.js';
-import { activeOf } from '../../../src/ports/generations.js';
-import { GenerationMissing } from '../../../src/ports/read-model.js';
-import { verify } from '../../../src/projector/verify.js';
-import { readRebuilds, readSkipsInForce } from '../../../src/rebuilds/read.js';
+} from '../../../src/log/event-log.js';
+import { activeOf } from '../../../src/lists/generations.js';
+import { GenerationMissing } from '../../../src/lists/read-model.js';
+import { verify } from '../../../src/projection/verify.js';
+import { readRebuilds, readSkipsInForce } from '../../../src/commands/read-rebuilds.js';
 import {
   cancelRebuild,
   type Operator,
   requestRebuild,
   requestRollback,
   skipEvent,
-} from '../../../src/write/rebuilds.js';
+} from '../../../src/commands/record-rebuilds.js';
 import { type Operation, type Outcome, violationsOf, type Wish } from '../../support/history.js';
 import { type Random } from '../random.js';
 import { type ListFaults, ListServer } from './list-server.js';

@@ -12,16 +12,16 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { DatabaseSync } from '../../../src/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { openAuditKey, originOf } from '../../../src/audit/key.js';
 import { openCheckpoint, signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import { GrowingTree, leafHash } from '../../../src/transparency/merkle.js';
 import { type NewLeaf } from '../../../src/audit/stored-tree.js';
-import { AUDIT_STREAM } from '../../../src/plants/stream.js';
-import { START } from '../../../src/ports/event-log.js';
+import { AUDIT_STREAM } from '../../../src/domain/stream.js';
+import { START } from '../../../src/log/event-log.js';
 import { newEvent } from '../log-events.js';
 import { alterFile } from '../past-triggers.js';
 import { type Expected, type Kind, type Place, type State } from './kind.js';

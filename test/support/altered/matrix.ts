@@ -3,7 +3,7 @@ import { cpSync, createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
+import { toPosition } from '../../../src/log/sqlite/log-reading.js';
 import { BundleRefused } from '../../../src/transparency/bundle-format.js';
 import { checkBundle } from '../../../src/audit/check.js';
 import { bundleOf } from '../../../src/audit/bundle-write.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
+import { DatabaseSync } from '../../../src/sqlite/database.js';
+import { toPosition } from '../../../src/log/sqlite/log-reading.js';
 import { sampleMetadata } from '../log-events.js';
 import { pastTriggers } from '../past-triggers.js';
 import { type Expected, type Kind, type Random } from './kind.js';

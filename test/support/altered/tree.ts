@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
-import { type Database, DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { type Database, DatabaseSync } from '../../../src/sqlite/database.js';
 import { parseNote, signNote } from '../../../src/transparency/note.js';
 import { signerKey } from '../../../src/audit/key.js';
 import { pastTriggers } from '../past-triggers.js';

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
-import { type AppendHealth } from '../../../src/ports/event-log.js';
+import { type AppendHealth } from '../../../src/log/event-log.js';
 import { openModel } from './model.js';
 
 /** Who says it: an alarm, a warning, that the auditor or the log cannot be used, or a start that is refused. */

@@ -2,9 +2,9 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { toPosition } from '../../../src/adapters/sqlite/log-reading.js';
-import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
+import { toPosition } from '../../../src/log/sqlite/log-reading.js';
+import { DatabaseSync } from '../../../src/sqlite/database.js';
 import { copyLog } from '../../../src/cli/copy-log.js';
 import { leafOf } from '../../../src/audit/leaf.js';
 import {
@@ -13,7 +13,7 @@ import {
   type Json,
   LogDamaged,
   START,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { all, newEvent } from '../../support/log-events.js';
 import { alterFile } from '../../support/past-triggers.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';

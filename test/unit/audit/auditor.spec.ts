@@ -3,9 +3,9 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { DatabaseSync } from '../../../src/adapters/sqlite/database.js';
-import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { DatabaseSync } from '../../../src/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { Auditor } from '../../../src/audit/auditor.js';
 import { type AuditorStatus } from '../../../src/audit/auditor-status.js';
 import { openCheckpoint } from '../../../src/transparency/checkpoint.js';
@@ -21,8 +21,8 @@ import {
   LogUnavailable,
   type Position,
   START,
-} from '../../../src/ports/event-log.js';
-import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../../src/ports/tree-store.js';
+} from '../../../src/log/event-log.js';
+import { AlarmStands, TreeMoved, type TreeStore, TreeUnavailable } from '../../../src/audit/tree-store.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { brokenOff, Faults } from '../../support/domain-faults.js';
 import { all, sampleMetadata } from '../../support/log-events.js';

@@ -3,7 +3,7 @@ import { eventLine, headerLine, parseHeader, parseLine } from '../../../src/tran
 import { checkBundle } from '../../../src/audit/check.js';
 import { bundleOf, ExportRefused } from '../../../src/audit/bundle-write.js';
 import { leafHash } from '../../../src/transparency/merkle.js';
-import { START, UnknownPosition } from '../../../src/ports/event-log.js';
+import { START, UnknownPosition } from '../../../src/log/event-log.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { all } from '../../support/log-events.js';
 

@@ -21,8 +21,8 @@ import {
   type VerifierKey,
 } from '../../../src/transparency/note.js';
 import { PlantsState, type StateEvent } from '../../../src/transparency/state.js';
-import { plantStream } from '../../../src/plants/stream.js';
-import { type Json } from '../../../src/ports/event-log.js';
+import { plantStream } from '../../../src/domain/stream.js';
+import { type Json } from '../../../src/log/event-log.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { trusting, verifiedAsStream } from '../../support/verified.js';
 import { sampleMetadata } from '../../support/log-events.js';

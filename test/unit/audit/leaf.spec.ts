@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type LeafEvent, leafOf } from '../../../src/audit/leaf.js';
-import { EventRefused } from '../../../src/plants/errors.js';
-import { type Position } from '../../../src/ports/event-log.js';
+import { EventRefused } from '../../../src/domain/errors.js';
+import { type Position } from '../../../src/log/event-log.js';
 
 const EVENT: LeafEvent = {
   stream: 'plant-anne/7',

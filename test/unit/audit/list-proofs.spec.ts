@@ -6,7 +6,7 @@ import { formatVerifierKey, type VerifierKey } from '../../../src/transparency/n
 import { LogAltered, NotSignedYet, PublishedTree } from '../../../src/audit/published-tree.js';
 import { type ProvenList, verifyListProof } from '../../../src/transparency/list-proof.js';
 import { ownerPrefix, plantKey, plantValue } from '../../../src/transparency/state.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { BundleRefused } from '../../../src/transparency/bundle-format.js';
 import { checkBundle, type Checked } from '../../../src/audit/check.js';
 import { formatVerifierKey } from '../../../src/transparency/note.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { checkByPython, PYTHON } from '../../support/python-check.js';

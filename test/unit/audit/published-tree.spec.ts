@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LogAltered, PublishedTree } from '../../../src/audit/published-tree.js';
-import { type EventLog, type Position, type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type EventLog, type Position, type RecordedEvent, START } from '../../../src/log/event-log.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { noon } from '../../support/domain-stores.js';
 import { Faults } from '../../support/domain-faults.js';

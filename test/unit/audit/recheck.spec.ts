@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { signCheckpoint } from '../../../src/transparency/checkpoint.js';
 import { recheck, RecheckProgress } from '../../../src/audit/recheck.js';
-import { plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
-import { type Alarm } from '../../../src/ports/tree-store.js';
+import { plantStream } from '../../../src/domain/stream.js';
+import { type EventLog, LogUnavailable } from '../../../src/log/event-log.js';
+import { type Alarm } from '../../../src/audit/tree-store.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, noon } from '../../support/domain-stores.js';

@@ -7,7 +7,7 @@ import { type LeafEvent } from '../../../src/audit/leaf.js';
 import { EMPTY_ROOT } from '../../../src/transparency/merkle.js';
 import { PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
 import { branchHash, entryHash, type TrieEntry, trieRoot } from '../../../src/transparency/trie.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 
 interface Vectors {
   readonly torchwood: readonly {

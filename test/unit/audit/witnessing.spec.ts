@@ -2,8 +2,8 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { fileLock } from '../../../src/adapters/sqlite/file-lock.js';
-import { openWitnessStore } from '../../../src/adapters/sqlite/witness-store.js';
+import { fileLock } from '../../../src/sqlite/file-lock.js';
+import { openWitnessStore } from '../../../src/witness/sqlite-witness-store.js';
 import { cosign, cosignaturesOf } from '../../../src/transparency/cosignature.js';
 import { CosignedNotes, textFile } from '../../../src/audit/cosigned-notes.js';
 import { keyName, parseNote, type SignerKey, verifyNote } from '../../../src/transparency/note.js';
@@ -15,9 +15,9 @@ import {
   type WitnessState,
   type WitnessTarget,
 } from '../../../src/audit/witnessing.js';
-import { decorate } from '../../../src/ports/decorate.js';
-import { type EventLog, LogUnavailable } from '../../../src/ports/event-log.js';
-import { type WitnessStore } from '../../../src/ports/witness-store.js';
+import { decorate } from '../../../src/log/decorate.js';
+import { type EventLog, LogUnavailable } from '../../../src/log/event-log.js';
+import { type WitnessStore } from '../../../src/witness/witness-store.js';
 import { Witness } from '../../../src/witness/witness.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { LogOfLeaves } from '../../support/log-of-leaves.js';

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { parseRedisUrl } from '../../../src/adapters/redis/connection-string.js';
-import { openRedisCounters } from '../../../src/adapters/redis/shared-counters.js';
+import { parseRedisUrl } from '../../../src/lists/redis/connection-string.js';
+import { openRedisCounters } from '../../../src/lists/redis/shared-counters.js';
 import { CountedRateLimit } from '../../../src/http/auth/counted-rate-limit.js';
 import { type RateLimit, RateLimited, rateLimitFields } from '../../../src/http/auth/rate-limit.js';
 import { networkOf } from '../../../src/http/auth/stranger-limit.js';
-import { ReadModelUnavailable } from '../../../src/ports/read-model.js';
-import { type SharedCounters } from '../../../src/ports/shared-counters.js';
+import { ReadModelUnavailable } from '../../../src/lists/read-model.js';
+import { type SharedCounters } from '../../../src/lists/shared-counters.js';
 import { ensureRedis, RedisServer } from '../../support/redis-server.js';
 import { until } from '../../support/waiting.js';
 

@@ -1,11 +1,11 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { published } from '../../../src/adapters/sqlite/backup.js';
+import { published } from '../../../src/log/sqlite/backup.js';
 import { type BundleQuestion, ExportRefused } from '../../../src/audit/bundle-write.js';
 import { check } from '../../../src/cli/check.js';
 import { exportBundle } from '../../../src/cli/commands/export.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { newEvent } from '../../support/log-events.js';
 import { keepPrinted } from './command-for-tests.js';

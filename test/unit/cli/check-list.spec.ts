@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { keyName, type VerifierKey } from '../../../src/transparency/note.js';
 import { checkList, isListProof, type ListQuestion } from '../../../src/cli/check-list.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 import { keepPrinted } from './command-for-tests.js';

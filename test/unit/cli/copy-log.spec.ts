@@ -2,14 +2,14 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { CopyRefused, copyLog } from '../../../src/cli/copy-log.js';
 import { type OperationProgress } from '../../../src/operations/long-operation.js';
-import { plantStream } from '../../../src/plants/stream.js';
+import { plantStream } from '../../../src/domain/stream.js';
 import {
   type EventLog,
   LogUnavailable,
   OutcomeUnknown,
   type RecordedEvent,
   START,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { after, failing, failingAfterwards, Faults, logGone } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';

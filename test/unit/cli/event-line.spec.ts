@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { eventLine } from '../../../src/cli/event-line.js';
-import { plantStream } from '../../../src/plants/stream.js';
-import { type Position, type RecordedEvent } from '../../../src/ports/event-log.js';
+import { plantStream } from '../../../src/domain/stream.js';
+import { type Position, type RecordedEvent } from '../../../src/log/event-log.js';
 import { sampleMetadata } from '../../support/log-events.js';
 
 const recorded = (changes: Partial<RecordedEvent> = {}): RecordedEvent => ({

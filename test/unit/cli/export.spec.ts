@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { published } from '../../../src/adapters/sqlite/backup.js';
+import { published } from '../../../src/log/sqlite/backup.js';
 import { ExportRefused } from '../../../src/audit/bundle-write.js';
 import { exportBundle } from '../../../src/cli/commands/export.js';
 import { AuditedLog } from '../../support/audited-log.js';

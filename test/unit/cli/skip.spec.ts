@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PassThrough } from 'node:stream';
 import { skip } from '../../../src/cli/commands/skip.js';
-import { plantStream } from '../../../src/plants/stream.js';
-import { type Position } from '../../../src/ports/event-log.js';
-import { readSkips } from '../../../src/rebuilds/read.js';
+import { plantStream } from '../../../src/domain/stream.js';
+import { type Position } from '../../../src/log/event-log.js';
+import { readSkips } from '../../../src/commands/read-rebuilds.js';
 import { appendRaw, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';
 import { Office } from './command-for-tests.js';

@@ -5,16 +5,16 @@ import { status, watchStatus } from '../../../src/cli/commands/status.js';
 import { reportText } from '../../../src/operations/process-report.js';
 import { readStatus } from '../../../src/operations/status.js';
 import { SystemStatus } from '../../../src/operations/system-status.js';
-import { ERASURES_STREAM, plantStream } from '../../../src/plants/stream.js';
-import { type Position, START } from '../../../src/ports/event-log.js';
+import { ERASURES_STREAM, plantStream } from '../../../src/domain/stream.js';
+import { type Position, START } from '../../../src/log/event-log.js';
 import {
   type Generation,
   GenerationMissing,
   PARTITIONS,
   partitionOf,
   ReadModelUnavailable,
-} from '../../../src/ports/read-model.js';
-import { operationEvent, skipEvent } from '../../../src/write/rebuilds.js';
+} from '../../../src/lists/read-model.js';
+import { operationEvent, skipEvent } from '../../../src/commands/record-rebuilds.js';
 import { failing, Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, noon, run } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { verify } from '../../../src/cli/commands/verify.js';
-import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
 import { AuditedLog } from '../../support/audited-log.js';
 import { catchUp, run, Stores } from '../../support/domain-stores.js';
 import { createPlant } from '../../support/given.js';

@@ -18,7 +18,7 @@ import {
 import { type Trust } from '../../../src/transparency/signed.js';
 import { leavesIn } from '../../../src/transparency/event.js';
 import { encodeBundle } from '../../../src/transparency/tiles.js';
-import { type RecordedEvent, START } from '../../../src/ports/event-log.js';
+import { type RecordedEvent, START } from '../../../src/log/event-log.js';
 import { randomOf } from '../../support/altered/kind.js';
 import { AuditedLog, newSigner } from '../../support/audited-log.js';
 import { trustOf } from '../../support/verified.js';

@@ -5,8 +5,8 @@ import { isEmpty, type LogFilter, matcherOf, ownerOf } from '../../../console/pa
 import { leafOf } from '../../../src/audit/leaf.js';
 import { AuditQuery } from '../../../src/http/audit/audit-schemas.js';
 import { readHistory } from '../../../src/history/read.js';
-import { plantStream } from '../../../src/plants/stream.js';
-import { START } from '../../../src/ports/event-log.js';
+import { plantStream } from '../../../src/domain/stream.js';
+import { START } from '../../../src/log/event-log.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { all, sampleMetadata } from '../../support/log-events.js';
 import { never } from '../../support/waiting.js';

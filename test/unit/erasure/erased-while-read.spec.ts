@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { openSqliteReadModel } from '../../../src/adapters/sqlite/lists.js';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { openSqliteReadModel } from '../../../src/lists/sqlite/lists.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { stateRootOf } from '../../../src/audit/growing-state.js';
 import { PlantsState } from '../../../src/transparency/state.js';
-import { ERASURES_STREAM } from '../../../src/plants/stream.js';
-import { decorate } from '../../../src/ports/decorate.js';
-import { type EventLog, START } from '../../../src/ports/event-log.js';
-import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
-import { type SignedCheckpoint } from '../../../src/ports/tree-store.js';
-import { Projector } from '../../../src/projector/projector.js';
-import { verify } from '../../../src/projector/verify.js';
+import { ERASURES_STREAM } from '../../../src/domain/stream.js';
+import { decorate } from '../../../src/log/decorate.js';
+import { type EventLog, START } from '../../../src/log/event-log.js';
+import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
+import { type SignedCheckpoint } from '../../../src/audit/tree-store.js';
+import { Projector } from '../../../src/projection/projector.js';
+import { verify } from '../../../src/projection/verify.js';
 import { ErasingStores, MARKER, now } from '../../support/erasing-stores.js';
 import { until } from '../../support/waiting.js';
 

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { openEventStoreDb } from '../../../src/adapters/eventstoredb/event-log.js';
-import { parseEventStoreUrl } from '../../../src/adapters/eventstoredb/connection-string.js';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { openEventStoreDb } from '../../../src/log/eventstoredb/event-log.js';
+import { parseEventStoreUrl } from '../../../src/log/eventstoredb/connection-string.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import { readErasures } from '../../../src/erasure/erasures.js';
-import { erasedStream, plantStream } from '../../../src/plants/stream.js';
+import { erasedStream, plantStream } from '../../../src/domain/stream.js';
 import {
   type Erasing,
   type EventLog,
   LogUnavailable,
   START,
   StreamErased,
-} from '../../../src/ports/event-log.js';
-import { type TreeStore } from '../../../src/ports/tree-store.js';
+} from '../../../src/log/event-log.js';
+import { type TreeStore } from '../../../src/audit/tree-store.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';
 import * as failures from '../../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';

@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PastLists, PastUnavailable, plantsAsOf, type PointInTime } from '../../../src/history/as-of.js';
 import { parseInstant } from '../../../src/history/instant.js';
-import { NO_SKIPS } from '../../../src/plants/skips.js';
-import { EventRefused } from '../../../src/plants/errors.js';
-import { plantStream, REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
-import { type EventLog, type Position, START } from '../../../src/ports/event-log.js';
+import { NO_SKIPS } from '../../../src/domain/skips.js';
+import { EventRefused } from '../../../src/domain/errors.js';
+import { plantStream, REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/domain/stream.js';
+import { type EventLog, type Position, START } from '../../../src/log/event-log.js';
 import { Faults, gate } from '../../support/domain-faults.js';
 import { appendRaw, contextOf, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';
-import { runCommand } from '../../../src/write/plant-commands.js';
+import { runCommand } from '../../../src/commands/plant-commands.js';
 import { never } from '../../support/waiting.js';
 
 const at = (text: string): PointInTime => {

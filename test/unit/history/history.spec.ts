@@ -13,7 +13,7 @@ import {
 import { type Instant, parseInstant } from '../../../src/history/instant.js';
 import { eventLines, liveEvents } from '../../../src/http/audit/event-streams.js';
 import { serverSentEvents } from '../../../src/http/server-sent-events.js';
-import { plantStream, requestStream } from '../../../src/plants/stream.js';
+import { plantStream, requestStream } from '../../../src/domain/stream.js';
 import {
   type EventLog,
   LogUnavailable,
@@ -21,7 +21,7 @@ import {
   type RecordedEvent,
   START,
   UnknownPosition,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ChangesOfLists, type ListChange, type ListChanges } from '../../../src/history/list-changes.js';
-import { encodeOwner, erasureStream, ERASURES_STREAM, plantStream } from '../../../src/plants/stream.js';
-import { type EventLog, LogUnavailable, type Position, START } from '../../../src/ports/event-log.js';
-import { type PlantCommand } from '../../../src/plants/plant.js';
-import { operationEvent } from '../../../src/write/rebuilds.js';
+import { encodeOwner, erasureStream, ERASURES_STREAM, plantStream } from '../../../src/domain/stream.js';
+import { type EventLog, LogUnavailable, type Position, START } from '../../../src/log/event-log.js';
+import { type PlantCommand } from '../../../src/domain/plant.js';
+import { operationEvent } from '../../../src/commands/record-rebuilds.js';
 import { Faults } from '../../support/domain-faults.js';
 import { appendRaw, NOON, run, Stores } from '../../support/domain-stores.js';
 import { createPlant, deletePlant } from '../../support/given.js';

@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { type Ending, EventStreams } from '../../../src/http/audit/event-streams.js';
-import { LogUnavailable } from '../../../src/ports/event-log.js';
+import { LogUnavailable } from '../../../src/log/event-log.js';
 import { gate } from '../../support/domain-faults.js';
 import { until } from '../../support/waiting.js';
 

@@ -4,7 +4,7 @@ import { createServer, get, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { nextLoopTurn, yieldToLoop, noteRequest } from '../../../src/async/event-loop.js';
+import { nextLoopTurn, yieldToLoop, noteRequest } from '../../../src/runtime/event-loop.js';
 import { inPieces, PIECE } from '../../../src/http/large-answers.js';
 import { quickTime } from '../../support/quick-time.js';
 import { replaceParts } from '../../support/replaced-runtime.js';

@@ -2,8 +2,8 @@ import { expect, it } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { type FastifyReply } from 'fastify';
 import { LongLists } from '../../../src/http/lists/long-lists.js';
-import { type Generation, type LongPage } from '../../../src/ports/read-model.js';
-import { START } from '../../../src/ports/event-log.js';
+import { type Generation, type LongPage } from '../../../src/lists/read-model.js';
+import { START } from '../../../src/log/event-log.js';
 import { until } from '../../support/waiting.js';
 
 const PAGE = { lastId: 1, more: false, position: START, event: '', generation: 1 as Generation };

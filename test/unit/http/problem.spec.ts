@@ -8,24 +8,24 @@ import {
   rawProblem,
 } from '../../../src/http/problem.js';
 import { problemOf } from '../../../src/http/problem.filter.js';
-import { plantExists } from '../../../src/plants/errors.js';
-import { EventRefused, type RefusalKind } from '../../../src/plants/errors.js';
+import { plantExists } from '../../../src/domain/errors.js';
+import { EventRefused, type RefusalKind } from '../../../src/domain/errors.js';
 import {
   LogUnavailable,
   OutcomeUnknown,
   type Position,
   START,
   UnknownPosition,
-} from '../../../src/ports/event-log.js';
+} from '../../../src/log/event-log.js';
 import {
   OwnerParked,
   type ParkedOwner,
   ReadModelAhead,
   ReadModelIncomplete,
   ReadModelUnavailable,
-} from '../../../src/ports/read-model.js';
-import { OperationRefused, RebuildNotUnderWay } from '../../../src/rebuilds/rebuilds.js';
-import { NotFreshYet } from '../../../src/read/freshness.js';
+} from '../../../src/lists/read-model.js';
+import { OperationRefused, RebuildNotUnderWay } from '../../../src/commands/rebuilds.js';
+import { NotFreshYet } from '../../../src/lists/freshness.js';
 
 const CODES = Object.keys(PROBLEMS) as ProblemCode[];
 

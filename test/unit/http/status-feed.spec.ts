@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { StatusFeed } from '../../../src/http/operations/status-feed.js';
 import { type LiveStep } from '../../../src/http/server-sent-events.js';
 import { type SystemStatus } from '../../../src/operations/system-status.js';
-import { type EventLog } from '../../../src/ports/event-log.js';
-import { ReadModelIncomplete } from '../../../src/ports/read-model.js';
-import { type ReadModelStore } from '../../../src/ports/read-model-store.js';
+import { type EventLog } from '../../../src/log/event-log.js';
+import { ReadModelIncomplete } from '../../../src/lists/read-model.js';
+import { type ReadModelStore } from '../../../src/lists/read-model-store.js';
 import { Faults } from '../../support/domain-faults.js';
 import { Stores } from '../../support/domain-stores.js';
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PastOperation, readPastOperations } from '../../../src/operations/past-operations.js';
-import { type OperationEvent } from '../../../src/plants/operation.js';
-import { ERASURES_STREAM, REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/plants/stream.js';
-import { type EventLog, type Json, type Position } from '../../../src/ports/event-log.js';
-import { type Operator, operationEvent } from '../../../src/write/rebuilds.js';
+import { type OperationEvent } from '../../../src/domain/operation.js';
+import { ERASURES_STREAM, REBUILDS_STREAM, SKIPS_STREAM } from '../../../src/domain/stream.js';
+import { type EventLog, type Json, type Position } from '../../../src/log/event-log.js';
+import { type Operator, operationEvent } from '../../../src/commands/record-rebuilds.js';
 import { NOON, Stores } from '../../support/domain-stores.js';
 
 const OLGA: Operator = { actor: { sub: 'olga', clientId: 'console' }, correlationId: 'ticket-1' };

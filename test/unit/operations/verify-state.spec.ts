@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { openSqliteTreeStore } from '../../../src/adapters/sqlite/tree-store.js';
+import { openSqliteTreeStore } from '../../../src/audit/sqlite/tree-store.js';
 import {
   FoldedState,
   StateAltered,
@@ -8,7 +8,7 @@ import {
 } from '../../../src/operations/verify-state.js';
 import { AuditedLog, OWNERS } from '../../support/audited-log.js';
 import { PlantsState, stateChangeOf } from '../../../src/transparency/state.js';
-import { START } from '../../../src/ports/event-log.js';
+import { START } from '../../../src/log/event-log.js';
 import { trieRoot } from '../../../src/transparency/trie.js';
 import { run } from '../../support/domain-stores.js';
 import { ErasingStores, MARKER } from '../../support/erasing-stores.js';

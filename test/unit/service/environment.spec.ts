@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { openSqliteEventLog } from '../../../src/adapters/sqlite/event-log.js';
+import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
 import { ConfigError } from '../../../src/service/setting-values.js';
 import { completeEnvironment, SECRET_SETTINGS } from '../../../src/service/environment.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';

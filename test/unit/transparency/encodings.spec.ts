@@ -3,7 +3,7 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { encodeOwner as encodeInSource } from '../../../src/plants/stream.js';
+import { encodeOwner as encodeInSource } from '../../../src/domain/stream.js';
 import { fromBase64, fromHex, toBase64, toHex } from '../../../src/transparency/bytes.js';
 import { sha256, sha256InJavaScript } from '../../../src/transparency/crypto.js';
 import { canonical } from '../../../src/transparency/json.js';

@@ -1,0 +1,99 @@
+import { encodeOwner } from '../../domain/stream.js';
+import { type Position, START } from '../../log/event-log.js';
+import {
+  type CatchUp,
+  type ParkedOwner,
+  type PartitionChanges,
+  partitionOf,
+  type RowChange,
+} from '../read-model.js';
+import { type Database, prepareRows } from '../../sqlite/database.js';
+import { NoLists } from './lists-schema.js';
+import { inTransaction } from '../../sqlite/open-file.js';
+
+/** Writes one generation. Owners are stored encoded. Its methods throw NoLists, and whatever SQLite does. */
+export class ListsWrites {
+  readonly #sql;
+
+  constructor(private readonly db: Database) {
+    const whereOne = 'WHERE partition = ? AND owner = ?';
+    this.#sql = {
+      position: prepareRows<{ position: Position }>(db, 'SELECT position FROM anchors WHERE partition = ?'),
+      move: db.prepare('UPDATE anchors SET position = ?, event = ? WHERE partition = ?'),
+      put: db.prepare('INSERT INTO plants VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET row = excluded.row'),
+      remove: db.prepare('DELETE FROM plants WHERE owner = ? AND id = ?'),
+      anyParked: prepareRows(db, 'SELECT 1 FROM parked LIMIT 1'),
+      parkedIn: prepareRows<{ owner: string }>(db, 'SELECT owner FROM parked WHERE partition = ?'),
+      parked: prepareRows<{ position: Position }>(db, `SELECT position FROM parked ${whereOne}`),
+      park: db.prepare('REPLACE INTO parked VALUES (?, ?, ?, ?, ?, ?, ?, ?)'),
+      unpark: db.prepare(`DELETE FROM parked ${whereOne}`),
+    };
+  }
+
+  /** As ReadModel.apply, in one transaction. */
+  apply(partitions: readonly PartitionChanges[]): Position[] {
+    return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
+      const anyParked = this.#sql.anyParked.get() !== undefined;
+      return partitions.map((changes) => this.#applyPartition(changes, anyParked));
+    });
+  }
+
+  /** As ReadModel.catchUp, in one transaction. */
+  catchUp({ owner, parkedAt, upTo, changes, next }: CatchUp): boolean {
+    return inTransaction(this.db, 'BEGIN IMMEDIATE', () => {
+      const [partition, encoded] = [partitionOf(owner), encodeOwner(owner)];
+      if (this.#position(partition) !== upTo) return false;
+      if (this.#sql.parked.get(partition, encoded)?.position !== parkedAt) return false;
+      for (const change of changes) this.#applyRow(encoded, change);
+      if (next) this.#park(partition, encoded, next);
+      else this.#sql.unpark.run(partition, encoded);
+      return true;
+    });
+  }
+
+  #applyPartition(
+    { partition, from, upTo, changes, refused = [] }: PartitionChanges,
+    anyParked: boolean,
+  ): Position {
+    const position = this.#position(partition);
+    if (position < from) return position;
+    /** By encoded owner: changes after this position are left out. */
+    const parked = new Map<string, Position>();
+    if (anyParked) for (const { owner } of this.#sql.parkedIn.all(partition)) parked.set(owner, START);
+    for (const event of refused) {
+      if (event.position <= position) continue;
+      const owner = encodeOwner(event.owner);
+      if (parked.has(owner)) continue;
+      parked.set(owner, event.position);
+      this.#park(partition, owner, event);
+    }
+    for (const change of changes) {
+      if (change.position <= position) continue;
+      const owner = encodeOwner(change.owner);
+      const since = parked.get(owner);
+      if (since === undefined || change.position <= since) this.#applyRow(owner, change);
+    }
+    if (upTo.position <= position) return position;
+    this.#sql.move.run(upTo.position, upTo.event, partition);
+    return upTo.position;
+  }
+
+  #position(partition: number): Position {
+    const row = this.#sql.position.get(partition);
+    if (!row) throw new NoLists(`there is no position of partition ${partition}`, 'damaged');
+    return row.position;
+  }
+
+  #applyRow(owner: string, { id, row }: RowChange): void {
+    if (row === undefined) this.#sql.remove.run(owner, id);
+    else this.#sql.put.run(owner, id, row);
+  }
+
+  #park(
+    partition: number,
+    owner: string,
+    { position, stream, revision, kind, reason, applied }: ParkedOwner,
+  ): void {
+    this.#sql.park.run(partition, owner, position, stream, revision, kind, reason, applied);
+  }
+}
