@@ -5,7 +5,7 @@
 import { openSqliteEventLog } from '../src/log/sqlite/event-log.js';
 import { openSqliteTreeStore } from '../src/audit/sqlite/tree-store.js';
 import { hashInTree } from '../src/transparency/erased-events.js';
-import { StandInsInOrder } from '../src/erasure/erased-while-read.js';
+import { RedactedInOrder } from '../src/erasure/erased-while-read.js';
 import { GrowingState } from '../src/audit/growing-state.js';
 import { grown, type NewLeaf } from '../src/audit/stored-tree.js';
 import { type EventLog } from '../src/log/event-log.js';
@@ -43,8 +43,8 @@ const buildEvents = async (log: EventLog, store: TreeStore): Promise<number> => 
 
 const buildState = async (log: EventLog, store: TreeStore): Promise<number> => {
   const signal = new AbortController().signal;
-  const standIns = await StandInsInOrder.from(log);
-  const state = await GrowingState.open(log, store, standIns, () => Promise.resolve(), signal);
+  const redacted = await RedactedInOrder.from(log);
+  const state = await GrowingState.open(log, store, redacted, () => Promise.resolve(), signal);
   if (!(state instanceof GrowingState)) throw new Error(state);
   return (await state.save()).size;
 };

@@ -1,6 +1,6 @@
 import { EventRefused } from '../domain/errors.js';
 import { type EventLog, type RecordedEvent } from '../log/event-log.js';
-import { ErasedWhileRead, StandInsInOrder } from '../erasure/erased-while-read.js';
+import { ErasedWhileRead, RedactedInOrder } from '../erasure/erased-while-read.js';
 import { backoffMs, withJitter } from '../runtime/backoff.js';
 import { Bell } from '../runtime/bell.js';
 import { pause } from '../runtime/pause.js';
@@ -180,15 +180,15 @@ export class Auditor {
   /** Appends the events after the tree, and new ones, until `signal` aborts. */
   async #appendAll(signal: AbortSignal): Promise<void> {
     this.#state = undefined;
-    const standIns = await StandInsInOrder.from(this.log);
+    const redacted = await RedactedInOrder.from(this.log);
     let tree = await this.store.tree();
     this.#reached(tree);
-    const state = await GrowingState.open(this.log, this.store, standIns, this.options.yieldToLoop, signal);
+    const state = await GrowingState.open(this.log, this.store, redacted, this.options.yieldToLoop, signal);
     if (typeof state === 'string') return this.#raise({ ...broken(state), raisedAt: this.#now() });
     this.#state = state;
     this.#bell.ring(); // another process may have appended since, and not signed
     for await (const { events, caughtUp } of this.log.subscribe(tree.position, signal)) {
-      standIns.take(events); // before the state has them, and can be signed
+      redacted.take(events); // before the state has them, and can be signed
       for (let at = 0; at < events.length; at += MAX_APPEND) {
         tree = await this.#append(tree, events.slice(at, at + MAX_APPEND), signal);
         this.#reached(tree);

@@ -1,4 +1,4 @@
-import { type StandInsInOrder } from '../erasure/erased-while-read.js';
+import { type RedactedInOrder } from '../erasure/erased-while-read.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { type EventLog, type Position, type RecordedEvent, START } from '../log/event-log.js';
 import { type SignedCheckpoint, type StoredState, type TreeStore } from './tree-store.js';
@@ -52,13 +52,13 @@ export class GrowingState {
   /**
    * Opens the stored state and brings it up to the tree of events, from the log. One that stands among events that were
    * erased since (put back from a backup, or of an auditor that was away) is made again from the beginning: the deletions
-   * that it lacks are erased. `standIns` takes what is read. Gives why what is stored cannot be the state of this tree, in
+   * that it lacks are erased. `redacted` takes what is read. Gives why what is stored cannot be the state of this tree, in
    * one line; undefined where `signal` aborts. Throws ErasedWhileRead, and what the ports throw.
    */
   static async open(
     log: EventLog,
     store: TreeStore,
-    standIns: StandInsInOrder,
+    redacted: RedactedInOrder,
     yieldToLoop: (signal: AbortSignal) => Promise<unknown>,
     signal: AbortSignal,
   ): Promise<GrowingState | string | undefined> {
@@ -72,7 +72,7 @@ export class GrowingState {
     const state = new GrowingState(store, stored, isAgain);
     for await (const event of log.readAll(stored.position)) {
       if (state.size >= tree.size) break;
-      standIns.take([event]);
+      redacted.take([event]);
       await state.add([{ position: event.position, change: stateChangeOf(event) }]);
       if (state.size % SLICE === 0) await yieldToLoop(signal);
       if (signal.aborted) return undefined;

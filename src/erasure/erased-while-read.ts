@@ -25,14 +25,14 @@ export const isErased = ({ stream }: RecordedEvent, before: ReadonlySet<string>)
  * Recognises, by their redacted events, erasures that happened between two reads of the log: whoever has read what an owner
  * has created then does not read that it was deleted.
  */
-export class StandInsInOrder {
+export class RedactedInOrder {
   readonly #next = new Map<string, bigint>();
   /** The position of the first redacted event of each stream. */
   readonly #first = new Map<string, Position>();
 
   /** For reading that begins now: what is erased after this is recognised. Throws what the log throws. */
-  static async from(log: EventLog): Promise<StandInsInOrder> {
-    return new StandInsInOrder(streamsErased(await readErasures(log)));
+  static async from(log: EventLog): Promise<RedactedInOrder> {
+    return new RedactedInOrder(streamsErased(await readErasures(log)));
   }
 
   /**

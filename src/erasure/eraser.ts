@@ -17,7 +17,7 @@ import {
   type Position,
   type RecordedEvent,
   ScrubTakesTime,
-  type StandIn,
+  type RedactedEvent,
   START,
 } from '../log/event-log.js';
 import { type ReadModelStore } from '../lists/read-model-store.js';
@@ -93,7 +93,7 @@ interface ErasureScope {
 const ERASER: Operator = { actor: { sub: 'plants eraser' }, correlationId: 'erasure' };
 
 /** The namespace of the ids of redacted events (RFC 9562, version 5): a random UUID. */
-const STAND_INS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
+const REDACTED_IDS = '8a0c8f6e-0c56-4a7c-9d5c-1f6b7c0a9d3e';
 
 /**
  * Carries out erasures, one after the other. It has no state of its own: the next step follows from the log and the
@@ -341,21 +341,21 @@ export class Eraser {
       ERASER,
       options.now(),
     );
-    const standIns: StandIn[] = [];
+    const redacted: RedactedEvent[] = [];
     for (const { position, hash } of events) {
-      standIns.push({
+      redacted.push({
         position,
-        id: uuidV5(`${erasure} ${standIns.length}`, STAND_INS),
+        id: uuidV5(`${erasure} ${redacted.length}`, REDACTED_IDS),
         type: 'Erased',
         data: encode({ type: 'Erased', data: { leafHash: Buffer.from(hash).toString('base64') } }),
         metadata: { schemaVersion: versionOf('Erased') },
       });
-      if (standIns.length % EVENTS_A_TURN === 0) await nextTurn();
+      if (redacted.length % EVENTS_A_TURN === 0) await nextTurn();
     }
     const erasing: Erasing = {
       prefixes: prefixesOf(owner, erasure),
       subject: erasureStream(erasure),
-      standIns,
+      redacted,
       into: erasedStream(erasure),
       record: { stream: ERASURES_STREAM, expected: revision ?? 'none', event: record },
     };

@@ -70,7 +70,7 @@ export interface RecordedEvent {
 }
 
 /** A redacted event, in the place of an erased one. */
-export interface StandIn {
+export interface RedactedEvent {
   /** Of the event that is erased. */
   readonly position: Position;
   /** A UUID. */
@@ -87,7 +87,7 @@ export interface Erasing {
   /** One of these streams, which says what is erased: it can be read until the erasure is recorded. */
   readonly subject: string;
   /** All events of these streams, in log order. They are events of the stream `into` afterwards, at their positions. */
-  readonly standIns: readonly StandIn[];
+  readonly redacted: readonly RedactedEvent[];
   /** A stream without events, but for those that an attempt before this one has put in the place of others. */
   readonly into: string;
   readonly record: {
@@ -187,7 +187,7 @@ export abstract class EventLog {
 
   /**
    * Erases all events of some streams, and records that: both are durable when it returns. Returns undefined, and has
-   * recorded nothing, where the streams hold other events than `standIns` says, `into` others than an earlier attempt
+   * recorded nothing, where the streams hold other events than `redacted` says, `into` others than an earlier attempt
    * has left, or the stream of the record is not as stated: read again, and try again. Some of the streams may be closed
    * to appends then, and until it is recorded a reader finds each event as it was, or redacted. What was erased may
    * be left in the files of the store until `scrub`. Throws LogUnavailable and OutcomeUnknown as `append`, and the

@@ -1,6 +1,6 @@
 import { pause } from '../runtime/pause.js';
 import { monotonicMs } from '../runtime/runtime.js';
-import { StandInsInOrder } from '../erasure/erased-while-read.js';
+import { RedactedInOrder } from '../erasure/erased-while-read.js';
 import { type EventRefused } from '../domain/errors.js';
 import { type Skips } from '../domain/skips.js';
 import { distinctAnchors, lookUpAnchor } from '../log/anchor.js';
@@ -171,7 +171,7 @@ class Projection {
   /** Blocked owners of whom the listener was notified, MAX_NOTIFIED at most. */
   readonly #notified = new Set<string>();
   readonly #blocked: BlockedOwners;
-  readonly #standIns: StandInsInOrder;
+  readonly #redacted: RedactedInOrder;
 
   constructor(
     private readonly log: EventLog,
@@ -189,7 +189,7 @@ class Projection {
     );
     this.#batch = new Batch(oldest, this.#blocked.skips);
     const positions = new Set(anchors.map(({ position }) => position));
-    this.#standIns = new StandInsInOrder(new Set(), [...positions]);
+    this.#redacted = new RedactedInOrder(new Set(), [...positions]);
   }
 
   async run(): Promise<void> {
@@ -217,7 +217,7 @@ class Projection {
   /** Adds what was read, and applies it where it is time to. */
   async #take(read: LogBatch): Promise<void> {
     const batch = this.#batch;
-    this.#standIns.take(read.events);
+    this.#redacted.take(read.events);
     this.#blocked.take(read.events);
     batch.add(read);
     const { caughtUp } = read;

@@ -58,7 +58,7 @@ export const eventLogErasureContract = (name: string, open: () => Promise<EventL
 
     const eraseEvents = (one: Owned, events: readonly RecordedEvent[]): Promise<Appended | undefined> => {
       const { prefixes, subject, into, record } = one;
-      const standIns = events.map(({ position }, index) => ({
+      const redacted = events.map(({ position }, index) => ({
         position,
         id: `${into.slice(7, 31)}${String(index).padStart(12, '0')}`,
         type: 'Erased',
@@ -66,7 +66,7 @@ export const eventLogErasureContract = (name: string, open: () => Promise<EventL
         metadata: { schemaVersion: 1 },
       }));
       const recorded = { stream: record, expected: 'none' as const, event: newEvent() };
-      return log.erase({ prefixes, subject, standIns, into, record: recorded }, new AbortController().signal);
+      return log.erase({ prefixes, subject, redacted, into, record: recorded }, new AbortController().signal);
     };
 
     /** Removes everything from files, however often that has to be asked for. */

@@ -12,7 +12,7 @@ import { GrowingTree } from '../../src/transparency/merkle.js';
 import { formatVerifierKey, type SignerKey } from '../../src/transparency/note.js';
 import { signerKey } from '../../src/audit/key.js';
 import { PublishedTree } from '../../src/audit/published-tree.js';
-import { StandInsInOrder } from '../../src/erasure/erased-while-read.js';
+import { RedactedInOrder } from '../../src/erasure/erased-while-read.js';
 import { GrowingState } from '../../src/audit/growing-state.js';
 import { grown } from '../../src/audit/stored-tree.js';
 import { AUDIT_STREAM, plantStream } from '../../src/domain/stream.js';
@@ -113,8 +113,8 @@ export class AuditedLog {
 
   /** Brings the state up to the tree. */
   async #stateRoot(): Promise<Uint8Array> {
-    const standIns = await StandInsInOrder.from(this.log);
-    const opened = await GrowingState.open(this.log, this.tree, standIns, () => Promise.resolve(), never());
+    const redacted = await RedactedInOrder.from(this.log);
+    const opened = await GrowingState.open(this.log, this.tree, redacted, () => Promise.resolve(), never());
     if (!(opened instanceof GrowingState)) throw new Error(opened);
     return (await opened.save()).root;
   }

@@ -12,7 +12,7 @@ import {
 import { isTombstone, type Namespace, positionOf } from './namespace.js';
 import { fromPosition, type LogPosition } from './position.js';
 import { type Server } from './server.js';
-import { type ErasedStream, type StandIns } from './stand-ins.js';
+import { type ErasedStream, type RedactedEvents } from './redacted-events.js';
 
 /** Streams that are deleted at a time: the server writes many with one flush. */
 const DELETES_AT_ONCE = 32;
@@ -27,29 +27,29 @@ const LOOK = 64;
 export interface ErasingLog {
   readonly server: Server;
   readonly namespace: Namespace;
-  readonly standIns: StandIns;
+  readonly redacted: RedactedEvents;
   readonly log: Pick<EventLog, 'append' | 'readAll' | 'readStreamsFrom' | 'readLast'>;
 }
 
 /**
- * As `EventLog.erase`. In this order, so that another attempt can go on after each step: stand-ins are written, and every
+ * As `EventLog.erase`. In this order, so that another attempt can go on after each step: redacted events are written, and every
  * process knows them; the streams are deleted at the revisions that were read, so that nothing is written to them any
- * more; the erasure is recorded, from which on readers see the stand-ins; the stream that says whom it is about goes.
+ * more; the erasure is recorded, from which on readers see the redacted events; the stream that says whom it is about goes.
  */
 export const eraseStreams = async (
-  { server, namespace, standIns, log }: ErasingLog,
+  { server, namespace, redacted, log }: ErasingLog,
   erasing: Erasing,
   signal: AbortSignal,
 ): Promise<Appended | undefined> => {
   const { prefixes, subject, into, record } = erasing;
   const found = await ownedEvents(log, [...prefixes, into]);
   const expected = (await log.readLast(record.stream))?.revision ?? 'none';
-  if (expected !== record.expected || !arePositions(found, erasing.standIns)) return undefined;
-  if (!(await standIns.write(erasing)))
+  if (expected !== record.expected || !arePositions(found, erasing.redacted)) return undefined;
+  if (!(await redacted.write(erasing)))
     throw new LogUnavailable(
       `${server.title} holds other redacted events in ${into}: it was restored to an earlier state, or altered`,
     );
-  await standIns.settled(signal);
+  await redacted.settled(signal);
   signal.throwIfAborted();
   const streams = lastRevisions(found, (stream) => stream !== into && stream !== subject);
   if (!(await deleteAll(server, namespace, streams))) return undefined;
@@ -58,11 +58,11 @@ export const eraseStreams = async (
   for await (const { stream } of log.readAll(last))
     if (prefixes.some((prefix) => stream.startsWith(prefix))) return undefined;
   const names = new Set([...streams.keys()].map((stream) => namespace.onServer(stream)));
-  await standIns.announce(erasing, await tombstonesOf(server, names, found[0]?.position ?? START));
+  await redacted.announce(erasing, await tombstonesOf(server, names, found[0]?.position ?? START));
   try {
     const recorded = await log.append(record.stream, record.expected, [record.event]);
-    await standIns.refresh();
-    await deleteSubject({ server, namespace }, standIns.of(into));
+    await redacted.refresh();
+    await deleteSubject({ server, namespace }, redacted.of(into));
     return recorded;
   } catch (error) {
     if (error instanceof WrongExpectedRevision) return undefined;
@@ -77,9 +77,9 @@ const ownedEvents = async (log: ErasingLog['log'], prefixes: readonly string[]):
   return found;
 };
 
-const arePositions = (events: readonly RecordedEvent[], standIns: Erasing['standIns']): boolean =>
-  events.length === standIns.length &&
-  events.every(({ position }, index) => standIns[index]?.position === position);
+const arePositions = (events: readonly RecordedEvent[], redacted: Erasing['redacted']): boolean =>
+  events.length === redacted.length &&
+  events.every(({ position }, index) => redacted[index]?.position === position);
 
 /** The last revision of each of the streams that are wanted. */
 const lastRevisions = (
@@ -159,18 +159,18 @@ const tombstonesOf = async (
 };
 
 /**
- * As `SubscribedLog.startOf`. An event that has no stand-in now stays for longer than the server takes to begin. `created`: the position of the log's identity, an event that stays.
+ * As `SubscribedLog.startOf`. An event that is not redacted now stays for longer than the server takes to begin. `created`: the position of the log's identity, an event that stays.
  */
 export const lastLeft = async (
-  { server, namespace, standIns }: Pick<ErasingLog, 'server' | 'namespace' | 'standIns'>,
+  { server, namespace, redacted }: Pick<ErasingLog, 'server' | 'namespace' | 'redacted'>,
   created: Position,
   position: Position,
 ): Promise<LogPosition> => {
   const wanted = fromPosition(position);
-  await standIns.fresh();
-  if (!standIns.has(position)) return wanted;
+  await redacted.fresh();
+  if (!redacted.has(position)) return wanted;
   for await (const page of server.readBackwards(wanted)) {
-    const left = page.find((event) => namespace.includes(event) && !standIns.has(positionOf(event)));
+    const left = page.find((event) => namespace.includes(event) && !redacted.has(positionOf(event)));
     if (left?.position) return left.position;
     if (page.some((event) => positionOf(event) <= created)) break;
   }

@@ -31,7 +31,7 @@ import { commitOf, fromPosition, isPosition, type LogPosition, toPosition } from
 import { PROBE_STREAM, Scavenging, whyNotErase } from './scavenging.js';
 import { Server, type ServerLimits } from './server.js';
 import { Semaphore } from './semaphore.js';
-import { StandIns } from './stand-ins.js';
+import { RedactedEvents } from './redacted-events.js';
 import { subscribeTo } from './subscription.js';
 import { Tail } from './tail.js';
 
@@ -76,9 +76,9 @@ export const openEventStoreDb = async (
     const identity = await withRetries(server, openMs, () =>
       identify(server, namespace.onServer(LOG_STREAM)),
     );
-    const standIns = new StandIns(server, (stream) => namespace.onServer(stream));
-    await withRetries(server, openMs, () => standIns.refresh());
-    return new EventStoreLog(server, namespace, identity, standIns, { stallMs, maxQueued }, onHealth);
+    const redacted = new RedactedEvents(server, (stream) => namespace.onServer(stream));
+    await withRetries(server, openMs, () => redacted.refresh());
+    return new EventStoreLog(server, namespace, identity, redacted, { stallMs, maxQueued }, onHealth);
   } catch (error) {
     server.close();
     throw error;
@@ -98,16 +98,16 @@ class EventStoreLog extends EventLog {
     private readonly server: Server,
     private readonly namespace: Namespace,
     private readonly created: Identity,
-    private readonly standIns: StandIns,
+    private readonly redacted: RedactedEvents,
     private readonly limits: { readonly stallMs: number; readonly maxQueued: number },
     onHealth: (health: AppendHealth) => void,
   ) {
     super();
     this.#watch = new AppendWatch((stream) => this.#probe(stream), onHealth);
     this.#headSearch = new HeadSearch(server, namespace, created.position, (position) =>
-      standIns.has(position),
+      redacted.has(position),
     );
-    this.#scavenging = new Scavenging({ server, namespace, standIns });
+    this.#scavenging = new Scavenging({ server, namespace, redacted });
   }
 
   async append(stream: string, expected: ExpectedRevision, events: readonly NewEvent[]): Promise<Appended> {
@@ -152,12 +152,12 @@ class EventStoreLog extends EventLog {
   async eventAt(position: Position): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
     if (!isPosition(position)) return undefined;
-    await this.standIns.fresh();
-    const standIn = this.standIns.at(position);
-    if (standIn?.of.isRecorded) return standIn.event;
+    await this.redacted.fresh();
+    const redactedEvent = this.redacted.at(position);
+    if (redactedEvent?.of.isRecorded) return redactedEvent.event;
     const [sent] = await this.#unlessWithin(() => this.server.readForwards(fromPosition(position), 1));
     const event = sent && this.namespace.includes(sent) ? this.namespace.toRecorded(sent) : undefined;
-    return event?.position === position ? event : standIn?.event;
+    return event?.position === position ? event : redactedEvent?.event;
   }
 
   /** What a read from a position gives; nothing where that is within a record of the server's log, by its error for that. */
@@ -174,8 +174,8 @@ class EventStoreLog extends EventLog {
   /** The events of a stream of erased events; undefined for another one, and for one that was copied from another log. */
   async #erased(stream: string): Promise<readonly RecordedEvent[] | undefined> {
     if (!stream.startsWith(ERASED_STREAMS)) return undefined;
-    await this.standIns.refresh();
-    const erased = this.standIns.of(stream);
+    await this.redacted.refresh();
+    const erased = this.redacted.of(stream);
     return erased?.isRecorded === true ? erased.events : undefined;
   }
 
@@ -185,15 +185,15 @@ class EventStoreLog extends EventLog {
       return await read();
     } catch (error) {
       if (!isDeleted(error)) throw error;
-      await this.standIns.refresh();
-      if (this.standIns.isEmpty) throw error;
+      await this.redacted.refresh();
+      if (this.redacted.isEmpty) throw error;
       return none;
     }
   }
 
   async *readAll(after: Position): AsyncGenerator<RecordedEvent, void, undefined> {
     this.#assertOpen();
-    await this.standIns.refresh(); // whoever reads that an erasure is recorded has read its stand-ins
+    await this.redacted.refresh(); // whoever reads that an erasure is recorded has read its redacted events
     for await (const { events, caughtUp } of this.subscribe(after, new AbortController().signal)) {
       yield* events;
       if (caughtUp) return;
@@ -217,16 +217,16 @@ class EventStoreLog extends EventLog {
 
   /** As `subscribe`, with a subscription of the server for this caller alone. */
   #subscribeAlone(after: Position, signal: AbortSignal): AsyncGenerator<LogBatch, void, undefined> {
-    const { server, namespace, standIns, limits } = this;
+    const { server, namespace, redacted, limits } = this;
     const { stallMs } = limits;
     const created = this.created.position;
     // It has to be an event's: the server skips what is there.
     const startOf = async (position: Position): Promise<LogPosition> => {
       this.#assertOpen();
-      return lastLeft({ server, namespace, standIns }, created, position === START ? created : position);
+      return lastLeft({ server, namespace, redacted }, created, position === START ? created : position);
     };
     const head = (): Promise<Position> => this.#serverHead();
-    return subscribeTo({ server, namespace, standIns, stallMs, startOf, head }, after, signal);
+    return subscribeTo({ server, namespace, redacted, stallMs, startOf, head }, after, signal);
   }
 
   async *readStreamsFrom(prefixes: readonly string[]): AsyncGenerator<RecordedEvent, void, undefined> {
@@ -241,8 +241,8 @@ class EventStoreLog extends EventLog {
 
   async erase(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined> {
     this.#assertOpen();
-    const { server, namespace, standIns } = this;
-    return eraseStreams({ server, namespace, standIns, log: this }, erasing, signal);
+    const { server, namespace, redacted } = this;
+    return eraseStreams({ server, namespace, redacted, log: this }, erasing, signal);
   }
 
   async scrub(into: string): Promise<void> {
@@ -257,12 +257,12 @@ class EventStoreLog extends EventLog {
 
   async head(): Promise<Position> {
     const head = await this.#serverHead();
-    return newestOf([head, this.standIns.end]); // erased events may be gone
+    return newestOf([head, this.redacted.end]); // erased events may be gone
   }
 
   async #serverHead(): Promise<Position> {
     this.#assertOpen();
-    await this.standIns.fresh();
+    await this.redacted.fresh();
     return this.#headSearch.find();
   }
 
@@ -350,8 +350,8 @@ class EventStoreLog extends EventLog {
 
   /** Throws StreamErased for an append to a deleted stream, where events of this log were erased. */
   async #assertNotErased(): Promise<void> {
-    await this.standIns.refresh();
-    if (!this.standIns.isEmpty)
+    await this.redacted.refresh();
+    if (!this.redacted.isEmpty)
       throw new StreamErased(
         `${this.server.title} takes no events of an owner who was erased before a scavenge has ended and it was restarted`,
       );

@@ -59,7 +59,7 @@ export class Scavenging {
   #starts = 0;
   #nextStartAt = -Infinity;
 
-  constructor(private readonly log: Pick<ErasingLog, 'server' | 'namespace' | 'standIns'>) {}
+  constructor(private readonly log: Pick<ErasingLog, 'server' | 'namespace' | 'redacted'>) {}
 
   /** As `EventLog.scrub`. */
   async scrub(into: string): Promise<void> {
@@ -90,8 +90,8 @@ export class Scavenging {
   }
 
   async #erased(into: string) {
-    await this.log.standIns.refresh();
-    return this.log.standIns.of(into);
+    await this.log.redacted.refresh();
+    return this.log.redacted.of(into);
   }
 
   async #isLeft(into: string): Promise<boolean> {

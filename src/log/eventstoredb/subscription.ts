@@ -13,12 +13,12 @@ import { type ReadEvent } from './messages.js';
 import { isTombstone, type Namespace } from './namespace.js';
 import { type LogPosition } from './position.js';
 import { type Server } from './server.js';
-import { type StandIns } from './stand-ins.js';
+import { type RedactedEvents } from './redacted-events.js';
 
 /** Events of a batch: fewer than the port allows, so that a rebuild gives way to requests often. */
 const MAX_BATCH = 100;
 
-/** The most events of a batch, as the port allows: stand-ins may be many more than the events between them. */
+/** The most events of a batch, as the port allows: redacted events may be many more than the events between them. */
 const MAX_MERGED = 500;
 
 /** The longest time between two batches, in milliseconds: the port's second, less a busy event loop. */
@@ -36,7 +36,7 @@ export interface SubscribedLog {
   readonly namespace: Namespace;
   /** How long a subscription may be behind the head without a sign of life from the server, in milliseconds. */
   readonly stallMs: number;
-  readonly standIns: StandIns;
+  readonly redacted: RedactedEvents;
   /** The position of the last event that the server has. */
   readonly head: () => Promise<Position>;
   /**
@@ -128,8 +128,8 @@ class HeadPoll {
     try {
       this.#head = await this.log.head();
       this.#answeredAt = monotonicMs();
-      // Stand-ins may be after the last event that the server has.
-      if (newestOf([this.#head, this.log.standIns.end]) < reached)
+      // Redacted events may be after the last event that the server has.
+      if (newestOf([this.#head, this.log.redacted.end]) < reached)
         throw new LogUnavailable(`${this.log.server.title} was restored to an earlier state`);
     } catch (error) {
       this.#failure = error;
@@ -155,19 +155,19 @@ async function* batchesOf(
     const taken = feed.take(MAX_BATCH);
     if (taken.length === 0) assertDelivers(feed, poll, log, position);
     if (taken.length === MAX_BATCH) poll.forget();
-    if (taken.length > 0) await log.standIns.fresh(); // a gap among these events is known now
-    let events = log.standIns.merge(position, eventsAfter(position, taken, log.namespace));
+    if (taken.length > 0) await log.redacted.fresh(); // a gap among these events is known now
+    let events = log.redacted.merge(position, eventsAfter(position, taken, log.namespace));
     const now = monotonicMs();
     const head = poll.validAt(now);
     const atHead = head !== undefined && (events.at(-1)?.position ?? position) >= head && feed.empty;
-    if (events.length === 0 && atHead && log.standIns.end > position) events = await goneAfter(position, log);
+    if (events.length === 0 && atHead && log.redacted.end > position) events = await goneAfter(position, log);
     for (; events.length > MAX_MERGED; events = events.slice(MAX_MERGED)) {
       const part = events.slice(0, MAX_MERGED);
       position = part.at(-1)?.position ?? position;
       yield { events: part, position, caughtUp: false };
     }
     position = events.at(-1)?.position ?? position;
-    const caughtUp = atHead && position >= log.standIns.end;
+    const caughtUp = atHead && position >= log.redacted.end;
     if (events.length > 0 || now - sentAt >= silenceMs || (caughtUp && !wasAtHead)) {
       wasAtHead = caughtUp;
       sentAt = now;
@@ -190,14 +190,14 @@ const eventsAfter = (
     .map((event) => namespace.toRecorded(event))
     .filter((event) => event.position > position);
 
-/** The stand-ins after a position, where the server has no event after it; else none. */
+/** The redacted events after a position, where the server has no event after it; else none. */
 const goneAfter = async (
   position: Position,
-  { standIns, head }: SubscribedLog,
+  { redacted, head }: SubscribedLog,
 ): Promise<readonly RecordedEvent[]> => {
-  await standIns.refresh();
-  // Read after the stand-ins: those of events that the server still has are not after its head.
-  return (await head()) > position ? [] : standIns.after(position);
+  await redacted.refresh();
+  // Read after the redacted events: those of events that the server still has are not after its head.
+  return (await head()) > position ? [] : redacted.after(position);
 };
 
 /** Throws LogUnavailable where the feed or the poll has failed, and where events are there that do not come. */

@@ -11,7 +11,7 @@ export interface Written {
 /** Events to erase, as Erasing in the port says. */
 export interface EraseOrder {
   readonly prefixes: readonly string[];
-  readonly standIns: readonly (EventText & { readonly seq: number })[];
+  readonly redacted: readonly (EventText & { readonly seq: number })[];
   readonly into: string;
   /** `expected` is -1 for a stream without events. */
   readonly record: { readonly stream: string; readonly expected: number; readonly event: EventText };
@@ -33,19 +33,19 @@ export const rangeOf = (prefix: string): [from: string, to: string] => [
 ];
 
 /**
- * Puts stand-ins in the place of events and records it, in a transaction of the caller. Returns undefined, and has
+ * Puts redacted events in the place of events and records it, in a transaction of the caller. Returns undefined, and has
  * changed nothing, where the streams are not as stated. The only code that updates events: the trigger against that is
  * removed and made again as it was, in the same transaction, so that nobody ever sees the file without it.
  */
 export const eraseEvents = (db: Database, order: EraseOrder): Written | undefined => {
-  const { standIns, into, record } = order;
+  const { redacted, into, record } = order;
   if (!isAsStated(db, order)) return undefined;
   const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(GUARD) as { sql: string };
   db.exec(`DROP TRIGGER ${GUARD}`);
   const update = db.prepare(
     'UPDATE events SET stream = ?, revision = ?, id = ?, type = ?, data = ?, metadata = ? WHERE seq = ?',
   );
-  for (const [revision, { seq, id, type, data, metadata }] of standIns.entries())
+  for (const [revision, { seq, id, type, data, metadata }] of redacted.entries())
     update.run(into, revision, id, type, data, metadata, seq);
   db.exec(sql);
   const { id, type, data, metadata } = record.event;
@@ -66,10 +66,10 @@ export const keepFromOlderVersions = (db: Database): void => {
     db.exec(`PRAGMA user_version = ${ERASING_SCHEMA_VERSION}`);
 };
 
-const isAsStated = (db: Database, { prefixes, standIns, into, record }: EraseOrder): boolean => {
+const isAsStated = (db: Database, { prefixes, redacted, into, record }: EraseOrder): boolean => {
   const events = prepareColumns<[seq: number]>(db, `SELECT seq FROM events WHERE ${EVENTS_FROM}`);
   const found = prefixes.flatMap((prefix) => events.all(...rangeOf(prefix)).map(([seq]) => seq));
-  const stated = new Set(standIns.map(({ seq }) => seq));
+  const stated = new Set(redacted.map(({ seq }) => seq));
   if (found.length !== stated.size || !found.every((seq) => stated.has(seq))) return false;
   const last = prepareColumns<[revision: number]>(
     db,

@@ -196,10 +196,13 @@ export class SqliteEventLog extends LogReading {
     });
   }
 
-  async erase({ prefixes, standIns, into, record }: Erasing): Promise<Appended | undefined> {
+  async erase({ prefixes, redacted, into, record }: Erasing): Promise<Appended | undefined> {
     const order: EraseOrder = {
       prefixes: prefixes.map(name),
-      standIns: standIns.map((standIn) => ({ seq: fromPosition(standIn.position), ...textOf(standIn) })),
+      redacted: redacted.map((redactedEvent) => ({
+        seq: fromPosition(redactedEvent.position),
+        ...textOf(redactedEvent),
+      })),
       into: name(into),
       record: {
         stream: name(record.stream),

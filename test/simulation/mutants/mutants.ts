@@ -219,20 +219,20 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'unavailable-after-unknown',
     what: 'a later try that cannot reach the log says that nothing was written',
     edits: [
-      { file: 'write/execute.js', find: 'unknown && error instanceof LogUnavailable', replace: 'false' },
+      { file: 'commands/execute.js', find: 'unknown && error instanceof LogUnavailable', replace: 'false' },
     ],
   },
   {
     name: 'resumed-command-decides-again',
     what: 'a repeated request with a key does not look for its first outcome',
-    edits: [{ file: 'write/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' }],
+    edits: [{ file: 'commands/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' }],
   },
   {
     name: 'key-resumes-from-the-start',
     what: 'a request with a key is decided on states from before it',
     edits: [
       {
-        file: 'write/idempotency.js',
+        file: 'commands/idempotency.js',
         find: 'firstRevision: last ? Number(last.revision) + 1 : 0',
         replace: 'firstRevision: 0',
       },
@@ -241,14 +241,14 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'created-twice',
     what: 'a plant is created that is present',
-    edits: [{ file: 'plants/plant.js', find: 'if (plant) throw plantExists(command.id);', replace: '' }],
+    edits: [{ file: 'domain/plant.js', find: 'if (plant) throw plantExists(command.id);', replace: '' }],
   },
   {
     name: 'deletion-keeps-row',
     what: 'a deleted plant stays in lists',
     edits: [
       {
-        file: 'projector/changes.js',
+        file: 'projection/changes.js',
         find: 'row: plant && rowOf(plant.name, plant.tag)',
         replace: 'row: plant ? rowOf(plant.name, plant.tag) : id === 3 ? "{}" : undefined',
       },
@@ -259,7 +259,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a projection goes on where the store has lost data',
     edits: [
       {
-        file: 'projector/projection.js',
+        file: 'projection/projection.js',
         find: 'if (position < upTo.position) throw',
         replace: 'if (false) throw',
       },
@@ -270,7 +270,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'idle partitions are not moved to the end of the log',
     edits: [
       {
-        file: 'projector/projection.js',
+        file: 'projection/projection.js',
         find: 'part.changes.length > 0 || part.refused || isChecked',
         replace: 'part.changes.length > 0 || part.refused',
       },
@@ -281,7 +281,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'an apply begins before the one before it has ended',
     edits: [
       {
-        file: 'projector/projection.js',
+        file: 'projection/projection.js',
         find: 'await this.#inFlight;\n        this.#inFlight = this.#apply',
         replace: 'this.#inFlight = this.#apply',
       },
@@ -290,7 +290,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'bound-longer-than-wait',
     what: 'lists may be further behind the log than writes wait',
-    edits: [{ file: 'read/freshness.js', find: 'const BOUND = 0.95;', replace: 'const BOUND = 3;' }],
+    edits: [{ file: 'lists/freshness.js', find: 'const BOUND = 0.95;', replace: 'const BOUND = 3;' }],
   },
   {
     name: 'floors-forgotten',
@@ -299,7 +299,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
       listsAsRedis && operates === 'on generations' && manners.slow > 0.1,
     edits: [
       {
-        file: 'read/freshness.js',
+        file: 'lists/freshness.js',
         find: 'if (position > (this.#floors[partition] ?? START))',
         replace: 'if (false)',
       },
@@ -310,7 +310,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a list that is not fresh enough in time is answered',
     edits: [
       {
-        file: 'read/list-plants.js',
+        file: 'lists/list-plants.js',
         find: "if (page.position < needed()) throw new NotFreshYet('the list is not up to date yet');",
         replace: '',
       },
@@ -321,7 +321,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'the fast path does not ask what the log holds',
     edits: [
       {
-        file: 'read/list-plants.js',
+        file: 'lists/list-plants.js',
         find: 'if (horizon === undefined || page.position < horizon) return undefined;',
         replace: '',
       },
@@ -332,7 +332,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'a lost race is told as a failure of the log',
     edits: [
       {
-        file: 'write/execute.js',
+        file: 'commands/execute.js',
         find: 'if (!(error instanceof WrongExpectedRevision)) throw error;',
         replace: 'throw error;',
       },
@@ -341,17 +341,17 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'promoted-while-building',
     what: 'a rebuild goes on before its generation has caught up, without a verification',
-    edits: [{ file: 'projector/supervisor.js', find: 'if (!runner.hasCaughtUp) return true;', replace: '' }],
+    edits: [{ file: 'projection/supervisor.js', find: 'if (!runner.hasCaughtUp) return true;', replace: '' }],
   },
   {
     name: 'promoted-unverified',
     what: 'a generation that differs from the log is promoted',
-    edits: [{ file: 'projector/supervisor.js', find: 'differing > 0 ?', replace: 'false ?' }],
+    edits: [{ file: 'projection/supervisor.js', find: 'differing > 0 ?', replace: 'false ?' }],
   },
   {
     name: 'first-generation-promoted-early',
     what: 'the first generation is active before it has caught up',
-    edits: [{ file: 'projector/supervisor.js', find: 'if (!runner.hasCaughtUp) return false;', replace: '' }],
+    edits: [{ file: 'projection/supervisor.js', find: 'if (!runner.hasCaughtUp) return false;', replace: '' }],
   },
   {
     name: 'generation-ids-come-back',
@@ -365,7 +365,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: isPutBack,
     edits: [
       {
-        file: 'ports/anchor.js',
+        file: 'log/anchor.js',
         find: "return found.id === event || found.stream.startsWith(ERASED_STREAMS) ? 'there' : 'other';",
         replace: "return 'there';",
       },
@@ -377,7 +377,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: isPutBack,
     edits: [
       {
-        file: 'ports/anchor.js',
+        file: 'log/anchor.js',
         find: "if (!found) return 'missing';",
         replace: "if (!found) return 'there';",
       },
@@ -387,13 +387,13 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'foreign-lists-answered',
     what: 'a process answers from lists of another history',
     worlds: isPutBack,
-    edits: [{ file: 'read/freshness.js', find: "found.every((one)=>one === 'there')", replace: 'true' }],
+    edits: [{ file: 'lists/freshness.js', find: "found.every((one)=>one === 'there')", replace: 'true' }],
   },
   {
     name: 'another-history-unnoticed',
     what: 'a process does not look whether the log still holds what it has answered',
     worlds: isPutBack,
-    edits: [{ file: 'read/freshness.js', find: 'this.#forget();', replace: '' }],
+    edits: [{ file: 'lists/freshness.js', find: 'this.#forget();', replace: '' }],
   },
   {
     name: 'two-operations-at-a-time',
@@ -401,7 +401,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: ({ operates }) => operates === 'on both' || operates === 'on all',
     edits: [
       {
-        file: 'projector/supervisor.js',
+        file: 'projection/supervisor.js',
         find: 'if (building && await this.#isErasing())',
         replace: 'if (false)',
       },
@@ -433,14 +433,14 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'caught-up-without-reading',
     what: 'a parked owner is answered without the events that were left out',
-    edits: [{ file: 'projector/blocked-owners.js', find: 'this.#changes.push(change);', replace: '' }],
+    edits: [{ file: 'projection/blocked-owners.js', find: 'this.#changes.push(change);', replace: '' }],
   },
   {
     name: 'caught-up-before-the-rest',
     what: 'what comes while a parked owner is read is not added',
     edits: [
       {
-        file: 'projector/blocked-owners.js',
+        file: 'projection/blocked-owners.js',
         find: 'for (const [event, before] of this.#later ?? [])this.add(event, before);',
         replace: '',
       },
@@ -451,7 +451,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     what: 'an event that is skipped while its owner is brought up to date parks the owner forever',
     edits: [
       {
-        file: 'projector/blocked-owners.js',
+        file: 'projection/blocked-owners.js',
         find: 'if (next && owner.skips !== this.skips) this.isStale = true;',
         replace: '',
       },
@@ -470,7 +470,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     worlds: ({ operates, listsAsRedis }) => listsAsRedis && operates === 'on generations',
     edits: [
       {
-        file: 'adapters/redis/active-generation.js',
+        file: 'lists/redis/active-generation.js',
         find: 'if (other !== undefined && other !== active) this.#replaced',
         replace: 'if (false) this.#replaced',
       },
@@ -485,7 +485,7 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
     name: 'state-read-while-erased',
     what: 'the state of a tree that was read while an owner was erased is signed',
     worlds: hasSecondAuditor,
-    edits: [{ file: 'audit/auditor.js', find: 'standIns.take(events);', replace: '' }],
+    edits: [{ file: 'audit/auditor.js', find: 'redacted.take(events);', replace: '' }],
   },
   {
     name: 'greater-tree-by-time',

@@ -5,7 +5,7 @@ import {
   type NewEvent,
   type Position,
   type RecordedEvent,
-  type StandIn,
+  type RedactedEvent,
   START,
   StreamErased,
   WrongExpectedRevision,
@@ -28,7 +28,7 @@ interface Staged {
 
 /** An erasure in steps that has begun. */
 interface Begun {
-  readonly standIns: readonly RecordedEvent[];
+  readonly redacted: readonly RecordedEvent[];
   /** The id of the event whose append ends it. */
   readonly record: string;
 }
@@ -169,13 +169,13 @@ export class LogServer {
 
   /** As EventLog.erase: undefined where something else is there than is said. */
   erase(
-    { prefixes, standIns, into, record }: Erasing,
+    { prefixes, redacted, into, record }: Erasing,
     answer: (appended: Appended | undefined) => void,
   ): void {
     if (this.#staged.length > 0) {
       // An append under way may be of the owner.
       this.#stage([], () => {
-        this.erase({ prefixes, standIns, into, record, subject: '' }, answer);
+        this.erase({ prefixes, redacted, into, record, subject: '' }, answer);
       });
       return;
     }
@@ -183,15 +183,15 @@ export class LogServer {
       stream === into || prefixes.some((prefix) => stream.startsWith(prefix));
     const owned = this.#events.filter(isOwned);
     const isSame =
-      owned.length === standIns.length &&
-      owned.every(({ position }, index) => position === standIns[index]?.position);
+      owned.length === redacted.length &&
+      owned.every(({ position }, index) => position === redacted[index]?.position);
     const next = record.expected === 'none' ? 0 : Number(record.expected) + 1;
     if (!isSame || this.stream(record.stream).length !== next) {
       answer(undefined);
       return;
     }
     for (const { stream } of owned) this.#loseStream(stream);
-    const erased = inStream(into, standIns);
+    const erased = inStream(into, redacted);
     this.#streams.set(into, erased);
     for (const event of erased) this.#events[numberOf(event.position) - 1] = event;
     // One transaction with the record: a crash leaves both or neither.
@@ -208,13 +208,13 @@ export class LogServer {
    * whether there are no others.
    */
   beginErasing(
-    { into, standIns, record }: Pick<Erasing, 'into' | 'standIns' | 'record'>,
+    { into, redacted, record }: Pick<Erasing, 'into' | 'redacted' | 'record'>,
     answer: (isBegun: boolean) => void,
   ): void {
-    const known = this.#begun.get(into)?.standIns ?? [];
-    const isSame = known.every(({ id }, index) => id === standIns[index]?.id);
+    const known = this.#begun.get(into)?.redacted ?? [];
+    const isSame = known.every(({ id }, index) => id === redacted[index]?.id);
     this.#stage([], () => {
-      if (isSame) this.#begun.set(into, { standIns: inStream(into, standIns), record: record.event.id });
+      if (isSame) this.#begun.set(into, { redacted: inStream(into, redacted), record: record.event.id });
       answer(isSame);
     });
   }
@@ -240,12 +240,12 @@ export class LogServer {
 
   /** Puts stand-ins in the place of events. */
   #replace(into: string, isMeant: (event: RecordedEvent) => boolean): void {
-    for (const standIn of this.#begun.get(into)?.standIns ?? []) {
-      const at = numberOf(standIn.position) - 1;
+    for (const redactedEvent of this.#begun.get(into)?.redacted ?? []) {
+      const at = numberOf(redactedEvent.position) - 1;
       const event = this.#events[at];
       if (!event || !isMeant(event)) continue;
       this.#loseStream(event.stream);
-      this.#events[at] = standIn;
+      this.#events[at] = redactedEvent;
     }
   }
 
@@ -255,11 +255,11 @@ export class LogServer {
 
   /** Once an erasure in steps is recorded, all of its events are erased. */
   #endErasing(recordId: string): void {
-    for (const [into, { standIns, record }] of this.#begun) {
+    for (const [into, { redacted, record }] of this.#begun) {
       if (record !== recordId) continue;
       this.#replace(into, ({ stream }) => stream !== into);
       this.#begun.delete(into);
-      this.#streams.set(into, [...standIns]);
+      this.#streams.set(into, [...redacted]);
     }
   }
 
@@ -354,5 +354,5 @@ const recordedOf = (
   }));
 
 /** Stand-ins as they are recorded in their stream. */
-const inStream = (into: string, standIns: readonly StandIn[]): RecordedEvent[] =>
-  standIns.map((standIn, index) => ({ stream: into, revision: BigInt(index), ...standIn }));
+const inStream = (into: string, redacted: readonly RedactedEvent[]): RecordedEvent[] =>
+  redacted.map((redactedEvent, index) => ({ stream: into, revision: BigInt(index), ...redactedEvent }));

@@ -155,13 +155,13 @@ export class SimulatedEventLog extends EventLog {
 
   /** As the adapter of EventStoreDB does it: another attempt goes on after each step. */
   async #eraseInSteps(erasing: Erasing, signal: AbortSignal): Promise<Appended | undefined> {
-    const { prefixes, subject, into, standIns, record } = erasing;
+    const { prefixes, subject, into, redacted, record } = erasing;
     const found: RecordedEvent[] = [];
     for await (const event of this.readStreamsFrom([...prefixes, into])) found.push(event);
     const expected = (await this.readLast(record.stream))?.revision ?? 'none';
     const isSame =
-      found.length === standIns.length &&
-      found.every(({ position }, index) => position === standIns[index]?.position);
+      found.length === redacted.length &&
+      found.every(({ position }, index) => position === redacted[index]?.position);
     if (expected !== record.expected || !isSame) return undefined;
     const isBegun = await this.#step<boolean>(`begin to erase into ${into}`, (answer) => {
       this.server.beginErasing(erasing, answer);

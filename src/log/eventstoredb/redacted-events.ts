@@ -6,7 +6,7 @@ import {
   LogUnavailable,
   type Position,
   type RecordedEvent,
-  type StandIn,
+  type RedactedEvent,
   START,
 } from '../event-log.js';
 import { WrongExpectedVersionError } from '@eventstore/db-client';
@@ -19,8 +19,8 @@ import { LogRefused, type Server } from './server.js';
  */
 export const STAND_INS_STREAM = 'plants-erased';
 
-/** Stand-ins of one event: together some 300 KB, of the server's megabyte. */
-const STAND_INS_AT_ONCE = 1_000;
+/** Redacted events of one event: together some 300 KB, of the server's megabyte. */
+const REDACTED_AT_ONCE = 1_000;
 
 /** Positions of one event, of some 45 bytes. */
 const POSITIONS_AT_ONCE = 10_000;
@@ -32,7 +32,7 @@ const RACES = 20;
 const VALID_MS = 4_000;
 
 /**
- * How long after stand-ins were written their events are not deleted, in milliseconds: every process then knows them
+ * How long after redacted events were written their events are not deleted, in milliseconds: every process then knows them
  * before there is a gap. More than VALID_MS, since clocks do not run alike.
  */
 const SETTLE_MS = 6_000;
@@ -60,7 +60,7 @@ export interface ErasedStream {
 type Content =
   | {
       readonly type: 'StandIns';
-      readonly data: { readonly into: string; readonly standIns: readonly StandIn[] };
+      readonly data: { readonly into: string; readonly standIns: readonly RedactedEvent[] };
     }
   | {
       readonly type: 'Tombstones';
@@ -71,7 +71,7 @@ type Content =
       readonly data: { readonly into: string; readonly subject: string } & Recording;
     };
 
-/** A stand-in, and whether it is there instead of its event, or only where that is gone. */
+/** A redacted event, and whether it is there instead of its event, or only where that is gone. */
 interface Placed {
   readonly event: RecordedEvent;
   readonly of: ErasedStream;
@@ -81,7 +81,7 @@ interface Placed {
  * The erased events of a log, as far as they were read: readers put them into the gaps that deleted events leave, and
  * in the place of events of erasures that are recorded. Kept in memory, some 500 bytes for each.
  */
-export class StandIns {
+export class RedactedEvents {
   readonly #erased = new Map<string, ErasedStream>();
   #placed: Placed[] = [];
   #last: ReadEvent | undefined;
@@ -135,7 +135,7 @@ export class StandIns {
     return this.at(position) !== undefined;
   }
 
-  /** The stand-in at a position. */
+  /** The redacted event at a position. */
   at(position: Position): Placed | undefined {
     const placed = this.#placed[this.#firstAfter(position) - 1];
     return placed?.event.position === position ? placed : undefined;
@@ -146,7 +146,7 @@ export class StandIns {
     return this.#placed.slice(this.#firstAfter(position)).map(({ event }) => event);
   }
 
-  /** All events after a position up to the last of these: with stand-ins in the gaps, and instead of erased ones. */
+  /** All events after a position up to the last of these: with redacted events in the gaps, and instead of erased ones. */
   merge(after: Position, events: readonly RecordedEvent[]): readonly RecordedEvent[] {
     const end = events.at(-1)?.position ?? START;
     let next = this.#firstAfter(after);
@@ -166,16 +166,16 @@ export class StandIns {
   }
 
   /**
-   * Writes the stand-ins of an erasure, as far as they are not there. Returns false where others are: the log was put
+   * Writes the redacted events of an erasure, as far as they are not there. Returns false where others are: the log was put
    * back to an earlier state, or somebody else has written them.
    */
-  async write({ into, standIns }: Pick<Erasing, 'into' | 'standIns'>): Promise<boolean> {
+  async write({ into, redacted }: Pick<Erasing, 'into' | 'redacted'>): Promise<boolean> {
     for (let race = 0; race < RACES; race++) {
       await this.refresh();
       const known = this.#erased.get(into)?.events ?? [];
-      if (known.length > standIns.length || !known.every((event, index) => isSame(event, standIns[index])))
+      if (known.length > redacted.length || !known.every((event, index) => isSame(event, redacted[index])))
         return false;
-      const missing = standIns.slice(known.length, known.length + STAND_INS_AT_ONCE);
+      const missing = redacted.slice(known.length, known.length + REDACTED_AT_ONCE);
       if (missing.length === 0) return true;
       if (await this.#append([{ type: 'StandIns', data: { into, standIns: missing } }])) race = 0;
     }
@@ -254,8 +254,8 @@ export class StandIns {
     this.#erased.set(into, erased);
     switch (content.type) {
       case 'StandIns':
-        for (const standIn of content.data.standIns)
-          erased.events.push({ ...standIn, stream: into, revision: BigInt(erased.events.length) });
+        for (const redactedEvent of content.data.standIns)
+          erased.events.push({ ...redactedEvent, stream: into, revision: BigInt(erased.events.length) });
         break;
       case 'Tombstones':
         erased.tombstones.push(...content.data.positions);
@@ -304,7 +304,7 @@ export class StandIns {
   }
 }
 
-const isSame = (event: RecordedEvent, standIn: StandIn | undefined): boolean =>
-  event.position === standIn?.position &&
-  event.id === standIn.id &&
-  JSON.stringify(event.data) === JSON.stringify(standIn.data);
+const isSame = (event: RecordedEvent, redactedEvent: RedactedEvent | undefined): boolean =>
+  event.position === redactedEvent?.position &&
+  event.id === redactedEvent.id &&
+  JSON.stringify(event.data) === JSON.stringify(redactedEvent.data);
