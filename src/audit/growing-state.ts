@@ -51,7 +51,7 @@ export class GrowingState {
 
   /**
    * Opens the stored state and brings it up to the tree of events, from the log. One that stands among events that were
-   * erased since (put back from a backup, or of an auditor that was away) is made again from the beginning: the deletions
+   * erased since (restored from a backup, or of an auditor that was away) is made again from the beginning: the deletions
    * that it lacks are erased. `redacted` takes what is read. Gives why what is stored cannot be the state of this tree, in
    * one line; undefined where `signal` aborts. Throws ErasedWhileRead, and what the ports throw.
    */

@@ -26,7 +26,7 @@ interface Shown {
 }
 
 /**
- * What witnesses have cosigned for this key before. Who has lost tree.db, or was put back to an older state, may be about
+ * What witnesses have cosigned for this key before. Who has lost tree.db, or was restored to an older state, may be about
  * to sign a second history, and only the witnesses know: they are asked once, beside each other, before the first
  * signature.
  */

@@ -22,7 +22,7 @@ const ADVICE: readonly (readonly [problem: RegExp, advice: string, command?: str
   [
     /^ALARM /,
     'Stop the service and copy its files before anything is changed: they are the evidence. docs/audit.md, "When an alarm stands", leads on from there. Lists and writes go on until then, and nothing is signed. Once the log is as it was signed:',
-    "npx plants audit-lift --reason 'put back from a backup'",
+    "npx plants audit-lift --reason 'restored from a backup'",
   ],
   [
     /^nothing projects/,

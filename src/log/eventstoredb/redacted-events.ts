@@ -231,7 +231,7 @@ export class RedactedEvents {
       const [same, ...more] = events;
       if (same?.id === this.#last.id) events = more;
       else {
-        // It was put back to an earlier state.
+        // It was restored to an earlier state.
         this.#erased.clear();
         this.#placed = [];
         this.#last = undefined;

@@ -92,7 +92,7 @@ export const openToRead = (file: string, ifEmpty: string): Database => {
 };
 
 /**
- * The fault, in one clause, of a schema that is not as this version creates it, or of a version that was put back where
+ * The fault, in one clause, of a schema that is not as this version creates it, or of a version that was set back where
  * events were erased. A backup has a table of its own.
  */
 export const schemaFault = (db: Database): string | undefined =>

@@ -225,7 +225,9 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'resumed-command-decides-again',
     what: 'a repeated request with a key does not look for its first outcome',
-    edits: [{ file: 'commands/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' }],
+    edits: [
+      { file: 'commands/plant-commands.js', find: 'if (earlier) return', replace: 'if (false) return' },
+    ],
   },
   {
     name: 'key-resumes-from-the-start',
@@ -351,7 +353,9 @@ const SOURCE_FAULTS: readonly PlantedFault[] = [
   {
     name: 'first-generation-promoted-early',
     what: 'the first generation is active before it has caught up',
-    edits: [{ file: 'projection/supervisor.js', find: 'if (!runner.hasCaughtUp) return false;', replace: '' }],
+    edits: [
+      { file: 'projection/supervisor.js', find: 'if (!runner.hasCaughtUp) return false;', replace: '' },
+    ],
   },
   {
     name: 'generation-ids-come-back',
