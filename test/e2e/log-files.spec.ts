@@ -161,7 +161,7 @@ const BEFORE = 20;
     renameSync(at('older.db'), at('events.db'));
     await service.start();
     await service.ready();
-    const says = /^the lists are not of this log/;
+    const says = /^the lists are of another log/;
     expect(service.logged.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(says));
     await create(1_000, 201);
   });

@@ -356,7 +356,7 @@ describe('lists built from the log', () => {
       await service.start(); // with lists of events that it does not hold
       expect(await names()).toEqual(['a', 'b']);
       expect(service.logged.map(({ msg }) => msg)).toContainEqual(
-        expect.stringMatching(/^the lists are not of this log/),
+        expect.stringMatching(/^the lists are of another log/),
       );
       await create('e', 'f', 'g');
       await service.stop();
