@@ -85,7 +85,7 @@ describe('a service with a witness', () => {
     });
     await until(async () => witnessIn(await status())?.state === 'cosigns');
     expect((await runCli(['status'], service.env)).stdout).toMatch(
-      /witnesses +.*: \d+ events cosigned by 1 of 1; witness\.example\/w1\+\w+ cosigns, last \d+ at /,
+      /witnesses +.*: \d+ events? cosigned by 1 of 1; witness\.example\/w1\+\w+ cosigns, last \d+ at /,
     );
     const metrics = (await http.send({ path: '/metrics' })).text;
     expect(metrics).toMatch(/^plants_tree_witnessed_size [1-9]/m);
