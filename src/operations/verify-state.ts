@@ -1,20 +1,23 @@
 import { pause } from '../runtime/pause.js';
 import { monotonicMs } from '../runtime/runtime.js';
-import { isSame } from '../transparency/bytes.js';
+import { isSame, toCharacters } from '../transparency/bytes.js';
+import { HASH_BYTES } from '../transparency/merkle.js';
 import { stateRootOf } from '../audit/growing-state.js';
 import { idOfKey, ownerPrefix, stateChangeOf } from '../transparency/state.js';
 import { erasureAcross } from '../erasure/erasures.js';
 import { encodeOwner, parsePlantStream } from '../domain/stream.js';
 import { type EventLog, type Position, START } from '../log/event-log.js';
 import { type StateSnapshot, type TreeStore } from '../audit/tree-store.js';
-import { changesByKey, PackedChanges, type TrieChange } from '../transparency/packed-changes.js';
-import { PackedEntries } from '../transparency/packed-entries.js';
+import { changesByKey, changesIn, PackedChanges, type TrieChange } from '../transparency/packed-changes.js';
 import { type Hash, type TrieEntry, trieRoot } from '../transparency/trie.js';
 
 /** The time to wait for a checkpoint of the stored state, in milliseconds: one is signed a second after a write. */
 const SIGNED_WITHIN_MS = 5_000;
 
 const LOOK_EVERY_MS = 20;
+
+/** Events between two reports of progress: each is a message to another thread. */
+const REPORTED_AT_ONCE = 200;
 
 /** Changes that gather before those of one plant become one: 36 MB. */
 const FOLDED_AT_ONCE = 500_000;
@@ -51,13 +54,13 @@ export class StateAltered extends Error {
 
 export interface VerifyStateOptions {
   readonly signal: AbortSignal;
-  /** Called with how many events of the checkpoint were read, and how many it has. */
+  /** Called now and then with how many events of the checkpoint were read, and how many it has; at the end, too. */
   readonly onProgress?: (events: number, total: number) => void;
 }
 
 /**
  * Compares the log with the state that the last checkpoint commits to: the root is computed from the stored entries, and
- * these have to be what the events of the checkpoint come to. Takes 72 bytes of memory for a stored plant, and twice
+ * these have to be what the events of the checkpoint come to. Takes 73 bytes of memory for a stored plant, and twice
  * that for one of the log.
  *
  * Undefined where no checkpoint commits to the stored state: none is signed yet, none since an erasure, or none while an
@@ -75,8 +78,11 @@ export const verifyState = async (
     const found = await compare(log, signed, options);
     // What an erasure has removed from the log is in the state until a checkpoint is signed behind it.
     if (found.differing === 0 || (await erasureAcross(log, [signed.position])) === undefined) return found;
-    if (monotonicMs() > giveUp) return undefined;
-    await pause(LOOK_EVERY_MS, options.signal);
+    do {
+      if (monotonicMs() > giveUp) return undefined;
+      await pause(LOOK_EVERY_MS, options.signal);
+      options.signal.throwIfAborted();
+    } while ((await tree.latestCheckpoint())?.size === signed.size);
   }
 };
 
@@ -85,7 +91,8 @@ interface SignedState {
   readonly size: number;
   readonly position: Position;
   readonly root: Hash;
-  readonly entries: PackedEntries;
+  /** In the order in which they are stored. */
+  readonly entries: PackedChanges;
 }
 
 const signedState = async (tree: TreeStore, signal: AbortSignal): Promise<SignedState | undefined> => {
@@ -115,10 +122,10 @@ const copyOf = ({
   position,
   entries,
 }: StateSnapshot): Omit<SignedState, 'root'> & { readonly computed: Hash | undefined } => {
-  const copy = new PackedEntries();
+  const copy = new PackedChanges();
   try {
     for (const entry of entries()) copy.add(entry);
-    return { size, position, entries: copy, computed: trieRoot(copy.all()) };
+    return { size, position, entries: copy, computed: trieRoot(entriesIn(copy)) };
   } catch (error) {
     if (error instanceof RangeError) return { size, position, entries: copy, computed: undefined };
     throw error;
@@ -138,11 +145,12 @@ const compare = async (
     const change = stateChangeOf(event);
     if (change) folded.add(change);
     events += 1;
-    onProgress(events, size);
+    if (events % REPORTED_AT_ONCE === 0) onProgress(events, size);
   }
+  onProgress(events, size);
   const differing: (readonly [key: Uint8Array, what: string])[] = [];
   const total = { plants: 0, differing: 0 };
-  for (const pair of pairs(folded.entries(), entries.all())) {
+  for (const pair of pairs(folded.entries(), entriesIn(entries))) {
     total.plants += 1;
     const what = faultOf(pair);
     if (what === undefined) continue;
@@ -159,6 +167,11 @@ const compare = async (
   }));
   return { size, root, ...total, differences };
 };
+
+/** The entries that were added, none of which was removed. */
+function* entriesIn(entries: PackedChanges): Generator<TrieEntry, void, undefined> {
+  for (const { key, value } of changesIn(entries.bytes())) if (value) yield { key, value };
+}
 
 /** The fault of a plant; undefined where there is none. */
 const faultOf = ({ ofLog, ofState }: Pair): string | undefined => {
@@ -235,4 +248,4 @@ const ownersOf = async (log: EventLog, hashes: ReadonlySet<string>): Promise<Rea
 };
 
 /** The hash of an owner's name as a key of a Map, from the key of a plant. */
-const hashOf = (key: Uint8Array): string => Buffer.from(key.subarray(0, 32)).toString('latin1');
+const hashOf = (key: Uint8Array): string => toCharacters(key.subarray(0, HASH_BYTES));

@@ -48,22 +48,29 @@ export class PackedChanges {
 }
 
 /** How many changes a block has. */
-export const countOfChanges = (packed: Uint8Array): number => packed.length / CHANGE_BYTES;
+const countOfChanges = (packed: Uint8Array): number => packed.length / CHANGE_BYTES;
+
+/** The changes of a block as they were made. */
+export function* changesIn(packed: Uint8Array): Generator<TrieChange, void, undefined> {
+  for (let index = 0; index < countOfChanges(packed); index++) yield changeAt(packed, index);
+}
 
 /**
  * The changes of a block in order of their keys, those of one key as they were made: neighbours share their paths in a
  * trie, which is then read and hashed a part after the other.
  */
 export function* changesByKey(packed: Uint8Array): Generator<TrieChange, void, undefined> {
-  for (const index of orderByKey(packed)) {
-    const at = index * CHANGE_BYTES;
-    const value = at + KEY_BYTES + 1;
-    yield {
-      key: packed.subarray(at, at + KEY_BYTES),
-      value: packed[value - 1] === 1 ? packed.subarray(value, value + VALUE_BYTES) : undefined,
-    };
-  }
+  for (const index of orderByKey(packed)) yield changeAt(packed, index);
 }
+
+const changeAt = (packed: Uint8Array, index: number): TrieChange => {
+  const at = index * CHANGE_BYTES;
+  const value = at + KEY_BYTES + 1;
+  return {
+    key: packed.subarray(at, at + KEY_BYTES),
+    value: packed[value - 1] === 1 ? packed.subarray(value, value + VALUE_BYTES) : undefined,
+  };
+};
 
 const orderByKey = (packed: Uint8Array): Uint32Array => {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.length);
