@@ -1,12 +1,10 @@
-import { afterAll } from '@jest/globals';
 import { join } from 'node:path';
-import { temporaryFolder } from '../support/log-events.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 import { sqliteClients } from '../support/sqlite-clients.js';
 import { eventLogContract } from './event-log.contract.js';
 import { eventLogErasureContract } from './event-log-erasure.contract.js';
 
 const folder = temporaryFolder();
-afterAll(folder.remove);
 
-eventLogContract('sqlite', sqliteClients(join(folder.path, 'new', 'events.db')));
-eventLogErasureContract('sqlite', sqliteClients(join(folder.path, 'erasing', 'events.db')));
+eventLogContract('sqlite', sqliteClients(join(folder, 'new', 'events.db')));
+eventLogErasureContract('sqlite', sqliteClients(join(folder, 'erasing', 'events.db')));

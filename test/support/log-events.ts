@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
 import { plantStream } from '../../src/domain/stream.js';
 import {
   type EventLog,
@@ -10,7 +9,6 @@ import {
   type Position,
   type RecordedEvent,
 } from '../../src/log/event-log.js';
-import { temporaryFolder as newFolder } from './temporary-folder.js';
 
 /** A stream that no other test, and no earlier run on the same log, has used. */
 export const freshStream = (): string => plantStream(randomUUID(), 1);
@@ -63,15 +61,4 @@ export const outcomeOf = async <T>(attempt: Promise<T>): Promise<T | string> => 
   } catch (error) {
     return (error as Error).name;
   }
-};
-
-/** A folder for files of one test file, and how to be rid of it. */
-export const temporaryFolder = (): { path: string; remove: () => void } => {
-  const path = newFolder();
-  return {
-    path,
-    remove: () => {
-      rmSync(path, { recursive: true, force: true });
-    },
-  };
 };

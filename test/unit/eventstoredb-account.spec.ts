@@ -7,7 +7,7 @@ import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { TEST_CERTIFICATE, TEST_KEY } from '../support/eventstore/certificate.js';
-import { temporaryFolder } from '../support/log-events.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Makes the script's pauses none. */
 const NO_PAUSES = `
@@ -18,7 +18,7 @@ const NO_PAUSES = `
 `;
 
 describe('deploy/eventstoredb-account.js', () => {
-  let folder: ReturnType<typeof temporaryFolder>;
+  let folder: string;
   let server: Server;
   let requests: number;
   let status: number;
@@ -36,11 +36,10 @@ describe('deploy/eventstoredb-account.js', () => {
   afterEach(() => {
     server.close();
     server.closeAllConnections();
-    folder.remove();
   });
 
   const run = async (): Promise<{ exit: unknown; stderr: string }> => {
-    const [ca, noPauses] = [join(folder.path, 'ca.crt'), join(folder.path, 'no-pauses.mjs')];
+    const [ca, noPauses] = [join(folder, 'ca.crt'), join(folder, 'no-pauses.mjs')];
     writeFileSync(ca, TEST_CERTIFICATE);
     writeFileSync(noPauses, NO_PAUSES);
     const child = spawn(

@@ -15,7 +15,8 @@ import { TEST_CERTIFICATE, TEST_KEY } from '../../support/eventstore/certificate
 import { StandIn, StandInCluster } from '../../support/eventstore/stand-in.js';
 import { StandInProcess } from '../../support/eventstore/stand-in-process.js';
 import { CLI } from '../../support/http-cli.js';
-import { freshStream, idsOf, newEvents, temporaryFolder } from '../../support/log-events.js';
+import { freshStream, idsOf, newEvents } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 /** What the client's own library does not do by itself: outlive the loss of a leader, and let go of calls. */
 describe('the client of EventStoreDB', () => {
@@ -99,13 +100,12 @@ describe('the client of EventStoreDB', () => {
 
   it('prints no warning of Node where a TLS server is named by its IP address', async () => {
     const folder = temporaryFolder();
-    cleanUp.push(folder.remove);
-    const ca = join(folder.path, 'ca.crt');
+    const ca = join(folder, 'ca.crt');
     writeFileSync(ca, TEST_CERTIFICATE);
     const server = await StandIn.start({ tls: { key: TEST_KEY, cert: TEST_CERTIFICATE } });
     cleanUp.push(() => server.stop());
     const url = `esdb://127.0.0.1:${server.port}?tlsCAFile=${ca}`;
-    const target = `sqlite:${join(folder.path, 'events.db')}`;
+    const target = `sqlite:${join(folder, 'events.db')}`;
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
       [CLI, 'copy', '--from', url, '--to', target, '--json'],
@@ -117,8 +117,7 @@ describe('the client of EventStoreDB', () => {
 
   it('sends a server name in TLS only where it has one', async () => {
     const folder = temporaryFolder();
-    cleanUp.push(folder.remove);
-    const tlsCAFile = join(folder.path, 'ca.crt');
+    const tlsCAFile = join(folder, 'ca.crt');
     writeFileSync(tlsCAFile, TEST_CERTIFICATE);
     const namesSentTo = async (hosts: string): Promise<string[]> => {
       const names = new Set<string>();

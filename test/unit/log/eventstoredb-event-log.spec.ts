@@ -26,15 +26,8 @@ import {
 } from '../../support/eventstore/certificate.js';
 import * as failures from '../../support/eventstore/failure.js';
 import { StandIn, StandInCluster, type StandInOptions } from '../../support/eventstore/stand-in.js';
-import {
-  all,
-  follow,
-  freshStream,
-  idsOf,
-  newEvent,
-  newEvents,
-  temporaryFolder,
-} from '../../support/log-events.js';
+import { all, follow, freshStream, idsOf, newEvent, newEvents } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
 /** What is special about EventStoreDB. The faults need the stand-in. */
@@ -572,11 +565,11 @@ describe('the event log on EventStoreDB', () => {
     const tls = { key: TEST_KEY, cert: TEST_CERTIFICATE };
     const credentials = { user: 'plants', password: 'sesame-7' };
     const folder = temporaryFolder();
-    const ca = join(folder.path, 'ca.crt');
-    const key = join(folder.path, 'key.pem');
+    const ca = join(folder, 'ca.crt');
+    const key = join(folder, 'key.pem');
     writeFileSync(ca, TEST_CERTIFICATE);
     writeFileSync(key, TEST_KEY);
-    const otherCa = join(folder.path, 'other-ca.crt');
+    const otherCa = join(folder, 'other-ca.crt');
     writeFileSync(otherCa, CERTIFICATE_FOR_ANOTHER_NAME);
 
     const refused = async (url: string): Promise<string> => {

@@ -19,17 +19,18 @@ import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
 import { takeLock } from '../../../src/log/sqlite/owner-lock.js';
 import { Interrupted } from '../../../src/cli/interrupted.js';
 import { type EventLog, LogInUse, type RecordedEvent, START } from '../../../src/log/event-log.js';
-import { all, freshStream, newEvent, newEvents, temporaryFolder } from '../../support/log-events.js';
+import { all, freshStream, newEvent, newEvents } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { alterFile } from '../../support/past-triggers.js';
 
 const EVENTS = 1_200;
 
 describe('backup and restore of an embedded log', () => {
-  let folder: ReturnType<typeof temporaryFolder>;
+  let folder: string;
   let log: EventLog;
   const opened: EventLog[] = [];
 
-  const at = (name: string): string => join(folder.path, name);
+  const at = (name: string): string => join(folder, name);
   const source = (): string => at('events.db');
   const copy = (): string => at('copy.db');
 
@@ -75,7 +76,6 @@ describe('backup and restore of an embedded log', () => {
   afterEach(async () => {
     jest.restoreAllMocks();
     for (const one of opened.splice(0)) await one.close();
-    folder.remove();
   });
 
   it('holds what was acknowledged before it began, and is the beginning of a log that is written to', async () => {
@@ -168,7 +168,7 @@ describe('backup and restore of an embedded log', () => {
   });
 
   describe('overwrites nothing', () => {
-    const files = () => readdirSync(folder.path).sort();
+    const files = () => readdirSync(folder).sort();
 
     it('where something is', async () => {
       writeFileSync(copy(), 'precious');
@@ -212,7 +212,7 @@ describe('backup and restore of an embedded log', () => {
   it.each(['copying', 'comparing', 'checking'] as const)(
     'leaves nothing behind when it is interrupted while %s',
     async (phase) => {
-      const before = readdirSync(folder.path).sort();
+      const before = readdirSync(folder).sort();
       const stopping = new AbortController();
       const interrupted = backUp(source(), copy(), {
         signal: stopping.signal,
@@ -221,7 +221,7 @@ describe('backup and restore of an embedded log', () => {
         },
       });
       await expect(interrupted).rejects.toThrow(new Interrupted('enough'));
-      expect(readdirSync(folder.path).sort()).toEqual(before);
+      expect(readdirSync(folder).sort()).toEqual(before);
     },
   );
 
@@ -346,7 +346,7 @@ describe('backup and restore of an embedded log', () => {
       await backedUp();
       spoil();
       await expect(restored()).rejects.toThrow(message);
-      expect(readdirSync(folder.path).filter((name) => /restored|partial/.test(name))).toEqual([]);
+      expect(readdirSync(folder).filter((name) => /restored|partial/.test(name))).toEqual([]);
     });
 
     it('is a backup with one other letter in one event', async () => {
@@ -397,7 +397,7 @@ describe('backup and restore of an embedded log', () => {
         } else {
           expect(contentOf(at('restored.db')) === expected).toBe(true);
         }
-        for (const name of readdirSync(folder.path)) if (name.startsWith('restored')) rmSync(at(name));
+        for (const name of readdirSync(folder)) if (name.startsWith('restored')) rmSync(at(name));
       }
       expect(refused).toBeGreaterThan(places.length / 2);
     });

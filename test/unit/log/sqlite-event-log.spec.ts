@@ -18,14 +18,8 @@ import { DatabaseSync, type Database } from '../../../src/sqlite/database.js';
 import { openSqliteEventLog, type SqliteEventLogOptions } from '../../../src/log/sqlite/event-log.js';
 import { LogUnavailable, START, type EventLog } from '../../../src/log/event-log.js';
 import { type ChildReport } from '../../support/log-child.js';
-import {
-  all,
-  freshStream,
-  newEvent,
-  newEvents,
-  outcomeOf,
-  temporaryFolder,
-} from '../../support/log-events.js';
+import { all, freshStream, newEvent, newEvents, outcomeOf } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { until } from '../../support/waiting.js';
 
 const root = process.getuid?.() === 0;
@@ -39,10 +33,8 @@ describe('the SQLite event log', () => {
   let connections: Database[];
   let transactions: number;
 
-  afterAll(folder.remove);
-
   beforeEach(() => {
-    file = join(folder.path, randomUUID(), 'events.db');
+    file = join(folder, randomUUID(), 'events.db');
     opened = [];
     connections = [];
     transactions = 0;
@@ -237,7 +229,7 @@ describe('the SQLite event log', () => {
       const parent = join(file, '..');
       const nobody = root ? { uid: 65534, gid: 65534 } : {};
       mkdirSync(parent);
-      chmodSync(folder.path, 0o755);
+      chmodSync(folder, 0o755);
       chmodSync(parent, 0o555);
       expect((await runChild(1, nobody)).error).toMatch(
         /^LogUnavailable: .*\.lock cannot be used \(open EACCES\)/,
@@ -447,7 +439,7 @@ describe('the SQLite event log', () => {
       await append(log);
     });
 
-    const disk = join(folder.path, 'disk');
+    const disk = join(folder, 'disk');
     mkdirSync(disk);
     const mounted = root && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk]).status === 0;
     afterAll(() => {

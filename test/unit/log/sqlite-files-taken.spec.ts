@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { copyFileSync, existsSync, lstatSync, mkdirSync, rmSync, realpathSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,8 @@ import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
 import { rescuedBeside } from '../../../src/log/sqlite/log-files.js';
 import { whyNotToStart } from '../../../src/service/start-check.js';
 import { type AppendHealth, START } from '../../../src/log/event-log.js';
-import { all, newEvent, temporaryFolder } from '../../support/log-events.js';
+import { all, newEvent } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { ROUNDS, told, WAYS } from '../../support/files-taken.js';
 import { type WriterLine } from '../../support/log-writer-child.js';
 
@@ -66,14 +67,14 @@ class Writer {
 const FILES = ['events.db', 'events.db-wal', 'events.db-shm'] as const;
 
 describe('an event log whose files are taken away while it is written', () => {
-  let folder: ReturnType<typeof temporaryFolder>;
+  let folder: string;
   let data: string;
   let file: string;
   let writer: Writer;
 
   const start = async (): Promise<void> => {
     folder = temporaryFolder();
-    data = join(folder.path, 'data');
+    data = join(folder, 'data');
     mkdirSync(data);
     file = join(data, 'events.db');
     writer = new Writer(file);
@@ -83,12 +84,12 @@ describe('an event log whose files are taken away while it is written', () => {
   beforeEach(start);
   afterEach(async () => {
     await writer.kill();
-    folder.remove();
+    rmSync(folder, { recursive: true, force: true });
   });
 
   const again = async (): Promise<void> => {
     await writer.kill();
-    folder.remove();
+    rmSync(folder, { recursive: true, force: true });
     await start();
   };
 
@@ -106,7 +107,7 @@ describe('an event log whose files are taken away while it is written', () => {
 
   /** Does what the words say, and gives the streams that the log then holds. */
   const restored = async (): Promise<Set<string>> => {
-    const refusal = whyNotToStart(file, { lists: undefined, tree: join(folder.path, 'tree.db') });
+    const refusal = whyNotToStart(file, { lists: undefined, tree: join(folder, 'tree.db') });
     const saved = rescuedBeside(file).at(-1);
     if (refusal !== undefined) {
       expect(refusal).not.toContain('\n');
@@ -164,10 +165,10 @@ describe('an event log whose files are taken away while it is written', () => {
       let lost = 0;
       for (let round = 0; round < ROUNDS; round += 1) {
         if (round > 0) await again();
-        const other = await openSqliteEventLog(join(folder.path, 'other.db'));
+        const other = await openSqliteEventLog(join(folder, 'other.db'));
         await other.append('s', 'none', [newEvent('y')]);
         await other.close();
-        copyFileSync(join(folder.path, 'other.db'), file);
+        copyFileSync(join(folder, 'other.db'), file);
         expect(await stopped()).toMatch(
           /events\.db was (written over by something else|truncated) .*(-wal\.kept-.*keep .* restore the log from a backup|was saved in)/,
         );

@@ -1,10 +1,10 @@
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { whyNoStrace } from '../../simulation/strace.js';
-import { temporaryFolder } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { type SlowDiskReport } from '../../support/slow-disk-child.js';
 
 const execute = promisify(execFile);
@@ -15,7 +15,6 @@ if (noStrace !== undefined) process.stdout.write(`SLOW DISKS ARE NOT TESTED: ${n
 
 describe('an event log on a slow disk', () => {
   const folder = temporaryFolder();
-  afterAll(folder.remove);
 
   /** A process whose syncs take `ms` longer. */
   const onSlowDisk = async (ms: number, deadlineMs: number): Promise<SlowDiskReport> => {
@@ -25,7 +24,7 @@ describe('an event log on a slow disk', () => {
       process.execPath,
       '--no-warnings',
       CHILD,
-      join(folder.path, `${ms}`, 'events.db'),
+      join(folder, `${ms}`, 'events.db'),
       `${deadlineMs}`,
     ];
     const { stdout } = await execute('strace', [...slow, '-e', inject, ...child]);

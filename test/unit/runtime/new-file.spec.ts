@@ -1,20 +1,17 @@
 import { chmodSync, chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { isThere, makeFile, makeFolder, syncFolder } from '../../../src/runtime/new-file.js';
-import { temporaryFolder } from '../../support/log-events.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 
 const root = process.geteuid?.() === 0;
 const NOBODY = 65_534;
 
 describe('new files and folders', () => {
-  let folder: ReturnType<typeof temporaryFolder>;
-  const at = (...names: string[]): string => join(folder.path, ...names);
+  let folder: string;
+  const at = (...names: string[]): string => join(folder, ...names);
   beforeEach(() => {
     folder = temporaryFolder();
-  });
-  afterEach(() => {
-    folder.remove();
   });
 
   it('are for their owner only, and made together with the folders that they are in', () => {
@@ -42,13 +39,13 @@ describe('new files and folders', () => {
   it('are there, or not, or it cannot be said', () => {
     writeFileSync(at('file'), 'text');
     expect([isThere(at('file')), isThere(at('other'))]).toEqual([true, false]);
-    chmodSync(folder.path, 0);
+    chmodSync(folder, 0);
     if (root) process.seteuid?.(NOBODY); // whom permissions hold for
     try {
       expect(() => isThere(at('file'))).toThrow('EACCES');
     } finally {
       if (root) process.seteuid?.(0);
-      chmodSync(folder.path, 0o700);
+      chmodSync(folder, 0o700);
     }
   });
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openSqliteEventLog } from '../../src/log/sqlite/event-log.js';
-import { temporaryFolder } from '../support/log-events.js';
-import { explainSqliteError, SQLITE, sqliteCode } from '../../src/sqlite/database.js';
+import { openSqliteEventLog } from '../../../src/log/sqlite/event-log.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
+import { explainSqliteError, SQLITE, sqliteCode } from '../../../src/sqlite/database.js';
 
 const raised = (errcode: number): Error => Object.assign(new Error('raw words of SQLite'), { errcode });
 
@@ -26,20 +26,16 @@ describe('an error of SQLite', () => {
   });
 
   it('names the write-ahead log, where that is a symbolic link', async () => {
-    const { path, remove } = temporaryFolder();
-    const file = join(path, 'events.db');
-    try {
-      await (await openSqliteEventLog(file)).close();
-      // Node's own SQLite removes it with the last connection.
-      rmSync(`${file}-wal`, { force: true });
-      writeFileSync(join(path, 'moved'), '');
-      symlinkSync(join(path, 'moved'), `${file}-wal`);
-      await expect(openSqliteEventLog(file)).rejects.toThrow(
-        `${file}-wal is a symbolic link or a folder, and SQLite opens only a file there`,
-      );
-    } finally {
-      remove();
-    }
+    const folder = temporaryFolder();
+    const file = join(folder, 'events.db');
+    await (await openSqliteEventLog(file)).close();
+    // Node's own SQLite removes it with the last connection.
+    rmSync(`${file}-wal`, { force: true });
+    writeFileSync(join(folder, 'moved'), '');
+    symlinkSync(join(folder, 'moved'), `${file}-wal`);
+    await expect(openSqliteEventLog(file)).rejects.toThrow(
+      `${file}-wal is a symbolic link or a folder, and SQLite opens only a file there`,
+    );
   });
 
   it('of another kind, and what is no error at all, keeps its words', () => {
