@@ -32,7 +32,7 @@ export interface Answer {
 
 /** A route: all that is said of it, for its controller, its clients and its document. */
 export interface Route {
-  readonly method: keyof typeof METHODS;
+  readonly method: keyof typeof DECORATORS;
   /** As OpenAPI writes it: `{name}` is a parameter; one with the name `path` takes the rest of the path. */
   readonly path: string;
   /** What a token must allow. */
@@ -81,7 +81,7 @@ type Output<Schema> = Schema extends z.ZodObject ? z.output<Schema> : unknown;
 /** The routes of an area, by the ids of their operations. */
 export type Routes = Readonly<Record<string, Route>>;
 
-const METHODS = { GET: Get, POST: Post, DELETE: Delete };
+const DECORATORS = { GET: Get, POST: Post, DELETE: Delete };
 
 type Handler<Row extends Route> = (asked: Asked<Row>, reply: FastifyReply) => unknown;
 
@@ -110,7 +110,7 @@ const handles =
     const path = row.path.replace('{path}', '*').replace(/\{(\w+)\}/g, ':$1');
     const [status] = Object.keys(row.answers);
     for (const decorate of [
-      METHODS[row.method](path),
+      DECORATORS[row.method](path),
       HttpCode(Number(status)),
       ...(row.scope === 'no token' ? [] : [UseGuards(BearerGuard), Scopes(row.scope)]),
     ])
