@@ -9,6 +9,7 @@ import {
   type Recording,
   scratchFolder,
 } from './crash-states.js';
+import { Disk } from './disk.js';
 import { whyNoStrace } from './strace.js';
 
 /** `npm run test:all -- --lane crash-states` sets more. */
@@ -58,6 +59,16 @@ itTraces(
   },
   60_000 + 2_000 * states,
 );
+
+itTraces('no page of a database is moved while a power cut could take the name of its write-ahead log', () => {
+  const disk = new Disk();
+  const moved = new Set<string>();
+  for (const step of recording.steps) {
+    if (step.kind === 'write' && disk.mayLose(`${step.path}-wal`)) moved.add(step.path);
+    disk.apply(step);
+  }
+  expect([...moved]).toEqual([]);
+});
 
 itTraces(
   'an erasure that a power cut interrupts is brought to its end, and leaves nothing of the owner',

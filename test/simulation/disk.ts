@@ -96,6 +96,12 @@ export class Disk {
     }
   }
 
+  /** Whether a power cut could take a name away from a file that has content. */
+  mayLose(path: string): boolean {
+    const file = this.#names.get(path);
+    return file !== undefined && file.size > 0 && this.#durableNames.get(path) !== file;
+  }
+
   /** A state that a power cut now could leave. */
   afterPowerCut(leaving: Leaving, random: Random): Files {
     const names = this.#namesLeft(leaving, random);

@@ -1,9 +1,10 @@
 import { type FileHandle, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { type Position, START } from '../../log/event-log.js';
 import { type CatchUp, type Generation, type LongPage, type PartitionChanges } from '../read-model.js';
 import { type Database } from '../../sqlite/database.js';
 import { faultOf, FileNames, standingAt, watched } from '../../sqlite/file-names.js';
-import { removeLists } from './lists-folder.js';
+import { removeLists, syncNames } from './lists-folder.js';
 import { ListsQueries } from './lists-queries.js';
 import { type About, openLists } from './lists-schema.js';
 import { ListsWrites } from './lists-writes.js';
@@ -108,6 +109,8 @@ export class OwnedFile extends SeenFile {
       file = new OwnedFile(path, about, db);
       // Kept until SQLite has closed its own: closing any handle of a file drops all locks that the process has on it.
       for (const one of [path, `${path}-wal`]) file.#handles = [...file.#handles, await open(one, 'r+')];
+      // A file of which pages are moved is damaged without the log that has them: first its name is made durable.
+      await syncNames(dirname(path));
       // Another process may have left it with pages that are moved and not durable.
       if (isNew || file.#walBytes > 0n) await file.settle();
       return file;

@@ -96,7 +96,6 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
     }
     if (pointer?.log === this.log && pointer.active !== undefined)
       this.#active = this.#files.get(pointer.active);
-    await syncNames(folder);
   }
 
   #makeFolder(): void {
@@ -160,10 +159,7 @@ class OwnedLists extends ReadableLists<OwnedFile> implements ReadModelStore {
       try {
         makeLists(path, this.log, generation);
         this.#files.set(generation, await OwnedFile.own(path, true));
-        await syncNames(this.folder);
       } catch (error) {
-        await this.#files.get(generation)?.discard();
-        this.#files.delete(generation);
         removeLists(path);
         throw error;
       }

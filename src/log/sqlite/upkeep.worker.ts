@@ -31,7 +31,7 @@ try {
       tell({ answer: inTransaction(db, 'BEGIN IMMEDIATE', () => eraseEvents(db, work.order)) });
     else if (work.kind === 'scrub') tell({ answer: scrubbed(db) });
     else {
-      db.exec('PRAGMA synchronous = OFF; VACUUM'); // of lists, which are synced before and after
+      db.exec('VACUUM');
       tell({ answer: undefined });
     }
   } finally {
