@@ -24,6 +24,8 @@ interface OpenedTree {
   readonly published: PublishedTree;
   readonly lists: ListProofs;
   readonly store: TreeStore;
+  /** Ends the auditor's thread. */
+  readonly stop: () => Promise<void>;
 }
 
 /** Opens the tree and starts the auditor, if this process has that role. */
@@ -55,14 +57,15 @@ export const openTree = async (
     now,
     logger,
   );
-  resources.run((signal) => auditor.run(signal));
+  const stop = resources.run((signal) => auditor.run(signal));
   const store = writtenBy(auditor, opened);
   const recheckSoon = (): void => {
     auditor.recheckSoon();
   };
   const notes = auditWitnesses && cosignedNotes(dataDir, auditWitnesses, key);
   const published = new PublishedTree(log, store, now, recheckSoon, [key], notes);
-  return { auditor, published, lists: new ListProofs(log, store, published, now, recheckSoon), store };
+  const lists = new ListProofs(log, store, published, now, recheckSoon);
+  return { auditor, published, lists, store, stop };
 };
 
 /** The store, to which the auditor's thread writes: here nobody waits for its locks and fsyncs. */

@@ -117,11 +117,11 @@ export const startProjector = (
     },
     verifierOf(log, model, config, load, logger, onCompared),
   );
-  const stopping = resources.run((signal) => projector.run(signal));
+  const stop = resources.run((signal) => projector.run(signal));
   // Where no write waits in this process for its list, the lease is given back before connections have ended.
   if (!config.roles.has('api'))
     shutdown.onBegin(() => {
-      stopping.abort();
+      void stop();
     });
   return projector;
 };

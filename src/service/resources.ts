@@ -1,20 +1,21 @@
 /** What was opened and is closed in the opposite order, also where a later part fails to start. */
 export class Resources {
-  readonly #closes: (() => Promise<void>)[] = [];
+  readonly #closes: (() => unknown)[] = [];
 
-  add(close: () => Promise<void>): void {
+  add(close: () => unknown): void {
     this.#closes.push(close);
   }
 
-  /** Runs `work` until `closeAll`, which aborts it and waits for its end. */
-  run(work: (signal: AbortSignal) => Promise<void>): AbortController {
+  /** Runs `work` until `closeAll`. Returns what stops it before: it aborts it and waits for its end. */
+  run(work: (signal: AbortSignal) => Promise<void>): () => Promise<void> {
     const stopping = new AbortController();
     const running = work(stopping.signal);
-    this.add(async () => {
+    const stop = (): Promise<void> => {
       stopping.abort();
-      await running;
-    });
-    return stopping;
+      return running;
+    };
+    this.add(stop);
+    return stop;
   }
 
   /** Closes each once. Rejects with the first failure; a further call closes the rest. */

@@ -1,3 +1,4 @@
+import { promisify } from 'node:util';
 import { type Logger } from 'pino';
 import { SHUTDOWN_MS } from '../http/shutdown.js';
 import { type Config } from './config.js';
@@ -20,20 +21,22 @@ export const serve = async (
   logger: Logger,
   onListening: (service: Service) => void,
 ): Promise<void> => {
-  let started = false;
+  let service: Service | undefined = undefined;
+  const fail = (): void => {
+    void Promise.resolve(service?.endThreads()).finally(() => process.exit(FAILED));
+  };
   const stopReason = new Promise<StopReason>((resolve) => {
-    onSignals(resolve);
+    onSignals(resolve, fail);
     onUnhandledError((error) => {
       logger.fatal({ error }, 'this error was not expected: the process stops');
       process.exitCode = FAILED;
-      if (started) resolve({ error: error.type });
+      if (service) resolve({ error: error.type });
       else process.exit();
     });
   });
   limitHeapGrowth();
   const { start } = await import('./start.js'); // Nest takes most of a second to load, which only this command needs
-  const service = await start(config, logger, version);
-  started = true;
+  service = await start(config, logger, version);
   onListening(service);
 
   const reason = await stopReason;
@@ -41,27 +44,24 @@ export const serve = async (
   setTimeout(
     () => {
       logger.fatal('stopping took too long: what was acknowledged is in the log');
-      process.exit(FAILED);
+      fail();
     },
     'error' in reason ? config.drainMs + SHUTDOWN_AFTER_ERROR_MS : SHUTDOWN_MS,
   );
   await service.stop();
   logger.info('stopped');
-  await new Promise<void>((resolve) => {
-    logger.flush(() => {
-      resolve();
-    });
-  });
+  await promisify(logger.flush.bind(logger))();
   // Explicitly: with a socket to a server still waiting, Node 20 may loop in its clean-up without an end.
   process.exit();
 };
 
-const onSignals = (stop: (reason: StopReason) => void): void => {
+const onSignals = (stop: (reason: StopReason) => void, end: () => void): void => {
   let received = 0;
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
       received += 1;
-      if (received > 1) process.exit(FAILED); // a second signal ends it at once
-      stop({ signal });
+      if (received > 1)
+        end(); // without waiting for requests
+      else stop({ signal });
     });
 };

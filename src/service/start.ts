@@ -56,6 +56,8 @@ export interface Service {
    * projecting and closes the stores: what was acknowledged is in the lists. May be called twice.
    */
   stop(): Promise<void>;
+  /** Makes it safe to end the process without a stop: a thread that is ended within SQLite takes the exit status with it. */
+  endThreads(): Promise<void>;
 }
 
 /** Starts the service in this process. Throws StartError, LocalKeyError, and what the ports throw. */
@@ -112,8 +114,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
     const verified = new BoundedLook(() => lastVerify(config.dataDir));
     const report = async (): Promise<string> =>
       reportText(identity, projector, tree?.auditor, log.health(), await verified.result(), eraser);
-    const isBusy = (): boolean => projector?.rebuild !== undefined;
-    const heartbeat = new Heartbeat(model, instance, report, isBusy, news);
+    const heartbeat = new Heartbeat(model, instance, report, () => projector?.rebuild !== undefined, news);
     resources.add(() => heartbeat.close());
     return {
       ...addresses,
@@ -123,6 +124,7 @@ export const start = async (config: Config, logger: Logger, version: string): Pr
         await delay(shutdown.drainMs);
         await resources.closeAll();
       },
+      endThreads: async () => tree?.stop(),
     };
   } catch (error) {
     await resources.closeAll();
@@ -148,7 +150,6 @@ const announce = (url: string, { dataDir, eventLog }: Config, resources: Resourc
   announceService(dataDir, url, eventLog.file);
   resources.add(() => {
     withdrawService(dataDir);
-    return Promise.resolve();
   });
 };
 
@@ -230,7 +231,6 @@ const openStores = async (
   const freshness = await Freshness.from(log, model, config.writeWaitMs);
   resources.add(() => {
     freshness.close();
-    return Promise.resolve();
   });
   return { log, model, freshness };
 };
@@ -269,9 +269,7 @@ const serve = async (
   const app = await createApp(parts, options);
   const apps = [app];
   // Together: each may take all the time that a stop leaves for what is in flight.
-  resources.add(async () => {
-    await Promise.all(apps.map((one) => one.close()));
-  });
+  resources.add(() => Promise.all(apps.map((one) => one.close())));
   let metricsUrl: string | undefined;
   if (typeof config.metrics === 'object') {
     const metricsApp = await createMetricsApp(parts, options);

@@ -60,7 +60,7 @@ itTraces(
   60_000 + 2_000 * states,
 );
 
-itTraces('no page of a database is moved while a power cut could take the name of its write-ahead log', () => {
+itTraces('no page is moved while a power cut could take the name of its write-ahead log', () => {
   const disk = new Disk();
   const moved = new Set<string>();
   for (const step of recording.steps) {

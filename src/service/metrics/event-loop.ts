@@ -1,6 +1,7 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
-import { Gauge, type Registry } from 'prom-client';
+import { type Registry } from 'prom-client';
 import { startIdleTimer } from '../../runtime/runtime.js';
+import { showGauge } from './gauge.js';
 
 /** The step of the measurement, in milliseconds: a delay of less than that is not seen. */
 const STEP_MS = 10;
@@ -31,14 +32,10 @@ export const showEventLoop = (registry: Registry): (() => void) => {
   for (const [figure, help, of] of FIGURES) {
     const name = `nodejs_eventloop_lag_${figure}_seconds`;
     registry.removeSingleMetric(name);
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(delays.count > 0 ? of(delays) / SECOND : 0);
-        if (figure === 'p99') delays.reset(); // the last of them
-      },
+    showGauge(registry, name, help, () => {
+      const value = delays.count > 0 ? of(delays) / SECOND : 0;
+      if (figure === 'p99') delays.reset(); // the last of them
+      return value;
     });
   }
   let last = -Infinity;

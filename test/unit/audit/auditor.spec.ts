@@ -61,6 +61,10 @@ describe('an auditor', () => {
     opened.push(store);
     return store;
   };
+  const openBoth = async () => {
+    const log = await openLog();
+    return { log, store: await openStore(log) };
+  };
   const append = async (log: EventLog, from: number, to: number): Promise<void> => {
     const appends: Promise<unknown>[] = [];
     for (let n = from; n < to; n++) {
@@ -100,34 +104,35 @@ describe('an auditor', () => {
   const alter = (sql: string): void => {
     alterFile(join(folder, 'events.db'), sql);
   };
-  const leavesOf = async (log: EventLog): Promise<Hash[]> =>
-    (await all(log.readAll(START))).map((event) => leafHash(leafOf(event)));
-  const rootOver = (leaves: readonly Hash[]): Hash => {
+  const leavesOf = async (log: EventLog) =>
+    (await all(log.readAll(START))).map((event) => ({
+      hash: leafHash(leafOf(event)),
+      position: event.position,
+    }));
+  const rootOver = (leaves: readonly { readonly hash: Hash }[]): Hash => {
     const tree = new GrowingTree();
-    for (const leaf of leaves) tree.append(leaf);
+    for (const { hash } of leaves) tree.append(hash);
     return tree.root();
   };
 
   it('keeps the tree that its log makes, at every size, however the log was cut into batches', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 1_300);
-    const events = await all(log.readAll(START));
+    const leaves = await leavesOf(log);
     const random = randomOf(7);
-    for (let at = 0; at < events.length;) {
-      const slice = events.slice(at, at + 1 + random(120));
-      const leaves = slice.map((event) => ({ hash: leafHash(leafOf(event)), position: event.position }));
-      await store.append(grown(await store.tree(), leaves));
+    for (let at = 0; at < leaves.length;) {
+      const slice = leaves.slice(at, at + 1 + random(120));
+      await store.append(grown(await store.tree(), slice));
       at += slice.length;
     }
     const naive = new GrowingTree();
-    for (const [index, leaf] of (await leavesOf(log)).entries()) {
+    for (const [index, { hash }] of leaves.entries()) {
       expect(Buffer.from(await storedRoot(store, index))).toEqual(Buffer.from(naive.root()));
-      naive.append(leaf);
+      naive.append(hash);
     }
-    expect(await store.markOfIndex(700)).toEqual({ index: 512, before: events[511]?.position });
-    expect(await store.markOfPosition(events[512]?.position ?? START)).toMatchObject({ index: 512 });
-    expect(await store.markOfPosition(events[511]?.position ?? START)).toMatchObject({ index: 256 });
+    expect(await store.markOfIndex(700)).toEqual({ index: 512, before: leaves[511]?.position });
+    expect(await store.markOfPosition(leaves[512]?.position ?? START)).toMatchObject({ index: 512 });
+    expect(await store.markOfPosition(leaves[511]?.position ?? START)).toMatchObject({ index: 256 });
     expect(
       await recheck(log, store, { now, yieldToLoop, patienceMs: 0, keys: [key] }, never()),
     ).toBeUndefined();
@@ -141,8 +146,7 @@ describe('an auditor', () => {
       /^event at index 399 is as it was put in the tree, but stands at position 0+400, not at 0+399$/,
     ],
   ])('appends and signs nothing where the stored tree %s', async (_what, change, message) => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 400);
     const first = run(log, store);
     await until(async () => (await store.latestCheckpoint())?.size === 400);
@@ -156,8 +160,7 @@ describe('an auditor', () => {
   });
 
   it('signs what it has read, goes on after a stop, and signs extensions only', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 400);
     const first = run(log, store);
     await until(async () => (await store.latestCheckpoint())?.size === 400);
@@ -176,21 +179,15 @@ describe('an auditor', () => {
   });
 
   it('signs the empty tree of an empty log, so that there is a checkpoint from the beginning', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     run(log, store);
     await until(async () => (await store.latestCheckpoint())?.size === 0);
   });
 
   it('appends all of a batch or nothing, and refuses a batch that does not continue the tree', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 3);
-    const leaves = (await all(log.readAll(START))).map((event) => ({
-      hash: leafHash(leafOf(event)),
-      position: event.position,
-    }));
-    const growth = grown(await store.tree(), leaves);
+    const growth = grown(await store.tree(), await leavesOf(log));
     const unfit = {
       ...growth,
       tiles: [...growth.tiles, { level: 1, index: 0, from: 5, hashes: Buffer.alloc(32) }],
@@ -214,8 +211,7 @@ describe('an auditor', () => {
   });
 
   it('leaves signing to another one that was faster', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     const { auditor } = run(log, store);
     await append(log, 0, 200);
     await until(() => auditor.status.checkpoint?.size === 200);
@@ -226,8 +222,7 @@ describe('an auditor', () => {
   });
 
   it('shows that it reads the log again, since when and how far, until it has', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 700);
     const before = run(log, store);
     await until(() => before.auditor.status.checkpoint?.size === 700);
@@ -249,8 +244,7 @@ describe('an auditor', () => {
   });
 
   it('goes on with reading the log again where that broke off', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 700);
     const before = run(log, store);
     await until(() => before.auditor.status.checkpoint?.size === 700);
@@ -270,14 +264,9 @@ describe('an auditor', () => {
   });
 
   it('compares what it had read before a failure with what is signed since', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 700);
-    const leaves = (await all(log.readAll(START))).map((event) => ({
-      hash: leafHash(leafOf(event)),
-      position: event.position,
-    }));
-    await store.append(grown(await store.tree(), leaves));
+    await store.append(grown(await store.tree(), await leavesOf(log)));
     const broken = brokenOff(600, () => new LogUnavailable('gone'));
     const faults = new Faults(log).next('subscribe', broken);
     const options = { now, yieldToLoop, patienceMs: 0, keys: [key] };
@@ -291,8 +280,7 @@ describe('an auditor', () => {
   });
 
   it('raises an alarm that lasts, signs nothing while it stands, and trusts a mended log only once it has read it', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 60);
     const before = run(log, store);
     await until(() => before.auditor.status.checkpoint?.size === 60);
@@ -327,8 +315,7 @@ describe('an auditor', () => {
   });
 
   it('refuses to sign a tree that is no extension of what it has signed', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 300);
     const before = run(log, store);
     await until(() => before.auditor.status.checkpoint?.size === 300);
@@ -344,8 +331,7 @@ describe('an auditor', () => {
   });
 
   it('stops at an event that has no leaf, says so, and signs what is before it', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 5);
     await appendOdd(log);
     const { auditor } = run(log, store);
@@ -355,8 +341,7 @@ describe('an auditor', () => {
   });
 
   it('reads what is before an event without a leaf again all the same, and raises the alarm', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     await append(log, 0, 700);
     await appendOdd(log);
     const { auditor, states } = run(log, store, 50);
@@ -369,8 +354,7 @@ describe('an auditor', () => {
   });
 
   it('is in alarm soon after another process has raised one, though the log does not grow', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     const { auditor } = run(log, store);
     await until(() => auditor.status.state === 'live');
     await store.raise({ kind: 'tree', message: 'seen elsewhere', raisedAt: now().toISOString() });
@@ -378,8 +362,7 @@ describe('an auditor', () => {
   });
 
   it('has not read a log again whose tree is still empty', async () => {
-    const log = await openLog();
-    const store = await openStore(log);
+    const { log, store } = await openBoth();
     const { auditor } = run(log, store);
     await until(() => auditor.status.checkpoint?.size === 0);
     await append(log, 0, 3);
